@@ -1,0 +1,44 @@
+"""Names, labels, units and one-sentence explanations of every quantity; tables, axes and CSV headers read them here."""
+
+from enum import Enum
+
+
+class Quantity(Enum):
+    """A quantity: its column name, the label of axes and headers, its unit, and one sentence for the help text."""
+
+    ID = ("id", "structure", "", "The name of the structure in your files.")
+    FILE = ("file", "file", "", "The file that holds the structure.")
+    FORMULA = ("formula", "formula", "", "Chemical formula of the cell or molecule (Hill order).")
+    N_ATOMS = ("n_atoms", "atoms", "", "Number of atoms in the cell or molecule.")
+    GAP = ("gap_eV", "band gap", "eV", "Energy between the highest occupied and the lowest unoccupied state.")
+    MEAN = ("mean_eV", "predicted band gap", "eV", "Mean of the posterior predictive distribution.")
+    SD = ("sd_eV", "standard deviation", "eV", "Standard deviation of the same distribution as the interval's.")
+    LOWER = ("lower_eV", "lower end", "eV", "Lower end of the interval.")
+    UPPER = ("upper_eV", "upper end", "eV", "Upper end of the interval.")
+    LEVEL = ("level", "level", "", "Probability that the interval states.")
+    INTERVAL = ("interval", "interval", "", "Kind of interval: prediction (a new crystal's gap) or credible (of the mean).")
+    DOMAIN = ("domain", "domain", "", "Whether the structure resembles what the model was trained on.")
+    STATUS = ("status", "status", "", "ok, warning or refused.")
+    PROBLEM = ("problem", "problem", "", "What is wrong with the structure, and what to do.")
+    RMSE = ("rmse_eV", "RMSE", "eV", "Root mean square error of the predicted gaps on held-out structures.")
+    MAE = ("mae_eV", "MAE", "eV", "Mean absolute error of the predicted gaps on held-out structures.")
+    NLL = ("nll", "NLL", "", "Mean negative log predictive density of the held-out gaps; lower is better.")
+    CRPS = ("crps_eV", "CRPS", "eV", "Continuous ranked probability score: error of the whole predicted distribution.")
+    COVERAGE = ("coverage", "coverage", "", "Share of held-out gaps that fall in their interval.")
+    WIDTH = ("width_eV", "mean width", "eV", "Mean full width of the intervals.")
+    C = ("c", "layer weight c", "", "Share of the freedom to move away from the molecule model that a layer takes.")
+    TAU = ("tau", "global scale tau", "", "How far the weights may move away from the molecule model in all.")
+    SIGMA = ("sigma_eV", "noise sigma", "eV", "Scatter of the gaps that the network does not explain.")
+    RHAT = ("rhat", "R-hat", "", "Disagreement between chains; 1 means that they agree, above 1.05 they do not yet.")
+    ESS = ("ess_bulk", "effective draws", "", "Number of independent draws that carry the same information.")
+
+    def __init__(self, column: str, label: str, unit: str, help_text: str) -> None:
+        self.column = column
+        self.label = label
+        self.unit = unit
+        self.help = help_text
+
+    @property
+    def axis(self) -> str:
+        """Label with its unit, as on an axis or a table header: "band gap (eV)"."""
+        return f"{self.label} ({self.unit})" if self.unit else self.label
