@@ -1,0 +1,33 @@
+# The dashboard and its worker in one container. Build from the checkout, with no network at run time:
+#   docker build -t bandgap .
+#   docker run -p 8501:8501 -v bandgap-home:/home/bandgap/data bandgap
+FROM python:3.11-slim
+
+# Torch's CPU build is a tenth of the default CUDA build; pass --build-arg TORCH_INDEX= for the default.
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+
+RUN useradd --create-home --uid 1000 bandgap \
+    && mkdir /home/bandgap/data \
+    && chown bandgap:bandgap /home/bandgap/data
+
+WORKDIR /home/bandgap/checkout
+COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY bandgap ./bandgap
+COPY app ./app
+COPY data ./data
+RUN pip install --no-cache-dir ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -c constraints.txt .
+
+WORKDIR /home/bandgap
+RUN rm -r /home/bandgap/checkout
+
+ENV BANDGAP_HOME=/home/bandgap/data \
+    STREAMLIT_SERVER_HEADLESS=true \
+    PYTHONUNBUFFERED=1
+USER bandgap
+VOLUME /home/bandgap/data
+EXPOSE 8501
+
+# Every unknown path of Streamlit answers 200, so the body is compared.
+HEALTHCHECK --interval=30s --timeout=5s --start-period=60s CMD ["python", "-c", "import sys, urllib.request as u; sys.exit(u.urlopen('http://127.0.0.1:8501/_stcore/health', timeout=4).read().strip() != b'ok')"]
+
+ENTRYPOINT ["bandgap", "app", "--host", "0.0.0.0"]

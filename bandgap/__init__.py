@@ -1,0 +1,71 @@
+"""Band gaps of molecular crystals with intervals, by Bayesian transfer learning from molecules.
+
+Importing the package computes nothing and loads nothing heavy: each public name is imported from its module when it is
+first used.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bandgap.artifacts import load_run, load_source
+    from bandgap.cache import DescriptorCache
+    from bandgap.datasets.demo import load_demo
+    from bandgap.datasets.labels import match_labels, read_labels
+    from bandgap.descriptors import MBTRConfig, config_for, featurize
+    from bandgap.errors import BandgapError
+    from bandgap.predictions import Predictions
+    from bandgap.runs import predict_run, train_source_run, transfer_run
+    from bandgap.structures import read_paths, read_structures
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BandgapError",
+    "DescriptorCache",
+    "MBTRConfig",
+    "Predictions",
+    "config_for",
+    "featurize",
+    "load_demo",
+    "load_run",
+    "load_source",
+    "match_labels",
+    "predict_run",
+    "read_labels",
+    "read_paths",
+    "read_structures",
+    "train_source_run",
+    "transfer_run",
+]
+
+_MODULE_OF = {
+    "BandgapError": "bandgap.errors",
+    "DescriptorCache": "bandgap.cache",
+    "MBTRConfig": "bandgap.descriptors",
+    "Predictions": "bandgap.predictions",
+    "config_for": "bandgap.descriptors",
+    "featurize": "bandgap.descriptors",
+    "load_demo": "bandgap.datasets.demo",
+    "load_run": "bandgap.artifacts",
+    "load_source": "bandgap.artifacts",
+    "match_labels": "bandgap.datasets.labels",
+    "predict_run": "bandgap.runs",
+    "read_labels": "bandgap.datasets.labels",
+    "read_paths": "bandgap.structures",
+    "read_structures": "bandgap.structures",
+    "train_source_run": "bandgap.runs",
+    "transfer_run": "bandgap.runs",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its module on first use."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'bandgap' has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULE_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return [*__all__, "__version__"]

@@ -1,0 +1,49 @@
+"""Fixtures and rules that hold for every test."""
+
+import os
+import shutil
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHROMIUM = next((p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None)
+IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
+
+
+@pytest.fixture(scope="session")
+def test_data() -> Path:
+    """Folder of outside data, named by BANDGAP_TEST_DATA; the test is skipped where it is not set."""
+    folder = os.environ.get("BANDGAP_TEST_DATA", "")
+    if not folder:
+        pytest.skip("BANDGAP_TEST_DATA is not set")
+    path = Path(folder)
+    if not path.is_dir():
+        pytest.fail(f"BANDGAP_TEST_DATA names {folder}, which is not a folder")
+    return path
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args() -> dict[str, Any]:
+    """Start the Chromium of the system instead of one that playwright would download."""
+    flags = ["--no-sandbox", "--disable-dev-shm-usage", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+    return {"executable_path": CHROMIUM, "args": flags}
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip browser tests where there is no Chromium."""
+    if CHROMIUM is None and item.get_closest_marker("browser"):
+        pytest.skip("no chromium on the PATH; install it (Debian: apt-get install chromium) to run the browser tests")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn the skip of a browser test into a failure in continuous integration."""
+    report = yield
+    if IN_CI and report.skipped and item.get_closest_marker("browser"):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped, but CI=true demands the browser tests: {call.excinfo}"
+    return report

@@ -1,0 +1,187 @@
+"""The shape of the repository: layers, forbidden imports, file sizes and the top level."""
+
+import ast
+import fnmatch
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "bandgap"
+APP = ROOT / "app"
+
+# A module imports only what stands on its own line or above. The README draws the same order.
+LAYERS = (
+    ("errors", "quantities", "config", "progress", "devices"),
+    ("structures",),
+    ("descriptors", "cache"),
+    ("datasets",),
+    ("networks", "standardise"),
+    ("source",),
+    ("priors", "inference"),
+    ("posterior", "predictions"),
+    ("calibration", "metrics", "domain"),
+    ("transfer",),
+    ("plots",),
+    ("artifacts",),
+    ("runs",),
+    ("studies", "benchmarks"),
+    ("jobs",),
+    ("cli", "serve"),
+)
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+
+# The app draws and reads the store; computing is the worker's.
+HEAVY = ("torch", "dscribe", "ase", "sklearn")
+
+TOP_LEVEL = {
+    ".ci",
+    ".gitignore",
+    "CHANGELOG.md",
+    "Dockerfile",
+    "LICENSE",
+    "README.md",
+    "app",
+    "bandgap",
+    "constraints.txt",
+    "data",
+    "pyproject.toml",
+    "tests",
+}
+
+
+def python_files(folder: Path) -> list[Path]:
+    """Every Python file under `folder`, sorted."""
+    return sorted(p for p in folder.rglob("*.py") if "__pycache__" not in p.parts)
+
+
+def module_name(path: Path) -> str:
+    """Dotted name of a file under the root of the repository."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_modules(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of every import in the file, those inside functions included."""
+    package = path.relative_to(ROOT).parent.parts
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
+            module = ".".join(filter(None, (base, node.module or "")))
+            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+
+
+def layer_of(module: str) -> str:
+    """The name in LAYERS that a module of the package belongs to: bandgap.priors.gaussian -> priors."""
+    return module.split(".")[1]
+
+
+def wrong_imports(path: Path) -> list[str]:
+    """Imports of the file that point to a layer below its own line, as sentences."""
+    rank = RANK[layer_of(module_name(path))]
+    found = []
+    for line, module in imported_modules(path):
+        if not module.startswith("bandgap."):
+            continue
+        name = layer_of(module)
+        if name in RANK and RANK[name] > rank:
+            found.append(f"{path.relative_to(ROOT)}:{line} imports {module}, which stands to its right")
+    return found
+
+
+def package_files() -> list[Path]:
+    """Files that have a layer: all but `bandgap/__init__.py`, which imports its names lazily."""
+    return [p for p in python_files(PACKAGE) if p != PACKAGE / "__init__.py" and p != PACKAGE / "__main__.py"]
+
+
+def test_layers_every_module_of_the_package_has_one() -> None:
+    strangers = sorted({layer_of(module_name(p)) for p in package_files()} - set(RANK))
+    assert not strangers, f"give these a place in LAYERS (and in the README): {strangers}"
+
+
+@pytest.mark.parametrize("path", package_files(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_of_a_module_point_only_left(path: Path) -> None:
+    assert not wrong_imports(path)
+
+
+def test_imports_pointing_right_are_found() -> None:
+    assert RANK["cli"] > RANK["runs"] > RANK["transfer"] > RANK["networks"] > RANK["errors"]
+    lines = ast.parse("from bandgap.runs import transfer_run")
+    assert isinstance(lines.body[0], ast.ImportFrom)
+    found = [m for _, m in imported_modules(PACKAGE / "devices.py")]
+    assert "bandgap.errors.ConfigError" in found
+    assert "torch" in found
+
+
+def test_package_never_imports_streamlit_or_the_app() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in python_files(PACKAGE)
+        for line, module in imported_modules(path)
+        if module.split(".")[0] in ("streamlit", "app")
+    ]
+    assert not found
+
+
+def test_app_imports_no_heavy_package_by_name() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line} {module}"
+        for path in python_files(APP)
+        for line, module in imported_modules(path)
+        if module.split(".")[0] in HEAVY
+    ]
+    assert not found
+
+
+def test_app_loads_no_heavy_package_through_what_it_imports() -> None:
+    """Import every module of the package that the app names, in a fresh process, and look at sys.modules."""
+    wanted = sorted({m for path in python_files(APP) for _, m in imported_modules(path) if m.startswith("bandgap")})
+    script = (
+        "import importlib, sys\n"
+        "for name in sys.argv[1:]:\n"
+        "    try:\n"
+        "        importlib.import_module(name)\n"
+        "    except ModuleNotFoundError:\n"
+        "        module, _, attribute = name.rpartition('.')\n"
+        "        getattr(importlib.import_module(module), attribute)\n"
+        f"print(*sorted(set({HEAVY!r}) & set(sys.modules)))\n"
+    )
+    run = subprocess.run([sys.executable, "-c", script, *wanted], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == []
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    script = f"import sys, bandgap; print(*sorted(set({(*HEAVY, 'numpy', 'pandas')!r}) & set(sys.modules)))"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert run.stdout.split() == []
+
+
+def test_public_names_all_exist() -> None:
+    script = "import bandgap; [getattr(bandgap, name) for name in bandgap.__all__]"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+def test_top_level_holds_exactly_what_the_readme_shows() -> None:
+    ignored = [line.strip().rstrip("/") for line in (ROOT / ".gitignore").read_text().splitlines() if line.strip()]
+    present = {p.name for p in ROOT.iterdir() if p.name != ".git"}
+    present = {name for name in present if not any(fnmatch.fnmatch(name, pattern) for pattern in ignored)}
+    assert present == TOP_LEVEL
+
+
+@pytest.mark.parametrize("folder", ["bandgap", "app", "tests"])
+def test_files_stay_short(folder: str) -> None:
+    limit = 500 if folder == "tests" else 300
+    lengths = {str(p.relative_to(ROOT)): len(p.read_text("utf-8").splitlines()) for p in python_files(ROOT / folder)}
+    assert {name: n for name, n in lengths.items() if n > limit} == {}
+
+
+def test_no_file_is_called_utils() -> None:
+    vague = {"utils", "util", "helpers", "misc", "common"}
+    assert [str(p) for folder in (PACKAGE, APP) for p in python_files(folder) if p.stem in vague] == []
