@@ -1,0 +1,26 @@
+"""MBTR descriptors: settings, number of features and memory before computing, and the vectors themselves."""
+
+from bandgap.descriptors.config import (
+    PRESETS,
+    Estimate,
+    MBTRConfig,
+    Term,
+    config_for,
+    estimate,
+    feature_blocks,
+    n_features,
+)
+from bandgap.descriptors.featurize import Descriptors, featurize
+
+__all__ = [
+    "PRESETS",
+    "Descriptors",
+    "Estimate",
+    "MBTRConfig",
+    "Term",
+    "config_for",
+    "estimate",
+    "feature_blocks",
+    "featurize",
+    "n_features",
+]

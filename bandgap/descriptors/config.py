@@ -1,0 +1,194 @@
+"""Settings of the many-body tensor representation (MBTR), the presets, and what they cost before anything is computed.
+
+Reference: H. Huo and M. Rupp, Unified representation of molecules and crystals for machine learning, Mach. Learn.:
+Sci. Technol. 3, 045017 (2022). A term is a sum of Gaussian bumps on a grid, one grid per element (k1), per pair of
+elements (k2) or per triple (k3); the vector is k1, then k2, then k3, each in the order of atomic numbers.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from bandgap.errors import ConfigError
+
+Function = Literal["atomic_number", "distance", "inverse_distance", "angle", "cosine"]
+Weighting = Literal["none", "exp", "inverse_square", "smooth_cutoff"]
+Normalisation = Literal["none", "per_atom", "l2_per_term"]
+
+# Chemical symbols by atomic number, hydrogen first. Kept here because this module is read where ASE must not be loaded.
+_SYMBOLS = """
+H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr
+Nb Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re Os Ir
+Pt Au Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg Cn Nh Fl
+Mc Lv Ts Og
+"""
+ELEMENTS = tuple(_SYMBOLS.split())
+_FUNCTIONS = {1: ("atomic_number",), 2: ("distance", "inverse_distance"), 3: ("angle", "cosine")}
+_WEIGHTINGS = {1: ("none",), 2: ("exp", "inverse_square"), 3: ("exp", "smooth_cutoff")}
+_NORMALISATIONS = ("none", "per_atom", "l2_per_term")
+
+
+def _in_order(species: tuple[str, ...]) -> tuple[str, ...]:
+    if not species:
+        raise ConfigError("no species given. Accepted: chemical symbols, such as H C N O.")
+    for symbol in species:
+        if symbol not in ELEMENTS:
+            raise ConfigError(f"{symbol!r} is not a chemical element. Accepted: chemical symbols, such as H C Cl.")
+        if species.count(symbol) > 1:
+            raise ConfigError(f"the species name {symbol} {species.count(symbol)} times. Give every element once.")
+    return tuple(sorted(species, key=ELEMENTS.index))
+
+
+@dataclass(frozen=True)
+class Term:
+    """One term of the MBTR: what is measured, on which grid, and how far atoms see each other.
+
+    The grid has `n` points from `minimum` to `maximum`, bumps have standard deviation `sigma` (all in the unit of
+    `function`: atomic number, angstrom, 1/angstrom, degree or none) and height 1. With `weighting="exp"` a bump is
+    weighted by exp(-s x), x the distance (k2) or half the perimeter (k3), s such that the weight is `threshold` at
+    `cutoff_angstrom`; farther atoms are left out.
+    """
+
+    function: Function
+    minimum: float
+    maximum: float
+    n: int
+    sigma: float
+    weighting: Weighting = "none"
+    cutoff_angstrom: float | None = None
+    threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError for a grid that is empty or a weighting that is incomplete."""
+        if not self.minimum < self.maximum:
+            raise ConfigError(f"MBTR grid runs from {self.minimum} to {self.maximum}. The minimum must be smaller.")
+        if self.n < 2:
+            raise ConfigError(f"MBTR grid has {self.n} points. Accepted: 2 or more.")
+        if not self.sigma > 0:
+            raise ConfigError(f"MBTR sigma is {self.sigma}. Accepted: a positive number.")
+        if self.weighting != "none" and not (self.cutoff_angstrom and 0 < self.cutoff_angstrom < math.inf):
+            raise ConfigError(
+                f"MBTR weighting {self.weighting!r} has cutoff_angstrom {self.cutoff_angstrom}. "
+                "Accepted: a positive number of angstroms."
+            )
+        if self.weighting == "exp" and not (self.threshold and 0 < self.threshold < 1):
+            raise ConfigError(f"MBTR weighting 'exp' has threshold {self.threshold}. Accepted: above 0, below 1.")
+
+
+@dataclass(frozen=True)
+class MBTRConfig:
+    """Everything that defines the vector of a structure: species, terms and normalisation.
+
+    `per_atom` divides by the number of atoms (of the cell, for a crystal): a supercell has the vector of its cell.
+    `l2_per_term` scales every term to unit length (a term without any pair stays zero). `none` grows with the cell.
+    Volume-based normalisation is not offered: a molecule has no volume.
+    """
+
+    species: tuple[str, ...]
+    k1: Term
+    k2: Term
+    k3: Term | None = None
+    normalisation: Normalisation = "per_atom"
+
+    def __post_init__(self) -> None:
+        """Put species in the order of atomic number; raise ConfigError for what cannot be a descriptor."""
+        object.__setattr__(self, "species", _in_order(self.species))
+        for order, term in self.terms:
+            name = f"k{order}"
+            if term.function not in _FUNCTIONS[order]:
+                raise ConfigError(f"{name} has function {term.function!r}. Accepted: {', '.join(_FUNCTIONS[order])}.")
+            if term.weighting not in _WEIGHTINGS[order]:
+                raise ConfigError(
+                    f"{name} has weighting {term.weighting!r}. Accepted: {', '.join(_WEIGHTINGS[order])}."
+                )
+        if self.normalisation not in _NORMALISATIONS:
+            raise ConfigError(f"normalisation is {self.normalisation!r}. Accepted: {', '.join(_NORMALISATIONS)}.")
+
+    @property
+    def terms(self) -> tuple[tuple[int, Term], ...]:
+        """Order and settings of the terms in the order of the vector."""
+        pairs = ((1, self.k1), (2, self.k2), (3, self.k3))
+        return tuple((order, term) for order, term in pairs if term is not None)
+
+    @property
+    def cutoff_angstrom(self) -> float:
+        """Largest distance at which two atoms see each other in any term."""
+        return max(term.cutoff_angstrom or 0.0 for _, term in self.terms)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a computation will need: features per structure, and bytes of the float32 array that it returns."""
+
+    n_features: int
+    n_bytes: int
+
+
+_K1 = Term(function="atomic_number", minimum=-20.0, maximum=120.0, n=36, sigma=4.0)
+_K2 = Term(
+    function="inverse_distance", minimum=0.0, maximum=1.2, n=36, sigma=0.035,
+    weighting="exp", cutoff_angstrom=6.0, threshold=0.01,
+)  # fmt: skip
+
+PRESETS: dict[str, MBTRConfig] = {
+    "thesis-1260": MBTRConfig(species=("H", "C", "N", "O", "F", "S", "Cl"), k1=_K1, k2=_K2),
+    "oe62-16": MBTRConfig(
+        species=("H", "Li", "B", "C", "N", "O", "F", "Si", "P", "S", "Cl", "As", "Se", "Br", "Te", "I"), k1=_K1, k2=_K2
+    ),
+}
+
+
+def config_for(*, preset: str | None = None, species: Sequence[str] | None = None) -> MBTRConfig:
+    """Return the settings of a named preset, or the presets' settings for the user's own species.
+
+    Raises ConfigError for an unknown preset or element, for an element given twice, and unless exactly one is given.
+    """
+    names = ", ".join(PRESETS)
+    if (preset is None) == (species is None):
+        found = "neither preset nor species" if preset is None else "both preset and species"
+        raise ConfigError(f"{found} given. Give one: a preset ({names}) or chemical symbols, such as H C N O.")
+    if species is not None:
+        return MBTRConfig(species=tuple(species), k1=_K1, k2=_K2)
+    if preset not in PRESETS:
+        raise ConfigError(f"preset is {preset!r}. Accepted: {names}; or give the species themselves.")
+    return PRESETS[preset]
+
+
+def n_features(config: MBTRConfig) -> int:
+    """Return the length of a structure's vector."""
+    return sum(_n_blocks(order, len(config.species)) * term.n for order, term in config.terms)
+
+
+def feature_blocks(config: MBTRConfig) -> tuple[tuple[str, slice], ...]:
+    """Return name and place of every block of the vector, such as ("C", 36:72) and ("H-C", 288:324).
+
+    In a triple, the middle element is the apex of the angle.
+    """
+    blocks: list[tuple[str, slice]] = []
+    start = 0
+    for order, term in config.terms:
+        for name in _block_names(order, config.species):
+            blocks.append((name, slice(start, start + term.n)))
+            start += term.n
+    return tuple(blocks)
+
+
+def estimate(config: MBTRConfig, n_structures: int) -> Estimate:
+    """Return the number of features and the bytes of `n_structures` vectors in float32."""
+    width = n_features(config)
+    return Estimate(n_features=width, n_bytes=4 * width * n_structures)
+
+
+def _n_blocks(order: int, n: int) -> int:
+    pairs = n * (n + 1) // 2
+    return {1: n, 2: pairs, 3: n * pairs}[order]
+
+
+def _block_names(order: int, species: tuple[str, ...]) -> list[str]:
+    pairs = [(a, b) for i, a in enumerate(species) for b in species[i:]]
+    if order == 1:
+        return list(species)
+    if order == 2:
+        return [f"{a}-{b}" for a, b in pairs]
+    return [f"{a}-{apex}-{b}" for apex in species for a, b in pairs]

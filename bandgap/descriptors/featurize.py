@@ -1,0 +1,156 @@
+"""Vectors of many structures: refused over budget, from the cache where known, else in chunks over processes."""
+
+import hashlib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+
+import joblib
+import numpy as np
+from ase import Atoms
+from numpy.typing import NDArray
+
+from bandgap.cache import DescriptorCache
+from bandgap.config import fingerprint, to_dict
+from bandgap.descriptors.config import MBTRConfig, estimate
+from bandgap.errors import BudgetError
+from bandgap.progress import Progress, Update, no_progress
+from bandgap.structures import Problem, StructureRecord
+
+FORMAT = 1  # raise it when the same settings give other numbers: older cache entries are then not found any more
+CHUNK_ATOMS = 1_000  # atoms in a chunk: about 20 ms of molecules or 0.3 s of crystals between two updates
+CHUNK_STRUCTURES = 64
+
+Row = NDArray[np.float32] | str  # a vector, or why there is none
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Descriptors:
+    """Vectors of structures, in the order of the records.
+
+    `features` is float32 (structure, feature); the row of a structure that is refused, or that has a problem here, is
+    NaN. `problems` holds what the descriptor found (an element that it was not set up for, ...), not the record's own
+    problems. `n_computed` counts the structures for which MBTR was computed: 0 when all came from the cache.
+    """
+
+    features: NDArray[np.float32]
+    problems: tuple[Problem | None, ...]
+    n_computed: int
+
+
+def featurize(
+    records: Sequence[StructureRecord],
+    config: MBTRConfig,
+    *,
+    cache: DescriptorCache | None = None,
+    n_jobs: int = 1,
+    memory_budget_bytes: int = 4_000_000_000,
+    progress: Progress = no_progress,
+) -> Descriptors:
+    """Return the vectors of all records; molecules without, crystals with their periodicity.
+
+    A structure that cannot be described is that structure's problem and gets a row of NaN. Records with equal content
+    are computed once. `progress` is called between chunks and may raise Cancelled; what is computed by then is in the
+    cache. Raises BudgetError before any work when the array would be larger than `memory_budget_bytes`.
+    """
+    _refuse_over_budget(config, len(records), memory_budget_bytes)
+    width = estimate(config, len(records)).n_features
+    features = np.full((len(records), width), np.nan, dtype=np.float32)
+    problems: list[Problem | None] = [None] * len(records)
+    places = _places_by_key(records, config)
+    total, done, n_computed = sum(map(len, places.values())), 0, 0
+
+    def place(key: str, row: Row) -> None:
+        for i in places[key]:
+            if isinstance(row, str):
+                problems[i] = Problem("refused", row)
+            else:
+                features[i] = row
+
+    progress(Update("descriptors", 0, total))
+    known = cache.get_many(list(places), width=width) if cache is not None else {}
+    for key, vector in known.items():
+        place(key, vector)
+        done += len(places[key])
+    del known
+    missing = {k: _atoms(records[where[0]]) for k, where in places.items() if np.isnan(features[where[0], 0])}
+    progress(Update("descriptors", done, total))
+    for rows in _computed(missing, config, n_jobs=n_jobs):
+        for key, row in rows.items():
+            place(key, row)
+            done += len(places[key])
+            n_computed += 0 if isinstance(row, str) else 1
+        if cache is not None:
+            cache.put_many({key: row for key, row in rows.items() if not isinstance(row, str)})
+        progress(Update("descriptors", done, total))
+    return Descriptors(features=features, problems=tuple(problems), n_computed=n_computed)
+
+
+def _refuse_over_budget(config: MBTRConfig, n_structures: int, budget_bytes: int) -> None:
+    need = estimate(config, n_structures)
+    if need.n_bytes <= budget_bytes:
+        return
+    species = f"fewer species (now {len(config.species)}: {' '.join(config.species)})"
+    ways = [species] + (["no k3"] if config.k3 is not None else []) + ["fewer grid points", "fewer structures"]
+    raise BudgetError(
+        f"{n_structures:,} structures x {need.n_features:,} features need {need.n_bytes / 1e9:.2f} GB, more than the "
+        f"budget of {budget_bytes / 1e9:.2f} GB. Use {', '.join(ways)}, or raise the memory budget."
+    )
+
+
+def _places_by_key(records: Sequence[StructureRecord], config: MBTRConfig) -> dict[str, list[int]]:
+    """Return the rows of every distinct structure that is not refused, by cache key."""
+    settings = fingerprint({"mbtr": to_dict(config), "format": FORMAT, "dscribe": version("dscribe")})
+    places: dict[str, list[int]] = {}
+    for i, record in enumerate(records):
+        if record.atoms is not None and record.status != "refused":
+            key = hashlib.sha256(f"{record.content}:{settings}".encode()).hexdigest()
+            places.setdefault(key, []).append(i)
+    return places
+
+
+def _atoms(record: StructureRecord) -> Atoms:
+    assert record.atoms is not None  # _places_by_key holds only records with atoms
+    return record.atoms
+
+
+def _computed(missing: Mapping[str, Atoms], config: MBTRConfig, *, n_jobs: int) -> Iterator[dict[str, Row]]:
+    chunks = _chunks(missing)
+    if n_jobs == 1 or len(chunks) < 2:
+        return (_compute_chunk(chunk, config) for chunk in chunks)
+    work = joblib.Parallel(n_jobs=n_jobs, backend="loky", return_as="generator_unordered")
+    rows: Iterator[dict[str, Row]] = work(joblib.delayed(_compute_chunk)(chunk, config) for chunk in chunks)
+    return rows
+
+
+def _chunks(missing: Mapping[str, Atoms]) -> list[dict[str, Atoms]]:
+    chunks: list[dict[str, Atoms]] = []
+    n_atoms = 0
+    for key, atoms in missing.items():
+        if not chunks or len(chunks[-1]) >= CHUNK_STRUCTURES or n_atoms + len(atoms) > CHUNK_ATOMS:
+            chunks.append({})
+            n_atoms = 0
+        chunks[-1][key] = atoms
+        n_atoms += len(atoms)
+    return chunks
+
+
+def _compute_chunk(chunk: Mapping[str, Atoms], config: MBTRConfig) -> dict[str, Row]:
+    return {key: _compute(atoms, config) for key, atoms in chunk.items()}
+
+
+def _compute(atoms: Atoms, config: MBTRConfig) -> Row:
+    from bandgap.descriptors import mbtr  # DScribe takes seconds to load: only where something is computed
+
+    reason = mbtr.obstacle(atoms, config)
+    if reason is not None:
+        return reason
+    try:
+        row = mbtr.describe(atoms, config).astype(np.float32)
+    except Exception as error:  # one structure never costs the others, whatever DScribe meets in it
+        _log.exception("DScribe failed on a structure of %d atoms", len(atoms))
+        return f"could not be described by DScribe ({type(error).__name__}: {error})."
+    return row if np.isfinite(row).all() else "has a descriptor that is not finite; check its positions and cell."

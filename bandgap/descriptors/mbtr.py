@@ -1,0 +1,109 @@
+"""The MBTR of one structure by DScribe: one DScribe object per term, concatenated and normalised here.
+
+Reference: J. Laakso et al., Updates to the DScribe library: New descriptors and derivatives, J. Chem. Phys. 158,
+234802 (2023). Since DScribe 2.0 one object holds one term, so the order of the terms and their normalisation are ours
+(see `MBTRConfig`).
+"""
+
+import warnings
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from ase import Atoms
+from dscribe.descriptors import MBTR
+from numpy.typing import NDArray
+
+from bandgap.descriptors.config import ELEMENTS, MBTRConfig, Term
+
+# Bumps have height 1. What is smaller than this is the rounding of erf, and standardising would make a feature of it.
+NEGLIGIBLE = 1e-8
+MAX_NEIGHBOURS = 15_000  # atoms of the cell and around it; DScribe holds a dense matrix of their distances (1.8 GB)
+
+
+def describe(atoms: Atoms, config: MBTRConfig) -> NDArray[np.float64]:
+    """Return the vector (p,) of one structure; periodic along exactly the axes along which `atoms` is periodic.
+
+    `atoms` stays as it is. A lone atom has a zero k2 and k3. Call `obstacle` first: this raises what DScribe raises.
+    """
+    plain = _plain_copy(atoms)
+    periodic = bool(plain.pbc.any())
+    parts = []
+    with warnings.catch_warnings():
+        # dscribe 2.1.2 calls Atoms.get_calculator, deprecated in ase 3.26 (SINGROUP/dscribe#160).
+        warnings.filterwarnings("ignore", message="Please use atoms.calc", category=FutureWarning)
+        for _, term in config.terms:
+            part = np.asarray(_engine(config.species, term, periodic).create_single(plain), dtype=np.float64)
+            parts.append(_normalised(part, config, n_atoms=len(plain)))
+    return np.concatenate(parts)
+
+
+def obstacle(atoms: Atoms, config: MBTRConfig) -> str | None:
+    """Return why `atoms` cannot be described, as one sentence, or None when it can."""
+    present = [ELEMENTS[z - 1] if 0 < z <= len(ELEMENTS) else "X" for z in np.unique(atoms.numbers)]
+    unseen = [symbol for symbol in present if symbol not in config.species]
+    if unseen:
+        accepted = " ".join(config.species)
+        return f"contains {', '.join(unseen)}, which the descriptor was not set up for; accepted: {accepted}."
+    if len(atoms) == 0:
+        return "has no atoms."
+    if not np.isfinite(atoms.positions).all() or not np.isfinite(atoms.cell.array).all():
+        return "has positions or a cell that are not finite numbers."
+    return _cell_obstacle(_plain_copy(atoms), config)
+
+
+def _cell_obstacle(atoms: Atoms, config: MBTRConfig) -> str | None:
+    if not atoms.pbc.any():
+        return None
+    volume = abs(float(np.linalg.det(atoms.cell.array)))
+    if volume < 1e-6:
+        return "is periodic but its cell has no volume; give three lattice vectors that are not in one plane."
+    heights = volume / np.linalg.norm(np.cross(atoms.cell.array[[1, 2, 0]], atoms.cell.array[[2, 0, 1]]), axis=1)
+    grown = np.where(atoms.pbc, 1.0 + 2.0 * config.cutoff_angstrom / heights, 1.0)
+    neighbours = len(atoms) * float(np.prod(grown))
+    if neighbours > MAX_NEIGHBOURS:
+        return (
+            f"has about {neighbours:,.0f} atoms within {config.cutoff_angstrom:g} angstroms of its cell; accepted: "
+            f"{MAX_NEIGHBOURS:,}. Check the cell ({volume / len(atoms):.2f} cubic angstroms per atom) or use the "
+            "primitive cell."
+        )
+    return None
+
+
+def _plain_copy(atoms: Atoms) -> Atoms:
+    """Return numbers, positions, cell and periodicity only, with lattice vectors missing along open axes filled in."""
+    pbc = np.asarray(atoms.pbc, dtype=bool)
+    cell = atoms.cell.complete() if pbc.any() and not (pbc & ~atoms.cell.any(1)).any() else atoms.cell
+    return Atoms(numbers=atoms.numbers, positions=atoms.positions, cell=cell, pbc=pbc)  # type: ignore[no-untyped-call]
+
+
+def _normalised(part: NDArray[np.float64], config: MBTRConfig, *, n_atoms: int) -> NDArray[np.float64]:
+    if config.normalisation == "per_atom":
+        part = part / n_atoms
+    part = np.where(np.abs(part) < NEGLIGIBLE, 0.0, part)
+    if config.normalisation == "l2_per_term":
+        length = float(np.linalg.norm(part))
+        part = part / length if length > 0 else part
+    return part
+
+
+@lru_cache(maxsize=16)
+def _engine(species: tuple[str, ...], term: Term, periodic: bool) -> MBTR:
+    return MBTR(
+        species=list(species),
+        geometry={"function": term.function},
+        grid={"min": term.minimum, "max": term.maximum, "n": term.n, "sigma": term.sigma},
+        weighting=_weighting(term),
+        normalize_gaussians=False,  # bumps of height 1 in every term, whatever its unit
+        normalization="none",
+        periodic=periodic,
+        sparse=False,
+        dtype="float64",
+    )
+
+
+def _weighting(term: Term) -> dict[str, Any] | None:
+    if term.weighting == "none":
+        return None
+    values: dict[str, Any] = {"function": term.weighting, "r_cut": term.cutoff_angstrom}
+    return values | ({"threshold": term.threshold} if term.weighting == "exp" else {})
