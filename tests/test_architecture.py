@@ -15,14 +15,14 @@ APP = ROOT / "app"
 
 # A module imports only what stands on its own line or above. The README draws the same order.
 LAYERS = (
-    ("errors", "quantities", "config", "progress", "devices"),
+    ("errors", "quantities", "config", "progress", "devices", "csv_tables"),
     ("structures",),
     ("descriptors", "cache"),
     ("datasets",),
     ("networks", "standardise"),
     ("source",),
     ("priors", "inference"),
-    ("posterior", "predictions"),
+    ("posterior", "predictions", "prediction_store"),
     ("calibration", "metrics", "domain"),
     ("transfer",),
     ("plots",),

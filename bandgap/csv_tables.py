@@ -1,0 +1,41 @@
+"""Tables as CSV text that a spreadsheet cannot mistake for formulas, and back.
+
+A text cell that begins with = + - @, tab or line break runs as a formula in spreadsheets (OWASP, "CSV injection"); a
+leading apostrophe defuses it. Numbers are never touched. A cell that already looks defused gets one more apostrophe, so
+that `rearm` gives back exactly what was there.
+"""
+
+import re
+
+import pandas as pd
+
+_DANGEROUS = re.compile(r"'*[=+\-@\t\r\n]")
+_QUOTED = re.compile(r'[",\r\n]|^\s|\s$')
+_DEFUSED = re.compile(r"'+[=+\-@\t\r\n]")
+
+
+def defuse(cell: str) -> str:
+    """Return the text with a leading apostrophe where a spreadsheet would run it."""
+    return "'" + cell if _DANGEROUS.match(cell) else cell
+
+
+def rearm(cell: str) -> str:
+    """Return the text that `defuse` was given."""
+    return cell[1:] if _DEFUSED.match(cell) else cell
+
+
+def csv_text(frame: pd.DataFrame) -> str:
+    """Return a table as CSV: text defused, numbers with at most six decimals, empty where NaN, lines ending in LF."""
+    columns = [[_cell(str(name)), *map(_cell, frame[name])] for name in frame.columns]
+    return "".join(",".join(row) + "\n" for row in zip(*columns, strict=True))
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, str):
+        safe = defuse(value).replace('"', '""')  # quoted by hand: Python's writer leaves a lone CR bare before 3.13
+        return f'"{safe}"' if _QUOTED.search(value) else safe
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float):
+        return repr(round(float(value), 6) + 0.0)  # + 0.0: never "-0.0"
+    return str(value)

@@ -1,0 +1,1 @@
+"""Labels, published data sets and splits, read into structures and gaps."""

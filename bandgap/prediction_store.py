@@ -1,0 +1,44 @@
+"""Predictions on disk: numbers as safetensors, texts as JSON in its metadata; nothing is ever unpickled."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from bandgap.errors import ArtifactError, InputError
+from bandgap.predictions import LEVELS, Predictions
+
+FORMAT = "bandgap-predictions-1"
+
+_TEXTS = ("ids", "files", "formulas", "domain", "status", "problem")
+_NUMBERS = ("mean_eV", "sd_mean_eV", "sd_new_eV", "quantiles_mean", "quantiles_new")
+
+
+def save_predictions(path: Path | str, predictions: Predictions) -> None:
+    """Write predictions with all their quantiles to one safetensors file (float64, 3.2 kB per structure)."""
+    texts: dict[str, tuple[str, ...]] = {name: getattr(predictions, name) for name in _TEXTS}
+    metadata = {"format": FORMAT, "texts": json.dumps(texts), "level_of_theory": predictions.level_of_theory}
+    arrays = {name: np.ascontiguousarray(getattr(predictions, name), dtype=np.float64) for name in _NUMBERS}
+    Path(path).write_bytes(save(arrays, metadata=metadata))
+
+
+def load_predictions(path: Path | str) -> Predictions:
+    """Read what `save_predictions` wrote.
+
+    Raises ArtifactError where the file is absent, damaged or of another format.
+    """
+    try:
+        with safe_open(str(path), framework="numpy") as stored:
+            metadata = stored.metadata() or {}
+            arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a mapping)
+        if metadata.get("format") != FORMAT:
+            raise ArtifactError(f"{path}: format is {metadata.get('format')!r}, expected {FORMAT!r}.")
+        texts: dict[str, Any] = {name: tuple(values) for name, values in json.loads(metadata["texts"]).items()}
+        return Predictions(**texts, **arrays, level_of_theory=metadata["level_of_theory"])
+    except (OSError, SafetensorError, InputError, KeyError, TypeError, ValueError) as error:
+        raise ArtifactError(
+            f"{path}: not readable as stored predictions with {LEVELS.size} quantiles ({error}). Run predict again."
+        ) from error

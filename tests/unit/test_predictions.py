@@ -1,0 +1,307 @@
+"""Mixture quantiles against root finding and closed forms; the predictions table and its way through CSV and disk."""
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from bandgap.errors import ArtifactError, ConfigError, InputError
+from bandgap.prediction_store import load_predictions, save_predictions
+from bandgap.predictions import (
+    COLUMNS,
+    LEVELS,
+    NEGATIVE_END_NOTE,
+    Predictions,
+    mixture_quantiles,
+    predictions_from_draws,
+    read_predictions_csv,
+)
+
+RNG = np.random.default_rng(17)
+DRAWS = RNG.normal(2.0, 0.3, (60, 3))
+NOISE = RNG.uniform(0.1, 0.2, 60)
+
+
+@pytest.fixture
+def predictions() -> Predictions:
+    means = DRAWS.copy()
+    means[:, 1] = np.nan
+    return predictions_from_draws(
+        means,
+        NOISE,
+        ids=("00011", "=cmd()", "-3"),
+        files=("a.cif", "b,\r\n.cif", 'c "x".cif'),
+        formulas=("C6H6", "", "NaCl"),
+        domain=("ok", "", "Contains Br, never seen by the source model"),
+        status=("ok", "refused", "warning"),
+        problem=("", "atom C7 has occupancy 0.5; remove it", "no hydrogen atoms in the file"),
+        level_of_theory="PBE",
+    )
+
+
+def test_levels_are_199_steps_of_half_a_percent():
+    assert LEVELS.shape == (199,)
+    assert (LEVELS[0], LEVELS[4], LEVELS[99], LEVELS[-1]) == (0.005, 0.025, 0.5, 0.995)
+
+
+@pytest.mark.parametrize(
+    ("means", "sds"),
+    [
+        pytest.param(RNG.normal(3, 0.3, (200, 2)), RNG.gamma(50, 0.01, 200), id="posterior-like"),
+        pytest.param(np.where(RNG.random((200, 2)) < 0.3, 0.0, 5.0), RNG.gamma(2, 0.3, (200, 2)) + 0.01, id="bimodal"),
+        pytest.param(RNG.standard_cauchy((200, 2)), RNG.gamma(1, 0.1, 200) + 0.05, id="heavy-tailed"),
+        pytest.param(np.array([[0.0, 1.0], [1e-9, 1e4]]), np.array([1.0, 1e-3]), id="scales-apart"),
+    ],
+)
+def test_mixture_quantiles_agree_with_scalar_root_finding(means, sds):
+    spreads = np.broadcast_to(sds[:, None], means.shape) if sds.ndim == 1 else sds
+    probabilities = np.array([0.001, 0.0263, 0.3012, 0.7716, 0.9763])  # none where the staircase is flat
+    found = mixture_quantiles(means, sds, probabilities)
+    for j in range(2):
+        for k, p in enumerate(probabilities):
+            root = brentq(lambda x, p=p, j=j: norm.cdf(x, means[:, j], spreads[:, j]).mean() - p, -1e6, 1e6, xtol=1e-12)
+            assert found[k, j] == pytest.approx(root, abs=1e-6)
+
+
+def test_mixture_quantiles_one_draw_is_the_normal_distribution():
+    found = mixture_quantiles([[2.0, -1.0]], [0.5], LEVELS)
+    np.testing.assert_allclose(found, np.array([2.0, -1.0]) + 0.5 * norm.ppf(LEVELS)[:, None], atol=1e-9)
+
+
+def test_mixture_quantiles_skewed_mixture_differs_from_mean_plus_minus_sd():
+    means = np.array([[0.0]] * 9 + [[10.0]])
+    upper = mixture_quantiles(means, np.full(10, 0.1), [0.975])[0, 0]
+    assert upper == pytest.approx(10.0 + 0.1 * norm.ppf(0.75), abs=1e-6)
+    assert abs(upper - (1.0 + 1.96 * means.std())) > 3
+
+
+def test_mixture_quantiles_between_separated_components_fall_in_the_empty_gap():
+    found = mixture_quantiles([[0.0], [1.0]], [1e-3, 1e-3], [0.25, 0.5, 0.75])[:, 0]
+    assert found[0] == pytest.approx(0.0, abs=1e-6)
+    assert 0.005 < found[1] < 0.995
+    assert found[2] == pytest.approx(1.0, abs=1e-6)
+
+
+def test_mixture_quantiles_increase_with_probability():
+    assert np.all(np.diff(mixture_quantiles(DRAWS, NOISE, LEVELS), axis=0) > 0)
+
+
+def test_mixture_quantiles_300_structures_take_seconds_not_minutes():
+    means = np.random.default_rng(0).normal(3, 0.3, (400, 300))
+    start = time.process_time()
+    mixture_quantiles(means, np.full(400, 0.4), LEVELS)
+    assert time.process_time() - start < 10.0  # measured: 1.3 s
+
+
+@pytest.mark.parametrize(
+    ("means", "sds", "probabilities", "text"),
+    [
+        pytest.param([1.0], [1.0], [0.5], r"means has shape \(1,\)", id="means-shape"),
+        pytest.param([[1.0]], [1.0, 2.0], [0.5], r"sds has shape \(2,\), means \(1, 1\)", id="sds-shape"),
+        pytest.param([[np.nan]], [1.0], [0.5], "means holds 1 values that are not finite", id="nan"),
+        pytest.param([[1.0]], [0.0], [0.5], "sds holds 0. Accepted: finite numbers above zero", id="zero-sd"),
+        pytest.param([[1.0]], [1.0], [0.5, 1.0], r"probabilities: found \[0.5, 1.0\]", id="probability"),
+    ],
+)
+def test_mixture_quantiles_unusable_input_is_refused(means, sds, probabilities, text):
+    with pytest.raises(InputError, match=text):
+        mixture_quantiles(means, sds, probabilities)
+
+
+def test_predictions_from_draws_summarise_the_mixture(predictions):
+    assert predictions.mean_eV[0] == pytest.approx(DRAWS[:, 0].mean())
+    assert predictions.sd_mean_eV[0] == pytest.approx(DRAWS[:, 0].std())
+    assert predictions.sd_new_eV[0] == pytest.approx(np.sqrt(DRAWS[:, 0].var() + np.mean(NOISE**2)))
+    assert np.isnan(predictions.mean_eV[1])
+    assert np.all(np.isnan(predictions.quantiles_new[:, 1]))
+
+
+def test_interval_prediction_holds_new_observations_and_credible_holds_means(predictions):
+    rng = np.random.default_rng(1)
+    new = DRAWS[:, 0] + NOISE * rng.normal(size=(20_000, 60))
+    lower, upper = predictions.interval(0.9)
+    assert np.mean((new > lower[0]) & (new < upper[0])) == pytest.approx(0.9, abs=0.003)
+    lower, upper = predictions.interval(0.9, "credible")
+    np.testing.assert_allclose((lower[0], upper[0]), np.quantile(DRAWS[:, 0], [0.05, 0.95]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("level", [0.01, 0.333, 0.9, 0.9876, 0.99])
+def test_interval_between_stored_levels_is_exact_for_a_normal_distribution(level):
+    row = predictions_from_draws(
+        [[3.0]], [0.7], ids=["a"], files=[""], formulas=[""], domain=["ok"], status=["ok"], problem=[""]
+    )
+    lower, upper = row.interval(level)
+    half = 0.7 * norm.ppf(0.5 + level / 2)
+    np.testing.assert_allclose((lower[0], upper[0]), (3 - half, 3 + half), atol=1e-8)
+
+
+def test_interval_between_stored_levels_is_close_for_a_skewed_mixture():
+    rng = np.random.default_rng(2)
+    means, sds = rng.gamma(2.0, 0.3, (200, 1)), np.full(200, 0.1)
+    row = predictions_from_draws(
+        means, sds, ids=["a"], files=[""], formulas=[""], domain=["ok"], status=["ok"], problem=[""]
+    )
+    lower, upper = row.interval(0.953)
+    exact = mixture_quantiles(means, sds, [0.0235, 0.9765])[:, 0]
+    np.testing.assert_allclose((lower[0], upper[0]), exact, atol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("level", "text"),
+    [
+        (0.995, "level is 0.995. Accepted: 0.01 to 0.99"),
+        (0.0, "level is 0. Accepted"),
+        (95, "For 95 % write 0.95."),
+        (np.nan, "level is nan"),
+    ],
+)
+def test_interval_level_that_is_not_supported_is_refused(predictions, level, text):
+    with pytest.raises(ConfigError, match=text):
+        predictions.interval(level)
+
+
+def test_interval_of_another_kind_is_refused(predictions):
+    with pytest.raises(ConfigError, match=r"interval is 'confidence'. Accepted: prediction .*, credible"):
+        predictions.interval(0.9, "confidence")
+
+
+def test_to_frame_has_one_row_for_every_input_and_the_named_columns(predictions):
+    frame = predictions.to_frame()
+    assert tuple(frame.columns) == COLUMNS
+    assert COLUMNS[:12] == (
+        *("id", "file", "formula", "mean_eV", "sd_eV", "lower_eV", "upper_eV", "level", "interval", "domain"),
+        *("status", "problem"),
+    )
+    assert list(frame["id"]) == ["00011", "=cmd()", "-3"]
+    assert frame.loc[1, ["mean_eV", "sd_eV", "lower_eV", "upper_eV"]].isna().all()
+    assert set(frame["level"]) == {0.95}
+    assert set(frame["interval"]) == {"prediction"}
+
+
+def test_to_frame_sd_belongs_to_the_kind_of_interval(predictions):
+    assert predictions.to_frame(kind="credible")["sd_eV"][0] == predictions.sd_mean_eV[0]
+    assert predictions.to_frame(kind="prediction")["sd_eV"][0] == predictions.sd_new_eV[0]
+
+
+def test_to_csv_and_back_gives_the_same_table(predictions, tmp_path):
+    path = tmp_path / "predictions.csv"
+    text = predictions.to_csv(path, level=0.9)
+    assert path.read_bytes() == text.encode()
+    expected = predictions.to_frame(0.9)
+    pd.testing.assert_frame_equal(read_predictions_csv(path), expected, atol=5e-7, rtol=0)
+    pd.testing.assert_frame_equal(read_predictions_csv(text.encode()), expected, atol=5e-7, rtol=0)
+
+
+def test_to_csv_defuses_text_and_never_numbers(predictions):
+    lines = predictions.to_csv().splitlines()
+    assert any(line.startswith("'=cmd(),") for line in lines)
+    assert any(line.startswith("'-3,") for line in lines)
+    low = predictions_from_draws(
+        [[0.1]], [1.0], ids=["a"], files=[""], formulas=[""], domain=["ok"], status=["ok"], problem=[""]
+    )
+    assert ",-1.859964,2.059964,0.95," in low.to_csv()
+
+
+def test_to_csv_refused_row_has_empty_numbers(predictions):
+    row = predictions.to_csv().split("'=cmd(),")[1]
+    assert row.startswith('"b,\r\n.cif",,,,,,0.95,prediction,,refused,')
+
+
+def test_read_predictions_csv_excel_byte_order_mark_is_ignored(predictions):
+    frame = read_predictions_csv(b"\xef\xbb\xbf" + predictions.to_csv().replace("\n", "\r\n").encode())
+    assert frame["id"][0] == "00011"
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        pytest.param(b"", "not a readable CSV table", id="empty"),
+        pytest.param(b"\xff\xfe\x00", "not a readable CSV table", id="binary"),
+        pytest.param(b"id,gap\n1,2\n", "column 'file' is missing. Accepted: columns id, file,", id="another-table"),
+        pytest.param((",".join(COLUMNS) + "\na,b\n").encode(), "row 2: 2 cells, expected 13", id="cut-off"),
+        pytest.param(
+            (",".join(COLUMNS) + "\na,b,C,1.0 eV,,,,,,,,,\n").encode(),
+            "column 'mean_eV': could not convert string to float: '1.0 eV'",
+            id="text-in-number",
+        ),
+    ],
+)
+def test_read_predictions_csv_unusable_file_is_refused(data, text):
+    with pytest.raises(InputError, match=text):
+        read_predictions_csv(data)
+
+
+def test_read_predictions_csv_absent_file_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"nothing\.csv: not a readable CSV table"):
+        read_predictions_csv(tmp_path / "nothing.csv")
+
+
+def test_predictions_of_no_structures_make_an_empty_table():
+    nothing = predictions_from_draws(
+        np.empty((5, 0)), np.ones(5), ids=[], files=[], formulas=[], domain=[], status=[], problem=[]
+    )
+    assert len(nothing.to_frame()) == 0
+    assert tuple(read_predictions_csv(nothing.to_csv().encode()).columns) == COLUMNS
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"files": ("a",)}, r"len\(ids\)=3 but len\(files\)=1"),
+        ({"mean_eV": np.zeros(2)}, r"mean_eV has shape \(2,\), expected \(3,\)"),
+        ({"status": ("ok", "refused", "fine")}, "status 'fine'. Accepted: ok, warning, refused"),
+        ({"status": ("ok", "ok", "ok")}, "'=cmd\\(\\)' is ok but its mean is nan eV"),
+    ],
+)
+def test_predictions_parts_that_do_not_fit_are_refused(predictions, change, text):
+    parts = {name: getattr(predictions, name) for name in predictions.__dataclass_fields__}
+    with pytest.raises(InputError, match=text):
+        Predictions(**(parts | change))
+
+
+def test_save_predictions_and_load_gives_the_same_bits(predictions, tmp_path):
+    path = tmp_path / "predictions.safetensors"
+    save_predictions(path, predictions)
+    loaded = load_predictions(path)
+    for name in predictions.__dataclass_fields__:
+        value = getattr(predictions, name)
+        if isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(getattr(loaded, name), value)
+        else:
+            assert getattr(loaded, name) == value
+
+
+@pytest.mark.parametrize("content", [b"", b"no such thing", None], ids=["empty", "text", "absent"])
+def test_load_predictions_damaged_file_is_refused(tmp_path, content):
+    path = tmp_path / "predictions.safetensors"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ArtifactError, match=r"not readable as stored predictions .* Run predict again"):
+        load_predictions(path)
+
+
+def test_load_predictions_of_another_format_is_refused(tmp_path):
+    from safetensors.numpy import save_file
+
+    save_file({"mean_eV": np.zeros(1)}, tmp_path / "x.safetensors", metadata={"format": "other"})
+    with pytest.raises(ArtifactError, match="format is 'other', expected 'bandgap-predictions-1'"):
+        load_predictions(tmp_path / "x.safetensors")
+
+
+def test_predictions_import_loads_no_heavy_library():
+    code = (
+        "import sys, bandgap.prediction_store, bandgap.metrics; "
+        "print([m for m in ('torch', 'ase', 'dscribe', 'sklearn') if m in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_negative_end_note_is_one_sentence():
+    assert NEGATIVE_END_NOTE.endswith(".")
+    assert ". " not in NEGATIVE_END_NOTE
