@@ -1,0 +1,1 @@
+"""Jobs: the store that the dashboard reads, the worker that computes, and the kinds of work there are."""

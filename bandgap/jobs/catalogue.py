@@ -1,0 +1,61 @@
+"""Writes down what pages must know of what only the worker may load: source models, methods, versions, device."""
+
+import importlib.metadata
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+from bandgap.jobs.home import Home
+from bandgap.jobs.library import Library
+
+log = logging.getLogger(__name__)
+
+PACKAGES = ("bandgap", "torch", "dscribe", "ase", "numpy", "pandas", "plotly", "streamlit")
+
+
+def register_all(folder: str) -> None:
+    """Register the demo source, the transfer methods and this machine; what cannot be loaded is logged and left out."""
+    library = Library(Home(Path(folder)))
+    for register in (register_sources, register_methods, register_system):
+        try:
+            register(library)
+        except Exception:
+            log.exception("%s failed; pages show what was registered before", register.__name__)
+
+
+def register_sources(library: Library) -> None:
+    """Register the source model that is shipped, with its card."""
+    from bandgap.datasets.demo import demo_source_folder
+
+    folder = demo_source_folder()
+    manifest = folder / "manifest.json"
+    card: dict[str, Any] = json.loads(manifest.read_text(encoding="utf-8")) if manifest.is_file() else {}
+    library.register(
+        "source", {"demo": {"title": "demo molecules (GFN2-xTB)", "folder": str(folder), "manifest": card}}
+    )
+
+
+def register_methods(library: Library) -> None:
+    """Register every transfer method with its title, its summary and its cost, in the registry's order."""
+    from bandgap.transfer import METHODS
+
+    entries = {name: {"title": m.title, "summary": m.summary, "cost": m.cost} for name, m in METHODS.items()}
+    library.register("method", entries)
+
+
+def register_system(library: Library) -> None:
+    """Register library versions and the device that jobs will use."""
+    from bandgap.devices import choose_device, cores
+
+    versions = {name: _version(name) for name in PACKAGES}
+    body = {"python": sys.version.split()[0], "versions": versions, "device": str(choose_device()), "cores": cores()}
+    library.register("system", {"worker": body})
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"

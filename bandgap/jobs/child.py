@@ -1,0 +1,106 @@
+"""One job in a process of its own: progress becomes events, a request for the end becomes `Cancelled`."""
+
+import logging
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+from bandgap.errors import BandgapError, Cancelled
+from bandgap.jobs.home import Home
+from bandgap.jobs.store import Job, JobStore
+from bandgap.progress import Update
+
+log = logging.getLogger(__name__)
+
+EVENT_S = 0.5  # at most two events a second
+CANCEL_S = 0.25  # how often the request for the end is looked up
+
+
+class JobProgress:
+    """The `Progress` of a job: writes at most two events a second and raises `Cancelled` when the end was asked for."""
+
+    def __init__(self, store: JobStore, job_id: str) -> None:
+        self._store = store
+        self._job = job_id
+        self._written = self._looked = 0.0
+        self._phase = ""
+        self._phase_started = time.time()
+        self._pending: Update | None = None
+
+    def __call__(self, update: Update, /) -> None:
+        """Take an update; raise Cancelled when the person asked for the end of the job."""
+        now = time.time()
+        if update.phase != self._phase:
+            self._phase, self._phase_started = update.phase, now
+        self._pending = update
+        if now - self._written >= EVENT_S:
+            self.flush()
+        if now - self._looked >= CANCEL_S:
+            self._looked = now
+            if self._store.cancel_requested(self._job):
+                raise Cancelled("The job was cancelled.")
+
+    def flush(self) -> None:
+        """Write the last update if it was held back."""
+        if self._pending is not None:
+            self._store.add_event(self._job, "progress", self._pending, phase_started=self._phase_started)
+            self._written, self._pending = time.time(), None
+
+
+def run_job(store: JobStore, job: Job) -> None:
+    """Do the work of a claimed job and write its final state; errors of the library become the job's error text."""
+    from bandgap.jobs import tasks
+
+    progress = JobProgress(store, job.id)
+    try:
+        result = tasks.TASKS[job.kind](job, store.home, progress)
+    except Cancelled:
+        store.end(job.id, "cancelled")
+    except BandgapError as error:
+        store.end(job.id, "failed", error=str(error))
+    except MemoryError:
+        store.end(
+            job.id,
+            "failed",
+            error="The computation ran out of memory. Use fewer structures or a smaller descriptor, and start again.",
+        )
+    except Exception as error:
+        log.exception("job %s (%s) failed", job.id, job.kind)
+        store.end(job.id, "failed", error=_unexpected(job, error))
+    else:
+        progress.flush()
+        store.end(job.id, "finished", result=result)
+
+
+def child_main(folder: str, job_id: str) -> None:
+    """Entry of the spawned process: its own process group, ends when the worker ends, then `run_job`."""
+    if os.name == "posix":
+        os.setpgid(0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the worker, which ends its children in order
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    store = JobStore(Home(Path(folder)))
+    job = store.claimed(job_id)
+    if job is not None and job.active:
+        run_job(store, job)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    parent.join()
+    if os.name == "posix":
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+def _unexpected(job: Job, error: Exception) -> str:
+    detail = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+    return (
+        f"The job ended with an error that bandgap does not know ({detail}). "
+        f"The worker's log has the details; please report them with job {job.id[:8]}."
+    )

@@ -1,0 +1,118 @@
+"""The SQLite file of the data directory: schema, connections and transactions (WAL mode, one connection per call)."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bandgap.errors import BandgapError
+
+SCHEMA_VERSION = 1
+BUSY_S = 10.0  # how long a writer waits for another one before it gives up
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS workspace (id TEXT PRIMARY KEY, created REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS dataset (
+  id TEXT PRIMARY KEY, workspace TEXT NOT NULL, name TEXT NOT NULL, origin TEXT NOT NULL, purpose TEXT NOT NULL,
+  level_of_theory TEXT NOT NULL DEFAULT '', labels TEXT NOT NULL DEFAULT '{}', created REAL NOT NULL);
+CREATE INDEX IF NOT EXISTS dataset_of_workspace ON dataset (workspace, created);
+CREATE TABLE IF NOT EXISTS dataset_file (
+  dataset TEXT NOT NULL, seq INTEGER NOT NULL, name TEXT NOT NULL, content TEXT NOT NULL, n_bytes INTEGER NOT NULL,
+  PRIMARY KEY (dataset, seq)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS structure (
+  dataset TEXT NOT NULL, row INTEGER NOT NULL, id TEXT NOT NULL, file TEXT NOT NULL, status TEXT NOT NULL,
+  problem TEXT NOT NULL, formula TEXT NOT NULL, n_atoms INTEGER NOT NULL, periodic INTEGER NOT NULL,
+  gap_eV REAL, info TEXT NOT NULL DEFAULT '{}', PRIMARY KEY (dataset, row)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS run (
+  id TEXT PRIMARY KEY, workspace TEXT NOT NULL, job TEXT NOT NULL, dataset TEXT NOT NULL, source TEXT NOT NULL,
+  method TEXT NOT NULL, title TEXT NOT NULL, fingerprint TEXT NOT NULL, config TEXT NOT NULL, created REAL NOT NULL);
+CREATE INDEX IF NOT EXISTS run_of_workspace ON run (workspace, created);
+CREATE TABLE IF NOT EXISTS job (
+  id TEXT PRIMARY KEY, workspace TEXT NOT NULL, kind TEXT NOT NULL, lane TEXT NOT NULL, title TEXT NOT NULL,
+  payload TEXT NOT NULL, subject TEXT NOT NULL, submit_key TEXT NOT NULL, state TEXT NOT NULL, created REAL NOT NULL,
+  started REAL, finished REAL, heartbeat REAL, worker TEXT, cancel_requested REAL, error TEXT NOT NULL DEFAULT '',
+  result TEXT NOT NULL DEFAULT '{}', UNIQUE (workspace, submit_key));
+CREATE INDEX IF NOT EXISTS job_to_claim ON job (state, lane, created);
+CREATE INDEX IF NOT EXISTS job_of_workspace ON job (workspace, created);
+CREATE INDEX IF NOT EXISTS job_of_subject ON job (subject, created);
+CREATE TABLE IF NOT EXISTS event (
+  job TEXT NOT NULL, seq INTEGER NOT NULL, time REAL NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL,
+  PRIMARY KEY (job, seq)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS catalogue (
+  kind TEXT NOT NULL, id TEXT NOT NULL, rank INTEGER NOT NULL, body TEXT NOT NULL,
+  PRIMARY KEY (kind, id)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS lock (name TEXT PRIMARY KEY, holder TEXT NOT NULL, pid INTEGER NOT NULL, host TEXT NOT NULL,
+  since REAL NOT NULL, heartbeat REAL NOT NULL) WITHOUT ROWID;
+"""
+
+
+class StoreError(BandgapError):
+    """The store cannot be read or written: locked, damaged, full, or of another version."""
+
+
+class Database:
+    """Opens the file anew for every call, as SQLite's connections must not travel between threads."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with self._translated(), self._connection() as connection:
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version > SCHEMA_VERSION:
+                raise StoreError(
+                    f"{path} was written by a newer version (schema {version}, this version reads {SCHEMA_VERSION}). "
+                    "Install that version, or set BANDGAP_HOME to another folder."
+                )
+            if version < SCHEMA_VERSION:
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.executescript(SCHEMA)
+                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection for one or several SELECT statements."""
+        with self._translated(), self._connection() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection inside a transaction that starts at once, commits at the end and rolls back on an error."""
+        with self._translated(), self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        connection = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
+        try:
+            connection.row_factory = sqlite3.Row
+            connection.execute("PRAGMA synchronous = NORMAL")
+            yield connection
+        finally:
+            connection.close()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.IntegrityError:
+            raise
+        except sqlite3.OperationalError as error:
+            raise StoreError(f"The store {self.path} cannot be used now: {error}. {_remedy(str(error))}") from error
+        except sqlite3.DatabaseError as error:
+            raise StoreError(
+                f"The store {self.path} is damaged: {error}. The runs beside it are safe. "
+                "Move this file away and start again; a new one is made."
+            ) from error
+
+
+def _remedy(text: str) -> str:
+    if "locked" in text or "busy" in text:
+        return "Another process holds it; wait a few seconds and try again."
+    if "full" in text:
+        return "Free some disk space and try again; nothing that was written before is lost."
+    return "Check that the folder exists and can be written."

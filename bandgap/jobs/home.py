@@ -1,0 +1,85 @@
+"""The data directory: one SQLite file and the folders for runs, caches and uploads."""
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from bandgap.errors import InputError
+
+PREDICTIONS_CSV = "predictions.csv"
+QUANTILES = "quantiles.safetensors"
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+_ID = re.compile(r"[0-9a-f-]{8,64}")
+
+
+@dataclass(frozen=True)
+class Home:
+    """Places below the data directory; folders are made when they are first needed."""
+
+    folder: Path
+
+    @property
+    def database(self) -> Path:
+        return self.folder / "bandgap.sqlite3"
+
+    @property
+    def cache(self) -> Path:
+        return _made(self.folder / "cache")
+
+    def run_folder(self, run_id: str) -> Path:
+        """Return the folder of a run; it need not exist yet.
+
+        Raises InputError when `run_id` is not one of ours, so that no address can point outside of `runs/`.
+        """
+        return self.folder / "runs" / _checked_id(run_id)
+
+    def prediction_folder(self, run_id: str, prediction_id: str) -> Path:
+        """Return the folder of one prediction made with a run."""
+        return self.run_folder(run_id) / "predictions" / _checked_id(prediction_id)
+
+    def save_upload(self, data: bytes) -> str:
+        """Store uploaded bytes under the SHA-256 of their content and return it; the same bytes are stored once."""
+        digest = hashlib.sha256(data).hexdigest()
+        path = _made(self.folder / "uploads") / digest
+        if not path.exists():
+            partial = path.with_name(f"{digest}.{os.getpid()}.part")
+            partial.write_bytes(data)
+            partial.replace(path)
+        return digest
+
+    def read_upload(self, digest: str) -> bytes:
+        """Return the bytes that were stored under `digest`.
+
+        Raises InputError when there are none.
+        """
+        path = self.folder / "uploads" / digest
+        if not _HASH.fullmatch(digest) or not path.is_file():
+            raise InputError(f"The uploaded file {digest[:12]} is no longer in {path.parent}. Upload it again.")
+        return path.read_bytes()
+
+
+def open_home(folder: Path | str | None = None) -> Home:
+    """Return the data directory: `folder`, else `$BANDGAP_HOME`, else the platform's user data folder."""
+    chosen = folder or os.environ.get("BANDGAP_HOME") or platformdirs.user_data_dir("bandgap", appauthor=False)
+    return Home(_made(Path(chosen).expanduser().resolve()))
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"Cannot make the folder {folder}: {error.strerror}. Set BANDGAP_HOME to a folder that can be written."
+        ) from error
+    return folder
+
+
+def _checked_id(text: str) -> str:
+    if not _ID.fullmatch(text):
+        raise InputError(f"{text!r} is not the id of a run. Choose one from the list.")
+    return text

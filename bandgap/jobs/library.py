@@ -1,0 +1,217 @@
+"""What a workspace holds besides jobs: data sets with a verdict per structure, runs, the catalogue for the pages."""
+
+import json
+import sqlite3
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.config import fingerprint
+from bandgap.errors import InputError
+from bandgap.jobs.database import Database
+from bandgap.jobs.home import Home
+from bandgap.jobs.rows import Dataset, Origin, Purpose, RunRow, StoredFile, Verdict, check_upload
+
+
+class Library:
+    """Data sets, runs and the catalogue in the data directory's SQLite file; every reader names its workspace."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self.database = Database(home.database)
+
+    # -- data sets
+
+    def add_dataset(
+        self,
+        workspace: str,
+        name: str,
+        *,
+        origin: Origin = "upload",
+        purpose: Purpose = "training",
+        files: Sequence[tuple[str, bytes]] = (),
+    ) -> Dataset:
+        """Store uploaded files as a new data set.
+
+        Raises InputError over the limits, with the limit and what to do instead.
+        """
+        check_upload(files)
+        stored = [StoredFile(text, self.home.save_upload(data), len(data)) for text, data in files]
+        dataset = Dataset(str(uuid.uuid4()), workspace, name, origin, purpose, "", {}, time.time())
+        with self.database.writing() as connection:
+            connection.execute("INSERT OR IGNORE INTO workspace VALUES (?, ?)", (workspace, time.time()))
+            connection.execute(
+                "INSERT INTO dataset (id, workspace, name, origin, purpose, created) VALUES (?, ?, ?, ?, ?, ?)",
+                (dataset.id, workspace, name, origin, purpose, dataset.created),
+            )
+            connection.executemany(
+                "INSERT INTO dataset_file VALUES (?, ?, ?, ?, ?)",
+                [(dataset.id, k, f.name, f.content, f.n_bytes) for k, f in enumerate(stored)],
+            )
+        return dataset
+
+    def dataset(self, workspace: str, dataset_id: str) -> Dataset:
+        """Return a data set of this workspace.
+
+        Raises InputError when the workspace has none of that id.
+        """
+        with self.database.reading() as connection:
+            row = connection.execute(
+                "SELECT * FROM dataset WHERE id = ? AND workspace = ?", (dataset_id, workspace)
+            ).fetchone()
+        if row is None:
+            raise InputError("This workspace has no such data set. Choose one from the list, or upload it again.")
+        return _dataset(row)
+
+    def datasets(self, workspace: str, *, purpose: Purpose = "training") -> list[Dataset]:
+        """Return the data sets of a workspace, newest first."""
+        with self.database.reading() as connection:
+            rows = connection.execute(
+                "SELECT * FROM dataset WHERE workspace = ? AND purpose = ? ORDER BY created DESC", (workspace, purpose)
+            ).fetchall()
+        return [_dataset(row) for row in rows]
+
+    def files(self, dataset_id: str) -> list[StoredFile]:
+        """Return the uploaded files of a data set in the order of the upload."""
+        with self.database.reading() as connection:
+            rows = connection.execute(
+                "SELECT * FROM dataset_file WHERE dataset = ? ORDER BY seq", (dataset_id,)
+            ).fetchall()
+        return [StoredFile(row["name"], row["content"], row["n_bytes"]) for row in rows]
+
+    def save_verdicts(self, dataset_id: str, verdicts: Iterable[Verdict], *, level_of_theory: str = "") -> None:
+        """Replace the verdicts of a data set, in the order in which its structures are read."""
+        rows = [
+            (
+                dataset_id,
+                k,
+                v.id,
+                v.file,
+                v.status,
+                v.problem,
+                v.formula,
+                v.n_atoms,
+                int(v.periodic),
+                v.gap_eV,
+                json.dumps(dict(v.info)),
+            )
+            for k, v in enumerate(verdicts)
+        ]
+        with self.database.writing() as connection:
+            connection.execute("DELETE FROM structure WHERE dataset = ?", (dataset_id,))
+            connection.executemany("INSERT INTO structure VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            if level_of_theory:
+                connection.execute("UPDATE dataset SET level_of_theory = ? WHERE id = ?", (level_of_theory, dataset_id))
+
+    def verdicts(self, dataset_id: str) -> list[Verdict]:
+        """Return the verdicts of a data set in the order in which its structures are read."""
+        with self.database.reading() as connection:
+            rows = connection.execute(
+                "SELECT * FROM structure WHERE dataset = ? ORDER BY row", (dataset_id,)
+            ).fetchall()
+        return [_verdict(row) for row in rows]
+
+    def counts(self, dataset_id: str) -> dict[str, int]:
+        """Return how many structures are: all, ready, warning, refused, labelled, usable (labelled, not refused)."""
+        with self.database.reading() as connection:
+            row = connection.execute(
+                "SELECT count(*) AS n, total(status = 'ready') AS ready, total(status = 'warning') AS warning,"
+                " total(status = 'refused') AS refused, count(gap_eV) AS labelled,"
+                " total(gap_eV IS NOT NULL AND status != 'refused') AS usable FROM structure WHERE dataset = ?",
+                (dataset_id,),
+            ).fetchone()
+        return {"all": int(row["n"])} | {
+            key: int(row[key]) for key in ("ready", "warning", "refused", "labelled", "usable")
+        }
+
+    def save_gaps(
+        self, dataset_id: str, gaps_eV: NDArray[np.float64], *, labels: Mapping[str, Any], level_of_theory: str
+    ) -> None:
+        """Store the gap of every structure (NaN: none), where the gaps come from, and their level of theory."""
+        values = [(None if np.isnan(gap) else float(gap), dataset_id, k) for k, gap in enumerate(gaps_eV)]
+        with self.database.writing() as connection:
+            connection.executemany("UPDATE structure SET gap_eV = ? WHERE dataset = ? AND row = ?", values)
+            connection.execute(
+                "UPDATE dataset SET labels = ?, level_of_theory = ? WHERE id = ?",
+                (json.dumps(dict(labels)), level_of_theory, dataset_id),
+            )
+
+    # -- runs
+
+    def add_run(
+        self,
+        workspace: str,
+        *,
+        job: str,
+        run_id: str,
+        dataset: str,
+        source: str,
+        method: str,
+        title: str,
+        config: Mapping[str, Any],
+    ) -> None:
+        """Note a run and its settings; the same run again changes nothing."""
+        with self.database.writing() as connection:
+            connection.execute(
+                "INSERT OR IGNORE INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    run_id,
+                    workspace,
+                    job,
+                    dataset,
+                    source,
+                    method,
+                    title,
+                    fingerprint(config),
+                    json.dumps(dict(config)),
+                    time.time(),
+                ),
+            )
+
+    def run(self, workspace: str, run_id: str) -> RunRow | None:
+        """Return a run of this workspace, or None."""
+        with self.database.reading() as connection:
+            row = connection.execute("SELECT * FROM run WHERE id = ? AND workspace = ?", (run_id, workspace)).fetchone()
+        return _run(row) if row else None
+
+    def runs(self, workspace: str, *, limit: int = 500) -> list[RunRow]:
+        """Return the runs of a workspace, newest first."""
+        with self.database.reading() as connection:
+            rows = connection.execute(
+                "SELECT * FROM run WHERE workspace = ? ORDER BY created DESC, rowid DESC LIMIT ?", (workspace, limit)
+            ).fetchall()
+        return [_run(row) for row in rows]
+
+    # -- catalogue
+
+    def register(self, kind: Literal["source", "method", "system"], entries: Mapping[str, Mapping[str, Any]]) -> None:
+        """Replace one kind of the catalogue: what pages need to know of things that only the worker may load."""
+        rows = [(kind, key, rank, json.dumps(dict(body))) for rank, (key, body) in enumerate(entries.items())]
+        with self.database.writing() as connection:
+            connection.execute("DELETE FROM catalogue WHERE kind = ?", (kind,))
+            connection.executemany("INSERT INTO catalogue VALUES (?, ?, ?, ?)", rows)
+
+    def catalogue(self, kind: Literal["source", "method", "system"]) -> dict[str, dict[str, Any]]:
+        """Return one kind of the catalogue in its order."""
+        with self.database.reading() as connection:
+            rows = connection.execute("SELECT id, body FROM catalogue WHERE kind = ? ORDER BY rank", (kind,)).fetchall()
+        return {row["id"]: json.loads(row["body"]) for row in rows}
+
+
+def _dataset(row: sqlite3.Row) -> Dataset:
+    values = dict(row)
+    return Dataset(**{**values, "labels": json.loads(values["labels"])})
+
+
+def _verdict(row: sqlite3.Row) -> Verdict:
+    values = {key: row[key] for key in ("id", "file", "status", "problem", "formula", "n_atoms", "gap_eV")}
+    return Verdict(**values, periodic=bool(row["periodic"]), info=json.loads(row["info"]))
+
+
+def _run(row: sqlite3.Row) -> RunRow:
+    values = dict(row)
+    return RunRow(**{**values, "config": json.loads(values["config"])})

@@ -1,0 +1,88 @@
+"""Rows of the workspace tables as frozen dataclasses, and the limits of an upload."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bandgap.errors import InputError
+
+Origin = Literal["upload", "demo"]
+Purpose = Literal["training", "prediction"]
+
+MAX_FILES = 5_000
+MAX_UPLOAD_BYTES = 200_000_000  # all files of one data set together
+MAX_FILE_BYTES = 20_000_000  # one file; the web server enforces the same number
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A named set of structures; `labels` says where its gaps come from and what did not match."""
+
+    id: str
+    workspace: str
+    name: str
+    origin: Origin
+    purpose: Purpose
+    level_of_theory: str
+    labels: Mapping[str, Any]
+    created: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the check found for one structure; `info` holds its numbers from the file, which may be labels."""
+
+    id: str
+    file: str
+    status: Literal["ready", "warning", "refused"]
+    problem: str
+    formula: str
+    n_atoms: int
+    periodic: bool
+    gap_eV: float | None
+    info: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """An uploaded file: its name is text to show, its bytes lie under `content`."""
+
+    name: str
+    content: str
+    n_bytes: int
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A run as the lists show it; its state is the state of its job."""
+
+    id: str
+    workspace: str
+    job: str
+    dataset: str
+    source: str
+    method: str
+    title: str
+    fingerprint: str
+    config: Mapping[str, Any]
+    created: float
+
+
+def check_upload(files: Sequence[tuple[str, bytes]]) -> None:
+    """Raise InputError when an upload is over a limit; the text names the limit and the way round it."""
+    if len(files) > MAX_FILES:
+        raise InputError(
+            f"{len(files):,} files in one upload; at most {MAX_FILES:,} are accepted. Put them into one zip archive."
+        )
+    for name, data in files:
+        if len(data) > MAX_FILE_BYTES:
+            raise InputError(
+                f"{name} has {len(data) / 1e6:.0f} MB; at most {MAX_FILE_BYTES / 1e6:.0f} MB a file are accepted. "
+                "Split it, or use the command line on the machine that holds it."
+            )
+    total = sum(len(data) for _, data in files)
+    if total > MAX_UPLOAD_BYTES:
+        raise InputError(
+            f"{total / 1e6:.0f} MB in one upload; at most {MAX_UPLOAD_BYTES / 1e6:.0f} MB are accepted. "
+            "Upload in parts, or use the command line on the machine that holds the files."
+        )

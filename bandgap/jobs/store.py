@@ -1,0 +1,254 @@
+"""The table of jobs: submit, claim, heartbeat, events, cancel.
+
+The dashboard inserts jobs and asks for their end; only the worker and its children move them on.
+Claims are one UPDATE ... RETURNING, so that several workers never take the same job.
+"""
+
+import json
+import sqlite3
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bandgap.jobs.database import Database
+from bandgap.jobs.home import Home
+from bandgap.progress import Update
+
+State = Literal["queued", "running", "cancelling", "cancelled", "failed", "finished", "interrupted"]
+Ending = Literal["cancelled", "failed", "finished", "interrupted"]
+Lane = Literal["short", "long"]
+
+ACTIVE: tuple[State, ...] = ("queued", "running", "cancelling")
+STALE_S = 20.0  # a heartbeat older than this belongs to a dead worker; it is renewed every 2 s
+
+_LANES: Mapping[str, Lane] = {"check": "short", "import_demo": "short", "predict": "short", "transfer": "long"}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One row of the job table; `state` is what a reader should show (a stale heartbeat reads as interrupted)."""
+
+    id: str
+    workspace: str
+    kind: str
+    title: str
+    subject: str  # the data set, run or prediction that the job is about
+    state: State
+    payload: Mapping[str, Any]
+    created: float
+    started: float | None
+    finished: float | None
+    cancel_requested: bool
+    error: str
+    result: Mapping[str, Any]
+
+    @property
+    def active(self) -> bool:
+        return self.state in ACTIVE
+
+
+@dataclass(frozen=True)
+class Event:
+    """One report of a running job: an update of its progress, or a line of its log."""
+
+    seq: int
+    time: float
+    kind: Literal["progress", "log"]
+    update: Update
+    phase_started: float
+
+
+class JobStore:
+    """Jobs and their events in the data directory's SQLite file."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self.database = Database(home.database)
+
+    # -- what the dashboard does
+
+    def submit(
+        self, workspace: str, kind: str, *, title: str, payload: Mapping[str, Any], subject: str, submit_key: str = ""
+    ) -> Job:
+        """Queue a job; the same `submit_key` in the same workspace returns the job that exists already."""
+        job_id = str(uuid.uuid4())
+        values = (
+            job_id,
+            workspace,
+            kind,
+            _LANES[kind],
+            title,
+            json.dumps(payload),
+            subject,
+            submit_key or job_id,
+            time.time(),
+        )
+        with self.database.writing() as connection:
+            connection.execute("INSERT OR IGNORE INTO workspace VALUES (?, ?)", (workspace, time.time()))
+            connection.execute(
+                "INSERT OR IGNORE INTO job"
+                " (id, workspace, kind, lane, title, payload, subject, submit_key, created, state)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued')",
+                values,
+            )
+            row = connection.execute(
+                "SELECT * FROM job WHERE workspace = ? AND submit_key = ?", (workspace, submit_key or job_id)
+            ).fetchone()
+        return _job(row)
+
+    def request_cancel(self, workspace: str, job_id: str) -> None:
+        """Ask for the end of a job: a queued one ends here, a running one is asked to stop by its worker."""
+        with self.database.writing() as connection:
+            connection.execute(
+                "UPDATE job SET cancel_requested = :now, finished = CASE state WHEN 'queued' THEN :now END,"
+                " state = CASE state WHEN 'queued' THEN 'cancelled' ELSE 'cancelling' END"
+                " WHERE id = :id AND workspace = :workspace AND state IN ('queued', 'running')",
+                {"now": time.time(), "id": job_id, "workspace": workspace},
+            )
+
+    def job(self, workspace: str, job_id: str) -> Job | None:
+        """Return a job of this workspace, or None."""
+        with self.database.reading() as connection:
+            row = connection.execute("SELECT * FROM job WHERE id = ? AND workspace = ?", (job_id, workspace)).fetchone()
+        return _job(row) if row else None
+
+    def latest(self, workspace: str, subject: str) -> Job | None:
+        """Return the newest job about a data set, a run or a prediction, or None."""
+        with self.database.reading() as connection:
+            row = connection.execute(
+                "SELECT * FROM job WHERE subject = ? AND workspace = ? ORDER BY created DESC, rowid DESC LIMIT 1",
+                (subject, workspace),
+            ).fetchone()
+        return _job(row) if row else None
+
+    def jobs(self, workspace: str, *, kinds: Sequence[str] = tuple(_LANES), limit: int = 200) -> list[Job]:
+        """Return the newest jobs of a workspace, newest first."""
+        marks = ", ".join("?" * len(kinds))
+        with self.database.reading() as connection:
+            rows = connection.execute(
+                f"SELECT * FROM job WHERE workspace = ? AND kind IN ({marks})"
+                " ORDER BY created DESC, rowid DESC LIMIT ?",
+                (workspace, *kinds, limit),
+            ).fetchall()
+        return [_job(row) for row in rows]
+
+    def queue_length(self, job: Job) -> int:
+        """Return how many jobs of the same lane are before this queued one, the running one included."""
+        with self.database.reading() as connection:
+            return int(
+                connection.execute(
+                    "SELECT count(*) FROM job WHERE lane = ? AND (state IN ('running', 'cancelling')"
+                    " OR (state = 'queued' AND created < ?))",
+                    (_LANES[job.kind], job.created),
+                ).fetchone()[0]
+            )
+
+    def events(self, job_id: str, *, last: int = 20) -> list[Event]:
+        """Return the last events of a job, oldest first."""
+        with self.database.reading() as connection:
+            rows = connection.execute(
+                "SELECT * FROM event WHERE job = ? ORDER BY seq DESC LIMIT ?", (job_id, last)
+            ).fetchall()
+        return [_event(row) for row in reversed(rows)]
+
+    # -- what the worker and its children do
+
+    def claim(self, worker: str, *, lanes: Sequence[Lane] = ("short", "long")) -> Job | None:
+        """Take the oldest queued job of these lanes for `worker`, or None."""
+        marks = ", ".join("?" * len(lanes))
+        now = time.time()
+        with self.database.writing() as connection:
+            row = connection.execute(
+                "UPDATE job SET state = 'running', worker = ?, started = ?, heartbeat = ?"
+                " WHERE id = (SELECT id FROM job"
+                f" WHERE state = 'queued' AND lane IN ({marks}) ORDER BY created, rowid LIMIT 1) RETURNING *",
+                (worker, now, now, *lanes),
+            ).fetchone()
+        return _job(row) if row else None
+
+    def claimed(self, job_id: str) -> Job | None:
+        """Return a job by its id alone (the worker's child knows no workspace), or None."""
+        with self.database.reading() as connection:
+            row = connection.execute("SELECT * FROM job WHERE id = ?", (job_id,)).fetchone()
+        return _job(row) if row else None
+
+    def beat(self, worker: str, job_ids: Sequence[str]) -> None:
+        """Renew the heartbeat of the worker's lock and of the jobs that it runs."""
+        now = time.time()
+        with self.database.writing() as connection:
+            connection.execute("UPDATE lock SET heartbeat = ? WHERE holder = ?", (now, worker))
+            connection.executemany("UPDATE job SET heartbeat = ? WHERE id = ?", [(now, job_id) for job_id in job_ids])
+
+    def cancel_requested(self, job_id: str) -> bool:
+        """Return whether somebody asked for the end of this job."""
+        with self.database.reading() as connection:
+            row = connection.execute("SELECT cancel_requested FROM job WHERE id = ?", (job_id,)).fetchone()
+        return row is None or row[0] is not None
+
+    def add_event(self, job_id: str, kind: Literal["progress", "log"], update: Update, *, phase_started: float) -> None:
+        """Append an event to a job."""
+        body = {
+            "phase": update.phase,
+            "done": update.done,
+            "total": update.total,
+            "message": update.message,
+            "values": dict(update.values),
+            "phase_started": phase_started,
+        }
+        with self.database.writing() as connection:
+            connection.execute(
+                "INSERT INTO event SELECT :job, coalesce(max(seq), 0) + 1, :time, :kind, :body"
+                " FROM event WHERE job = :job",
+                {"job": job_id, "time": time.time(), "kind": kind, "body": json.dumps(body)},
+            )
+
+    def end(self, job_id: str, state: Ending, *, error: str = "", result: Mapping[str, Any] | None = None) -> bool:
+        """Give an active job its final state; return whether it was still active."""
+        with self.database.writing() as connection:
+            cursor = connection.execute(
+                "UPDATE job SET state = ?, finished = ?, error = ?, result = ?"
+                " WHERE id = ? AND state IN ('queued', 'running', 'cancelling')",
+                (state, time.time(), error, json.dumps(dict(result or {})), job_id),
+            )
+            return cursor.rowcount == 1
+
+    def end_orphans(self, worker: str) -> int:
+        """Mark the jobs that a dead worker left running: cancelled where that was asked for, else interrupted."""
+        with self.database.writing() as connection:
+            cursor = connection.execute(
+                "UPDATE job SET finished = ?,"
+                " state = CASE state WHEN 'cancelling' THEN 'cancelled' ELSE 'interrupted' END,"
+                " error = 'The worker process ended while this job was running.'"
+                " WHERE state IN ('running', 'cancelling') AND worker != ?",
+                (time.time(), worker),
+            )
+            return cursor.rowcount
+
+
+def _job(row: sqlite3.Row) -> Job:
+    state: State = row["state"]
+    if state in ("running", "cancelling") and time.time() - (row["heartbeat"] or 0.0) > STALE_S:
+        state = "interrupted"
+    return Job(
+        id=row["id"],
+        workspace=row["workspace"],
+        kind=row["kind"],
+        title=row["title"],
+        subject=row["subject"],
+        state=state,
+        payload=json.loads(row["payload"]),
+        created=row["created"],
+        started=row["started"],
+        finished=row["finished"],
+        cancel_requested=row["cancel_requested"] is not None,
+        error=row["error"],
+        result=json.loads(row["result"]),
+    )
+
+
+def _event(row: sqlite3.Row) -> Event:
+    body = json.loads(row["body"])
+    update = Update(body["phase"], body["done"], body["total"], body["message"], body["values"])
+    return Event(seq=row["seq"], time=row["time"], kind=row["kind"], update=update, phase_started=body["phase_started"])

@@ -1,0 +1,171 @@
+"""The kinds of jobs, each thin over functions of the library; heavy imports happen inside, in the job's own process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.errors import InputError
+from bandgap.jobs.home import PREDICTIONS_CSV, QUANTILES, Home
+from bandgap.jobs.library import Library
+from bandgap.jobs.rows import Dataset, Verdict
+from bandgap.jobs.store import Job
+from bandgap.prediction_store import save_predictions
+from bandgap.progress import Progress, Update
+
+if TYPE_CHECKING:
+    from bandgap.structures import StructureRecord
+
+Result = dict[str, Any]
+Task = Callable[[Job, Home, Progress], Result]
+
+DEMO_TARGET = "crystals"
+
+
+def check(job: Job, home: Home, progress: Progress) -> Result:
+    """Read the files of a data set and store a verdict for every structure."""
+    library = Library(home)
+    dataset = library.dataset(job.workspace, job.payload["dataset"])
+    records = read_records(library, dataset, progress=progress)
+    library.save_verdicts(dataset.id, [verdict(record) for record in records])
+    return {"n": len(records), "refused": sum(record.status == "refused" for record in records)}
+
+
+def import_demo(job: Job, home: Home, progress: Progress) -> Result:
+    """Store the demo crystals and their gaps as a data set."""
+    from bandgap.datasets.demo import load_demo
+
+    progress(Update("reading the demo crystals"))
+    library = Library(home)
+    dataset = library.dataset(job.workspace, job.payload["dataset"])
+    demo = load_demo(DEMO_TARGET)
+    gaps = np.asarray(demo.gaps_eV, dtype=np.float64)
+    verdicts = [verdict(record, gap=float(gap)) for record, gap in zip(demo.records, gaps, strict=True)]
+    library.save_verdicts(dataset.id, verdicts)
+    labels = {"source": f"demo data ({demo.licence})", "matched": int(np.isfinite(gaps).sum())}
+    library.save_gaps(dataset.id, gaps, labels=labels, level_of_theory=demo.level_of_theory)
+    return {"n": len(verdicts)}
+
+
+def transfer(job: Job, home: Home, progress: Progress) -> Result:
+    """Transfer a source model to the labelled structures of a data set and write the run's folder."""
+    from bandgap.cache import DescriptorCache
+    from bandgap.devices import set_threads
+    from bandgap.runs import transfer_run
+
+    set_threads()
+    library, payload = Library(home), job.payload
+    dataset = library.dataset(job.workspace, payload["dataset"])
+    records, gaps = labelled_records(library, dataset, progress=progress)
+    folder = transfer_run(
+        source_folder(library, payload["source"]),
+        records,
+        gaps,
+        method=payload["method"],
+        n=payload["n"],
+        n_test=payload["n_test"],
+        seed=payload["seed"],
+        out=home.run_folder(payload["run"]),
+        level_of_theory=dataset.level_of_theory,
+        settings=payload.get("settings", {}),
+        device=payload.get("device", "auto"),
+        cache=DescriptorCache(home.cache),
+        progress=progress,
+    )
+    return {"folder": folder.name}
+
+
+def predict(job: Job, home: Home, progress: Progress) -> Result:
+    """Predict the gaps of every structure of a data set with a finished run."""
+    from bandgap.cache import DescriptorCache
+    from bandgap.devices import set_threads
+    from bandgap.runs import predict_run
+
+    set_threads()
+    library, run_id = Library(home), job.payload["run"]
+    if library.run(job.workspace, run_id) is None:
+        raise InputError("This workspace has no such run. Choose a finished run from the list.")
+    dataset = library.dataset(job.workspace, job.payload["dataset"])
+    records = read_records(library, dataset, progress=progress)
+    if dataset.purpose == "prediction":
+        library.save_verdicts(dataset.id, [verdict(record) for record in records])
+    predictions = predict_run(home.run_folder(run_id), records, cache=DescriptorCache(home.cache), progress=progress)
+    folder = home.prediction_folder(run_id, job.id)
+    folder.mkdir(parents=True, exist_ok=True)
+    predictions.to_csv(folder / PREDICTIONS_CSV)
+    save_predictions(folder / QUANTILES, predictions)
+    return {"n": len(predictions), "refused": sum(status == "refused" for status in predictions.status)}
+
+
+TASKS: Mapping[str, Task] = {"check": check, "import_demo": import_demo, "transfer": transfer, "predict": predict}
+
+
+def read_records(library: Library, dataset: Dataset, *, progress: Progress) -> list[StructureRecord]:
+    """Return every record of a data set, at least one for every file, always in the same order."""
+    if dataset.origin == "demo":
+        from bandgap.datasets.demo import load_demo
+
+        progress(Update("reading structures"))
+        return list(load_demo(DEMO_TARGET).records)
+    from bandgap.structures import read_structures
+
+    files = library.files(dataset.id)
+    records: list[StructureRecord] = []
+    for done, file in enumerate(files):
+        progress(Update("reading structures", done, len(files), message=file.name))
+        records += read_structures(library.home.read_upload(file.content), file.name)
+    progress(Update("reading structures", len(files), len(files)))
+    return records
+
+
+def labelled_records(
+    library: Library, dataset: Dataset, *, progress: Progress
+) -> tuple[list[StructureRecord], NDArray[np.float64]]:
+    """Return the records that can be learned from (not refused, with a gap) and their gaps (n,) in eV.
+
+    Raises InputError when what is read now is not what was checked.
+    """
+    records, verdicts = read_records(library, dataset, progress=progress), library.verdicts(dataset.id)
+    if [record.id for record in records] != [v.id for v in verdicts]:
+        raise InputError(
+            f"{dataset.name}: the files give other structures than when they were checked. Upload them again."
+        )
+    chosen = [k for k, v in enumerate(verdicts) if v.gap_eV is not None and records[k].status != "refused"]
+    gaps = np.array([verdicts[k].gap_eV for k in chosen], dtype=np.float64)
+    return [records[k] for k in chosen], gaps
+
+
+def source_folder(library: Library, source_id: str) -> str:
+    """Return the folder of a source model of the catalogue.
+
+    Raises InputError when there is none of that id.
+    """
+    entries = library.catalogue("source")
+    if source_id not in entries:
+        known: Sequence[str] = sorted(entries) or ["none yet"]
+        raise InputError(f"No source model {source_id!r}. Known: {', '.join(known)}. Choose one of these.")
+    return str(entries[source_id]["folder"])
+
+
+def verdict(record: StructureRecord, *, gap: float | None = None) -> Verdict:
+    """Return what the store keeps of a record: its verdict and the numbers in its file."""
+    numbers = {
+        key: float(value)
+        for key, value in record.info.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value)
+    }
+    known = gap is not None and np.isfinite(gap)
+    return Verdict(
+        id=record.id,
+        file=record.file,
+        status=record.status,
+        problem=record.problem,
+        formula=record.formula,
+        n_atoms=record.n_atoms,
+        periodic=record.periodic,
+        gap_eV=gap if known else None,
+        info=numbers,
+    )

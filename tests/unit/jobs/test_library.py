@@ -1,0 +1,102 @@
+"""Data sets, verdicts, runs and uploads of a workspace, and what another workspace sees of them."""
+
+import uuid
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bandgap.errors import InputError
+from bandgap.jobs import rows
+from bandgap.jobs.home import Home, open_home
+from bandgap.jobs.library import Library
+from bandgap.jobs.rows import Verdict
+
+WS = str(uuid.uuid4())
+OTHER = str(uuid.uuid4())
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Library:
+    return Library(Home(tmp_path))
+
+
+def a_verdict(name: str, status: str = "ready", gap: float | None = None) -> Verdict:
+    return Verdict(name, f"{name}.cif", status, "", "C6H6", 12, True, gap, {"gap": 1.5})  # type: ignore[arg-type]
+
+
+def test_upload_is_stored_under_its_hash_and_its_name_is_only_text(library: Library, tmp_path: Path) -> None:
+    dataset = library.add_dataset(WS, "set", files=[("../../etc/passwd.cif", b"data_x")])
+    (stored,) = library.files(dataset.id)
+    assert stored.name == "../../etc/passwd.cif"
+    assert [path.name for path in (tmp_path / "uploads").iterdir()] == [stored.content]
+    assert library.home.read_upload(stored.content) == b"data_x"
+
+
+def test_upload_that_is_gone_says_so(library: Library) -> None:
+    with pytest.raises(InputError, match=r"no longer in .*uploads\. Upload it again"):
+        library.home.read_upload("0" * 64)
+
+
+@pytest.mark.parametrize("text", ["../x", "..", "a/b", "", "x" * 9])
+def test_run_folder_of_a_foreign_id_is_refused(library: Library, text: str) -> None:
+    with pytest.raises(InputError, match="is not the id of a run"):
+        library.home.run_folder(text)
+
+
+def test_home_is_named_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BANDGAP_HOME", str(tmp_path / "here"))
+    assert open_home().folder == tmp_path / "here"
+    assert (tmp_path / "here").is_dir()
+
+
+def test_home_that_cannot_be_made_names_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match="Set BANDGAP_HOME to a folder that can be written"):
+        open_home(tmp_path / "file" / "below")
+
+
+def test_upload_over_a_limit_names_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "MAX_FILE_BYTES", 1_000_000)
+    monkeypatch.setattr(rows, "MAX_UPLOAD_BYTES", 1_500_000)
+    with pytest.raises(InputError, match=r"big\.xyz has 2 MB; at most 1 MB a file"):
+        rows.check_upload([("big.xyz", bytes(2_000_000))])
+    with pytest.raises(InputError, match=r"2 MB in one upload; at most 2 MB"):
+        rows.check_upload([("a", bytes(900_000)), ("b", bytes(900_000))])
+    with pytest.raises(InputError, match=r"5,001 files in one upload; at most 5,000"):
+        rows.check_upload([("a", b"")] * 5_001)
+
+
+def test_verdicts_and_gaps_come_back_in_order(library: Library) -> None:
+    dataset = library.add_dataset(WS, "set")
+    library.save_verdicts(dataset.id, [a_verdict("b"), a_verdict("a", "refused"), a_verdict("c", "warning")])
+    library.save_gaps(dataset.id, np.array([2.5, 1.0, np.nan]), labels={"source": "x.csv"}, level_of_theory="PBE")
+    assert [(v.id, v.gap_eV) for v in library.verdicts(dataset.id)] == [("b", 2.5), ("a", 1.0), ("c", None)]
+    counts = {"all": 3, "ready": 1, "warning": 1, "refused": 1, "labelled": 2, "usable": 1}
+    assert library.counts(dataset.id) == counts
+    again = library.dataset(WS, dataset.id)
+    assert (again.level_of_theory, again.labels) == ("PBE", {"source": "x.csv"})
+
+
+def test_another_workspace_sees_no_data_set_and_no_run(library: Library) -> None:
+    dataset = library.add_dataset(WS, "set")
+    run_id = str(uuid.uuid4())
+    values = {"job": "j", "dataset": dataset.id, "source": "demo", "method": "fine_tune", "title": "t"}
+    library.add_run(WS, run_id=run_id, config={"n": 20}, **values)
+    assert [run.id for run in library.runs(WS)] == [run_id]
+    assert library.datasets(OTHER) == [] and library.runs(OTHER) == [] and library.run(OTHER, run_id) is None
+    with pytest.raises(InputError, match="This workspace has no such data set"):
+        library.dataset(OTHER, dataset.id)
+
+
+def test_data_sets_for_prediction_are_apart(library: Library) -> None:
+    library.add_dataset(WS, "new", purpose="prediction")
+    assert library.datasets(WS) == []
+    assert [d.name for d in library.datasets(WS, purpose="prediction")] == ["new"]
+
+
+def test_catalogue_keeps_its_order_and_is_replaced(library: Library) -> None:
+    library.register("method", {"z": {"title": "Z"}, "a": {"title": "A"}})
+    assert list(library.catalogue("method")) == ["z", "a"]
+    library.register("method", {"b": {"title": "B"}})
+    assert library.catalogue("method") == {"b": {"title": "B"}}

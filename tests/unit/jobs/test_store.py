@@ -1,0 +1,180 @@
+"""The job table: submit, claim, cancel, heartbeat, what pages may see."""
+
+import multiprocessing
+import sqlite3
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from bandgap.jobs.database import Database, StoreError
+from bandgap.jobs.home import Home
+from bandgap.jobs.store import STALE_S, Job, JobStore
+from bandgap.progress import Update
+
+WS = str(uuid.uuid4())
+OTHER = str(uuid.uuid4())
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> JobStore:
+    return JobStore(Home(tmp_path))
+
+
+def submit(store: JobStore, kind: str = "check", **more: str) -> Job:
+    return store.submit(WS, kind, title="a job", payload={"dataset": "d"}, subject="d", **more)
+
+
+def claim_all(folder: str, worker: str, out: str) -> None:
+    store = JobStore(Home(Path(folder)))
+    with Path(out).open("w", encoding="utf-8") as file:
+        while job := store.claim(worker):
+            file.write(job.id + "\n")
+
+
+def test_submit_returns_a_queued_job_with_its_payload(store: JobStore) -> None:
+    job = submit(store)
+    assert (job.state, job.payload, job.active) == ("queued", {"dataset": "d"}, True)
+    assert store.job(WS, job.id) == job
+
+
+def test_submit_with_the_same_key_makes_one_job(store: JobStore) -> None:
+    first, second = submit(store, submit_key="form-1"), submit(store, submit_key="form-1")
+    assert first.id == second.id
+    assert len(store.jobs(WS)) == 1
+
+
+def test_submit_with_another_key_makes_another_job(store: JobStore) -> None:
+    assert submit(store, submit_key="form-1").id != submit(store, submit_key="form-2").id
+
+
+def test_claim_takes_the_oldest_first_and_none_when_empty(store: JobStore) -> None:
+    ids = [submit(store).id for _ in range(3)]
+    assert [job.id for job in iter(lambda: store.claim("w"), None)] == ids
+    assert store.claim("w") is None
+
+
+def test_claim_of_one_lane_leaves_the_other(store: JobStore) -> None:
+    long_job, short_job = submit(store, "transfer"), submit(store, "check")
+    claimed = store.claim("w", lanes=["short"])
+    assert claimed is not None and claimed.id == short_job.id
+    waiting = store.job(WS, long_job.id)
+    assert waiting is not None and waiting.state == "queued"
+
+
+def test_claim_by_three_processes_gives_every_job_once(store: JobStore, tmp_path: Path) -> None:
+    ids = {submit(store).id for _ in range(90)}
+    context = multiprocessing.get_context("spawn")
+    outs = [tmp_path / f"claimed-{k}" for k in range(3)]
+    workers = [context.Process(target=claim_all, args=(str(tmp_path), f"w{k}", str(out))) for k, out in enumerate(outs)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        assert worker.exitcode == 0
+    claimed = [line for out in outs for line in out.read_text().split()]
+    assert len(claimed) == len(set(claimed)) == 90
+    assert set(claimed) == ids
+
+
+def test_cancel_of_a_queued_job_ends_it_at_once(store: JobStore) -> None:
+    job = submit(store)
+    store.request_cancel(WS, job.id)
+    ended = store.job(WS, job.id)
+    assert ended is not None and ended.state == "cancelled" and ended.finished is not None
+    assert store.claim("w") is None
+
+
+def test_cancel_of_a_running_job_asks_its_worker(store: JobStore) -> None:
+    job = submit(store)
+    store.claim("w")
+    assert not store.cancel_requested(job.id)
+    store.request_cancel(WS, job.id)
+    asked = store.job(WS, job.id)
+    assert asked is not None and asked.state == "cancelling"
+    assert store.cancel_requested(job.id)
+
+
+def test_cancel_from_another_workspace_does_nothing(store: JobStore) -> None:
+    job = submit(store)
+    store.request_cancel(OTHER, job.id)
+    untouched = store.job(WS, job.id)
+    assert untouched is not None and untouched.state == "queued"
+
+
+def test_end_of_a_job_is_written_once(store: JobStore) -> None:
+    job = submit(store)
+    store.claim("w")
+    assert store.end(job.id, "finished", result={"n": 3})
+    assert not store.end(job.id, "failed", error="too late")
+    ended = store.job(WS, job.id)
+    assert ended is not None and (ended.state, ended.result, ended.error) == ("finished", {"n": 3}, "")
+
+
+def test_running_job_with_an_old_heartbeat_reads_as_interrupted(store: JobStore) -> None:
+    job = submit(store)
+    store.claim("w")
+    with store.database.writing() as connection:
+        connection.execute("UPDATE job SET heartbeat = ?", (time.time() - STALE_S - 1,))
+    shown = store.job(WS, job.id)
+    assert shown is not None and shown.state == "interrupted" and not shown.active
+    store.beat("w", [job.id])
+    again = store.job(WS, job.id)
+    assert again is not None and again.state == "running"
+
+
+def test_end_orphans_marks_jobs_of_a_dead_worker(store: JobStore) -> None:
+    running, cancelling, own = submit(store), submit(store), submit(store)
+    store.claim("dead"), store.claim("dead"), store.claim("me")
+    store.request_cancel(WS, cancelling.id)
+    assert store.end_orphans("me") == 2
+    states = {job.id: job.state for job in store.jobs(WS)}
+    assert states == {running.id: "interrupted", cancelling.id: "cancelled", own.id: "running"}
+
+
+def test_events_come_back_in_order_and_only_the_last(store: JobStore) -> None:
+    job = submit(store)
+    for k in range(30):
+        store.add_event(job.id, "progress", Update("sampling", k, 30, values={"rhat": 1.5}), phase_started=1.0)
+    events = store.events(job.id, last=5)
+    assert [event.update.done for event in events] == [25, 26, 27, 28, 29]
+    assert events[-1].update.values == {"rhat": 1.5}
+
+
+def test_another_workspace_sees_no_job(store: JobStore) -> None:
+    job = submit(store)
+    assert store.job(OTHER, job.id) is None
+    assert store.jobs(OTHER) == []
+    assert store.latest(OTHER, "d") is None
+
+
+def test_queue_length_counts_running_and_older_jobs_of_the_lane(store: JobStore) -> None:
+    submit(store), submit(store, "transfer")
+    store.claim("w", lanes=["short"])
+    submit(store)
+    assert store.queue_length(submit(store)) == 2
+
+
+def test_database_that_is_damaged_says_what_is_safe(tmp_path: Path) -> None:
+    path = tmp_path / "bandgap.sqlite3"
+    path.write_bytes(b"no database at all, but long enough to be read as one" * 40)
+    with pytest.raises(StoreError, match=r"bandgap\.sqlite3 is damaged: .*runs beside it are safe"):
+        Database(path)
+
+
+def test_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bandgap.sqlite3"
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(StoreError, match=r"newer version \(schema 99, this version reads 1\)"):
+        Database(path)
+
+
+def test_database_rolls_back_when_a_transaction_fails(store: JobStore) -> None:
+    submit(store)
+    with pytest.raises(RuntimeError), store.database.writing() as connection:
+        connection.execute("DELETE FROM job")
+        raise RuntimeError
+    assert len(store.jobs(WS)) == 1
