@@ -1,0 +1,65 @@
+"""Which structures train, validate and test: fixed by ids and seed alone, whatever order the files came in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.errors import InputError
+
+Rows = NDArray[np.int64]
+
+OE62_SHARES = (40_000 / 61_489, 10_000 / 61_489)
+"""Training and validation shares of the source set: 40,000 and 10,000 of OE62's 61,489 molecules."""
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Row numbers of the training and of the test structures, in the order in which they were drawn."""
+
+    train: Rows
+    test: Rows
+
+
+@dataclass(frozen=True, eq=False)
+class SourceSplit:
+    """Row numbers of the molecules that train, validate and test the source network."""
+
+    train: Rows
+    validation: Rows
+    test: Rows
+
+
+def permuted_split(ids: Sequence[str], *, n_test: int, n_train: int | None, seed: int) -> Split:
+    """Sort rows by id as text, permute them by `numpy.random.default_rng(seed)`, take test rows first, then training.
+
+    `n_train` None takes all that is left. The same test rows come with every `n_train`, and the first of a larger
+    training set are the smaller one. Raises InputError when there are too few rows, or none to train on.
+    """
+    n = len(ids)
+    if n_test < 0 or (n_train is not None and n_train < 1):
+        raise InputError(f"split: {n_test=}, {n_train=}. Accepted: n_test from 0, n_train from 1.")
+    wanted = n_test + (1 if n_train is None else n_train)
+    if wanted > n:
+        train = "at least 1" if n_train is None else f"{n_train:,}"
+        raise InputError(
+            f"split: {n_test:,} test and {train} training structures were asked for, but only {n:,} have a label. "
+            "Ask for fewer, or label more."
+        )
+    by_id = np.array(sorted(range(n), key=lambda i: ids[i]), dtype=np.int64)
+    drawn = by_id[np.random.default_rng(seed).permutation(n)]
+    end = n if n_train is None else n_test + n_train
+    return Split(train=drawn[n_test:end], test=drawn[:n_test])
+
+
+def source_split(n: int, *, seed: int) -> SourceSplit:
+    """Permute rows 0..n-1 and cut them as OE62: 40,000 train and 10,000 validate of 61,489, the rest test.
+
+    Raises InputError below 10 rows.
+    """
+    if n < 10:
+        raise InputError(f"split: {n} molecules are too few to train a source network. Accepted: at least 10.")
+    n_train, n_validation = (round(share * n) for share in OE62_SHARES)
+    drawn = np.random.default_rng(seed).permutation(n).astype(np.int64)
+    return SourceSplit(drawn[:n_train], drawn[n_train : n_train + n_validation], drawn[n_train + n_validation :])

@@ -1,0 +1,68 @@
+"""Splits depend on ids and seed alone, never overlap, and say when there are too few rows."""
+
+import numpy as np
+import pytest
+
+from bandgap.datasets.splits import permuted_split, source_split
+from bandgap.errors import InputError
+
+IDS = [f"crystal{i}" for i in range(30)]
+
+
+def test_permuted_split_is_the_published_recipe():
+    split = permuted_split(IDS, n_test=7, n_train=11, seed=2)
+    expected = np.array(sorted(IDS))[np.random.default_rng(2).permutation(30)]
+    assert [IDS[i] for i in split.test] == list(expected[:7])
+    assert [IDS[i] for i in split.train] == list(expected[7:18])
+
+
+def test_permuted_split_ids_sort_as_text():
+    split = permuted_split(["9", "10", "00011"], n_test=0, n_train=None, seed=0)
+    order = np.random.default_rng(0).permutation(3)
+    assert [["00011", "10", "9"][i] for i in order] == [["9", "10", "00011"][i] for i in split.train]
+
+
+def test_permuted_split_input_in_another_order_gives_the_same_ids():
+    shuffled = list(reversed(IDS))
+    one, other = (permuted_split(ids, n_test=7, n_train=11, seed=4) for ids in (IDS, shuffled))
+    assert [IDS[i] for i in one.train] == [shuffled[i] for i in other.train]
+    assert [IDS[i] for i in one.test] == [shuffled[i] for i in other.test]
+
+
+def test_permuted_split_more_training_keeps_the_test_rows():
+    small, large = (permuted_split(IDS, n_test=7, n_train=n, seed=0) for n in (5, None))
+    np.testing.assert_array_equal(small.test, large.test)
+    np.testing.assert_array_equal(small.train, large.train[:5])
+    assert sorted([*large.train, *large.test]) == list(range(30))
+
+
+@pytest.mark.parametrize(
+    ("n_test", "n_train", "text"),
+    [
+        (20, 11, "20 test and 11 training structures were asked for, but only 30 have a label"),
+        (30, None, "30 test and at least 1 training"),
+        (-1, 5, "n_test=-1, n_train=5. Accepted"),
+        (5, 0, "n_train=0. Accepted: n_test from 0, n_train from 1"),
+    ],
+)
+def test_permuted_split_too_few_rows_is_refused(n_test, n_train, text):
+    with pytest.raises(InputError, match=text):
+        permuted_split(IDS, n_test=n_test, n_train=n_train, seed=0)
+
+
+def test_source_split_of_oe62_is_40000_10000_and_the_rest():
+    split = source_split(61_489, seed=1)
+    assert (split.train.size, split.validation.size, split.test.size) == (40_000, 10_000, 11_489)
+    assert np.unique(np.concatenate([split.train, split.validation, split.test])).size == 61_489
+
+
+def test_source_split_smaller_file_keeps_the_shares():
+    split = source_split(1911, seed=1)
+    assert (split.train.size, split.validation.size, split.test.size) == (1243, 311, 357)
+
+
+def test_source_split_every_part_has_rows_from_ten_on():
+    split = source_split(10, seed=0)
+    assert min(split.train.size, split.validation.size, split.test.size) > 0
+    with pytest.raises(InputError, match="9 molecules are too few to train a source network"):
+        source_split(9, seed=0)
