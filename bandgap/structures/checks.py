@@ -1,0 +1,108 @@
+"""From a draft to a record: every check that a structure passes before anything is computed from it."""
+
+import numpy as np
+from ase import Atoms
+from numpy.typing import NDArray
+
+from bandgap.structures.draft import Draft, Unreadable
+from bandgap.structures.elements import DEUTERIUM, to_numbers
+from bandgap.structures.neighbours import close_pairs, completed, heights
+from bandgap.structures.records import Limits, Problem, StructureRecord
+
+CLOSEST_ANGSTROM = 0.5  # the shortest bond is H2's, 0.74; closer means disorder, doubled atoms or a wrong unit
+NO_HYDROGEN = "no hydrogen atoms in the file; the model was trained with hydrogens, expect a shift"
+_LARGEST_ANGSTROM = 1e5  # larger coordinates are garbage, and their squares leave no digits for distances
+_THINNEST_ANGSTROM = 0.5
+_CARBON, _HYDROGEN = 6, 1
+_CHAINS = {5, 7, 8, 9, 14, 15, 16, 17, 34, 35, 53}  # with carbon, what organic molecules consist of: B N O F Si P S ...
+_BONDS_OF_CARBON = {6: (1.15, 1.70), 7: (1.36, 1.60), 8: (1.36, 1.55)}  # Angstrom; leaves out CN-, CO and carbonate
+
+Floats = NDArray[np.float64]
+
+
+def to_record(draft: Draft, *, file: str, id: str, limits: Limits) -> StructureRecord:
+    """Check a draft and return its record, refused with the sentence that says why when it fails."""
+    problems = list(draft.problems)
+    atoms = None
+    if not any(problem.severity == "refused" for problem in problems):
+        try:
+            atoms, warnings = _checked(draft, limits)
+            problems += [Problem("warning", text) for text in warnings]
+        except Unreadable as error:
+            problems = [Problem("refused", str(error)), *problems]
+    return StructureRecord(id, file, draft.format, atoms, tuple(problems), draft.info)
+
+
+def _checked(draft: Draft, limits: Limits) -> tuple[Atoms, list[str]]:
+    check_count(len(draft.symbols), limits)
+    numbers, deuterium = to_numbers(draft.symbols)
+    cell = np.zeros((3, 3)) if draft.cell is None else draft.cell
+    _check_finite(draft, cell)
+    _check_cell(cell, draft.pbc)
+    _check_distances(draft, cell)
+    warnings = [DEUTERIUM] if deuterium else []
+    if _lacks_hydrogen(draft, np.array(numbers), cell):
+        warnings.append(NO_HYDROGEN)
+    atoms = Atoms(numbers=numbers, positions=draft.positions, cell=cell, pbc=draft.pbc)  # type: ignore[no-untyped-call]
+    return atoms, warnings
+
+
+def check_count(n_atoms: int, limits: Limits) -> None:
+    """Raise Unreadable when a structure has no atoms, or more than the limit."""
+    if n_atoms == 0:
+        raise Unreadable("no atoms in the structure")
+    if n_atoms > limits.max_atoms:
+        raise Unreadable(f"the structure has {n_atoms:,} atoms; the limit is {limits.max_atoms:,}")
+
+
+def _check_finite(draft: Draft, cell: Floats) -> None:
+    if not np.isfinite(cell).all():
+        raise Unreadable("the unit cell holds a value that is not a finite number")
+    finite = np.isfinite(draft.positions).all(axis=1)
+    if not finite.all():
+        atom = int(np.argmin(finite))
+        raise Unreadable(f"the position of atom {draft.name(atom)} is not a finite number")
+    largest = max(float(np.abs(draft.positions).max()), float(np.abs(cell).max()))
+    if largest > _LARGEST_ANGSTROM:
+        raise Unreadable(f"a coordinate or cell vector of {largest:.3g} A is out of all proportion; is the unit right?")
+
+
+def _check_cell(cell: Floats, pbc: tuple[bool, bool, bool]) -> None:
+    vectors = cell[np.array(pbc)]
+    if not len(vectors):
+        return
+    if not np.linalg.norm(vectors, axis=1).all():
+        raise Unreadable("the structure is marked as periodic and has no lattice. Add the lattice, or set pbc to F.")
+    thinnest = float(heights(completed(cell, pbc))[np.array(pbc)].min())
+    if thinnest < _THINNEST_ANGSTROM:
+        raise Unreadable(f"the unit cell has no volume: its opposite faces are {thinnest:.2g} A apart")
+
+
+def _check_distances(draft: Draft, cell: Floats) -> None:
+    i, j, distances = close_pairs(draft.positions, cell=cell, pbc=draft.pbc, cutoff_angstrom=CLOSEST_ANGSTROM)
+    if not len(distances):
+        return
+    worst = int(np.argmin(distances))
+    more = f" ({len(distances) - 1:,} more such pairs)" if len(distances) > 1 else ""
+    raise Unreadable(
+        f"atoms {draft.name(int(i[worst]))} and {draft.name(int(j[worst]))} are {distances[worst]:.2f} A apart{more}. "
+        f"Atoms closer than {CLOSEST_ANGSTROM} A are not accepted; look for disorder, doubled atoms or a wrong unit."
+    )
+
+
+def _lacks_hydrogen(draft: Draft, numbers: NDArray[np.int_], cell: Floats) -> bool:
+    """Return whether a structure without hydrogen is organic: by its formula or its carbon bonds."""
+    present = set(numbers.tolist())
+    if _HYDROGEN in present or _CARBON not in present:
+        return False
+    if draft.expects_hydrogen:
+        return True
+    if not present & _CHAINS:
+        return False
+    i, j, distances = close_pairs(draft.positions, cell=cell, pbc=draft.pbc, cutoff_angstrom=1.7)
+    for end, other in ((i, j), (j, i)):
+        for element, (shortest, longest) in _BONDS_OF_CARBON.items():
+            bonded = (numbers[end] == _CARBON) & (numbers[other] == element)
+            if (bonded & (distances > shortest) & (distances < longest)).any():
+                return True
+    return False

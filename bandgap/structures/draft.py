@@ -1,0 +1,76 @@
+"""A structure as a format's reader found it, before it is checked, and the sentence of a reader that gave up."""
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.structures.records import InfoValue, Problem
+
+_NOT_PYTHON = str.maketrans({"D": "e", "d": "e"})
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eEdD][+-]?\d+)?")
+
+
+class Unreadable(Exception):
+    """A structure that cannot be read; the text is the sentence that the user gets as its verdict."""
+
+
+@dataclass
+class Draft:
+    """One structure of a file, or with `problems` of severity "refused" the reason why there is none."""
+
+    symbols: list[str] = field(default_factory=list)  # as written, not yet checked
+    positions: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 3)))  # (atom, 3), Angstrom
+    cell: NDArray[np.float64] | None = None  # (3, 3), rows are vectors, Angstrom
+    pbc: tuple[bool, bool, bool] = (False, False, False)
+    format: str = ""
+    id: str = ""  # the id that the file itself gives
+    suffix: str = ""  # tells structures of one file apart when the file gives no ids
+    names: list[str] = field(default_factory=list)  # the file's names of the atoms, symbol and number where it has none
+    info: dict[str, InfoValue] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    expects_hydrogen: bool = False  # the file's own formula holds hydrogen
+
+    def warn(self, text: str) -> None:
+        """Add a problem that leaves the structure usable."""
+        self.problems.append(Problem("warning", text))
+
+    def name(self, atom: int) -> str:
+        """Return what the user calls atom number `atom` (from 0)."""
+        return self.names[atom] if self.names else f"{self.symbols[atom]}{atom + 1}"
+
+
+def refused(text: str, *, format: str, suffix: str = "") -> Draft:
+    """Return the draft of a structure that its reader refuses with the sentence `text`."""
+    return Draft(format=format, suffix=suffix, problems=[Problem("refused", text)])
+
+
+def number(text: str) -> float:
+    """Return the number that `text` is; Fortran's 1.0D-5 and Mathematica's 1.0*^-5 are understood.
+
+    Raises ValueError when it is none.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        plain = text.replace("*^", "e")
+        if _NUMBER.fullmatch(plain):
+            return float(plain.translate(_NOT_PYTHON))
+        raise
+
+
+def coordinates(tokens: list[str], *, line: int, what: str = "three coordinates") -> tuple[float, float, float]:
+    """Return the first three tokens as numbers; `line` counts from 1. Raises Unreadable otherwise."""
+    if len(tokens) < 3:
+        raise Unreadable(f"line {line}: expected {what}, found {shown(' '.join(tokens))}")
+    try:
+        return number(tokens[0]), number(tokens[1]), number(tokens[2])
+    except ValueError:
+        raise Unreadable(f"line {line}: expected {what}, found {shown(' '.join(tokens[:3]))}") from None
+
+
+def shown(text: str) -> str:
+    """Return text from a file in quotes, shortened, with control characters replaced."""
+    clean = "".join(c if c.isprintable() else "?" for c in text.strip())
+    return repr(clean if len(clean) <= 40 else clean[:37] + "...") if clean else "nothing"

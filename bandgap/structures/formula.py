@@ -1,0 +1,44 @@
+"""A CIF's own formula, compared with the atoms that it lists: a file that lost atoms says so here."""
+
+import re
+from collections import Counter
+
+from bandgap.structures.elements import element_of
+
+_PART = re.compile(r"([A-Z][a-z]?)(\d+\.?\d*|\.\d+)?")
+
+
+def parse_formula(text: str) -> dict[str, float]:
+    """Return counts by element of a formula such as "C6 H6 O0.5" (D counts as H); empty when it is not plain."""
+    counts: dict[str, float] = {}
+    for token in text.split():
+        parts = _PART.findall(token)
+        if "".join(a + b for a, b in parts) != token:
+            return {}
+        for symbol, count in parts:
+            if not element_of(symbol):
+                return {}
+            element = _light(symbol)
+            counts[element] = counts.get(element, 0.0) + (float(count) if count else 1.0)
+    return counts if all(count > 0 for count in counts.values()) else {}
+
+
+def differs(symbols: list[str], formula: dict[str, float]) -> str:
+    """Return a sentence when the atoms are no multiple of the formula, else ""."""
+    atoms = Counter(_light(symbol) for symbol in symbols)
+    if not atoms or not formula:
+        return ""
+    ratios = [atoms[element] / formula[element] for element in formula]
+    if atoms.keys() == formula.keys() and max(ratios) - min(ratios) <= 1e-3 * max(ratios):
+        return ""
+    listed, own = _written(dict(atoms)), _written(formula)
+    return f"the atoms add up to {listed}, the file's own formula is {own}; are atoms missing?"
+
+
+def _light(symbol: str) -> str:
+    return "H" if symbol in ("D", "T") else symbol
+
+
+def _written(counts: dict[str, float]) -> str:
+    ordered = sorted(counts, key=lambda element: (element != "C", element != "H" or "C" not in counts, element))
+    return "".join(f"{element}{counts[element]:g}" if counts[element] != 1 else element for element in ordered)

@@ -1,0 +1,65 @@
+"""Pairs of atoms closer than a cutoff, with every periodic image counted, also in cells that are long and skewed."""
+
+import itertools
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+Floats = NDArray[np.float64]
+Pairs = tuple[NDArray[np.intp], NDArray[np.intp], Floats]
+
+
+def heights(cell: Floats) -> Floats:
+    """Return the three distances (3,) between opposite faces of the cell (3, 3), 0 for a cell without volume."""
+    volume = abs(np.linalg.det(cell))
+    faces = np.array([np.linalg.norm(np.cross(cell[(i + 1) % 3], cell[(i + 2) % 3])) for i in range(3)])
+    result: Floats = np.divide(volume, faces, out=np.zeros(3), where=faces > 0)
+    return result
+
+
+def completed(cell: Floats, pbc: tuple[bool, bool, bool]) -> Floats:
+    """Return the cell (3, 3) with unit vectors, normal to what repeats, in place of the directions that do not."""
+    periodic = np.array(pbc)
+    full = np.array(cell, dtype=float)
+    if not periodic.all():
+        full[~periodic] = np.linalg.svd(full[periodic])[2][periodic.sum() :] if periodic.any() else np.eye(3)
+    return full
+
+
+def close_pairs(positions: Floats, *, cell: Floats, pbc: tuple[bool, bool, bool], cutoff_angstrom: float) -> Pairs:
+    """Return atoms i <= j (pair,) and their distances (pair,), Angstrom, for all pairs within the cutoff.
+
+    positions (n, 3); an atom pairs with its own image when a cell vector is that short. Needs a cell with volume.
+    """
+    n = len(positions)
+    if not any(pbc):
+        points, home = positions, np.ones(n, dtype=bool)
+        origin = np.arange(n)
+    else:
+        points, origin, home = _with_images(positions, completed(cell, pbc), np.array(pbc), cutoff_angstrom)
+    pairs = cKDTree(points).query_pairs(cutoff_angstrom, output_type="ndarray")
+    pairs = pairs[home[pairs].any(axis=1)]
+    distances: Floats = np.linalg.norm(points[pairs[:, 0]] - points[pairs[:, 1]], axis=1)
+    ends = np.sort(origin[pairs], axis=1)
+    return ends[:, 0], ends[:, 1], distances
+
+
+def _with_images(
+    positions: Floats, full: Floats, periodic: NDArray[np.bool_], cutoff: float
+) -> tuple[Floats, NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the atoms wrapped into the cell and their images near it, whose image each is, and which are home."""
+    fractional = np.linalg.solve(full.T, positions.T).T
+    fractional = np.where(periodic, fractional - np.floor(fractional), fractional)
+    margin = np.where(periodic, cutoff / np.maximum(heights(full), 1e-9), np.inf)
+    reach = [int(np.ceil(m)) if p else 0 for m, p in zip(margin, periodic, strict=True)]
+    shifts = list(itertools.product(*(range(-r, r + 1) for r in reach)))
+    shifts.sort(key=any)  # home first
+    points, origins = [], []
+    for shift in shifts:
+        moved = fractional + np.array(shift, dtype=float)
+        near = np.flatnonzero(((moved >= -margin) & (moved <= 1 + margin)).all(axis=1))
+        points.append(moved[near] @ full)
+        origins.append(near)
+    home = np.arange(sum(map(len, origins))) < len(positions)
+    return np.concatenate(points), np.concatenate(origins), home

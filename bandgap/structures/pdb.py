@@ -1,0 +1,129 @@
+"""PDB: ATOM and HETATM records by their columns, CRYST1 for the cell; every MODEL is one structure.
+
+Columns as in the wwPDB format description, version 3.3.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.structures.asymmetric import Site, from_sites
+from bandgap.structures.draft import Draft, Unreadable, coordinates, number, refused, shown
+from bandgap.structures.elements import element_of
+from bandgap.structures.records import Limits
+from bandgap.structures.symmetry import cell_vectors, operations_from_symbol, parse_operations
+
+_NO_CELL = [1.0, 1.0, 1.0]  # what programs write in CRYST1 when there is no crystal
+
+
+@dataclass
+class _Model:
+    name: str
+    lines: list[tuple[int, str]] = field(default_factory=list)
+
+
+def read_pdb(text: str, *, limits: Limits) -> Iterator[Draft]:
+    """Yield one draft for every model of the file."""
+    cryst, scale, models = "", [], [_Model("")]
+    for at, line in enumerate(text.split("\n"), start=1):
+        record = line[:6].rstrip()
+        if record == "CRYST1":
+            cryst = line
+        elif record in ("SCALE1", "SCALE2", "SCALE3"):
+            scale.append(line)
+        elif record == "MODEL":
+            models.append(_Model(line[10:14].strip() or str(len(models))))
+        elif record in ("ATOM", "HETATM"):
+            models[-1].lines.append((at, line))
+    models = [model for model in models if model.lines]
+    if not models:
+        yield refused("no atoms in the file (no ATOM or HETATM line)", format="PDB")
+    for model in models:
+        try:
+            draft = _structure(model, cryst, scale, limits)
+        except Unreadable as error:
+            draft = refused(str(error), format="PDB")
+        draft.suffix = model.name or "1"
+        yield draft
+
+
+def _structure(model: _Model, cryst: str, scale: list[str], limits: Limits) -> Draft:
+    if len(model.lines) > limits.max_atoms:
+        raise Unreadable(f"the structure has {len(model.lines):,} atoms; the limit is {limits.max_atoms:,}")
+    symbols = [_symbol(line) for _, line in model.lines]
+    names = [line[12:16].strip() or symbols[i] for i, (_, line) in enumerate(model.lines)]
+    xyz = [coordinates([line[30:38], line[38:46], line[46:54]], line=at) for at, line in model.lines]
+    positions = np.array(xyz, dtype=float)
+    occupancies = _occupancies(model)
+    groups = [line[16:17].strip() for _, line in model.lines]
+    cell, group = _crystal(cryst)
+    if cell is None:
+        sites = [Site(name, "", (0, 0, 0), o, g) for name, o, g in zip(names, occupancies, groups, strict=True)]
+        identity = parse_operations(["x,y,z"])
+        checked = from_sites(sites, cell=np.eye(3), operations=identity, place="", format="PDB", limits=limits)
+        return Draft(symbols=symbols, positions=positions, format="PDB", names=names, problems=checked.problems)
+    _check_scale(scale, cell)
+    operations = operations_from_symbol(group) if group else parse_operations(["x,y,z"])
+    if operations is None:
+        raise Unreadable(f"CRYST1 names the space group {shown(group)}, which is not known. Export in P 1 or as CIF.")
+    if not np.isfinite(positions).all():
+        raise Unreadable("a coordinate is not a finite number")
+    fractional = np.linalg.solve(cell.T, positions.T).T
+    sites = [
+        Site(name, symbol, (f[0], f[1], f[2]), o, g)
+        for name, symbol, f, o, g in zip(names, symbols, fractional.tolist(), occupancies, groups, strict=True)
+    ]
+    return from_sites(sites, cell=cell, operations=operations, place="", format="PDB", limits=limits)
+
+
+def _symbol(line: str) -> str:
+    """Return the element of columns 77-78, else of the atom name: right-adjusted in 13-14, or its first letter."""
+    written = line[76:78].strip()
+    if written:
+        return written.capitalize()
+    name = line[12:16]
+    two = name[:2].strip()
+    if two.isalpha() and len(two) == 2 and element_of(two) and name[:1] != "H":
+        return two.capitalize()
+    letters = name.strip().lstrip("0123456789")
+    return letters[:1].upper() or "X"
+
+
+def _occupancies(model: _Model) -> list[float]:
+    """Return occupancies; a file of a calculation has them all zero or blank, which then says nothing."""
+    values = []
+    for at, line in model.lines:
+        text = line[54:60].strip()
+        try:
+            values.append(number(text) if text else 1.0)
+        except ValueError:
+            raise Unreadable(f"line {at}: the occupancy is {shown(text)}, not a number") from None
+    return values if any(values) else [1.0] * len(values)
+
+
+def _crystal(cryst: str) -> tuple[NDArray[np.float64] | None, str]:
+    """Return cell and space group symbol, or None when the file has no crystal."""
+    if not cryst:
+        return None, ""
+    try:
+        lengths = [number(cryst[a : a + 9]) for a in (6, 15, 24)]
+        angles = [number(cryst[a : a + 7]) for a in (33, 40, 47)]
+    except ValueError:
+        raise Unreadable(f"CRYST1 is not six numbers: {shown(cryst[6:54])}") from None
+    if lengths == _NO_CELL:
+        return None, ""
+    return cell_vectors(lengths, angles), cryst[55:66].strip()
+
+
+def _check_scale(scale: list[str], cell: NDArray[np.float64]) -> None:
+    """Refuse a file whose axes are not along x and in the xy plane, as the cell is built here."""
+    if len(scale) != 3:
+        return
+    try:
+        matrix = np.array([[number(line[a : a + 10]) for a in (10, 20, 30)] for line in scale])
+    except ValueError:
+        raise Unreadable("SCALE1 to SCALE3 are not numbers") from None
+    if not np.abs(matrix @ cell.T - np.eye(3)).max() < 0.02:
+        raise Unreadable("SCALE1 to SCALE3 do not fit the cell of CRYST1. Export as CIF.")

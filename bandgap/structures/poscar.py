@@ -1,0 +1,93 @@
+"""POSCAR and CONTCAR of VASP (https://www.vasp.at/wiki/index.php/POSCAR)."""
+
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.structures.draft import Draft, Unreadable, coordinates, number, shown
+from bandgap.structures.elements import element_of
+from bandgap.structures.records import Limits
+
+_COUNTS = re.compile(r"\s*\d+(\s+\d+)*\s*", re.ASCII)
+
+
+def read_poscar(text: str, *, limits: Limits) -> Draft:
+    """Return the structure of a POSCAR. Raises Unreadable with the line at fault."""
+    lines = [line.split("!")[0].split("#")[0] if at else line for at, line in enumerate(text.split("\n"))]
+    if len([line for line in lines if line.strip()]) < 7:
+        raise Unreadable("too few lines for a POSCAR: comment, scale, three lattice vectors, elements, counts, atoms")
+    cell, factors = _cell(lines)
+    elements, counts, at = _elements(lines)
+    if sum(counts) > limits.max_atoms:
+        raise Unreadable(f"the structure has {sum(counts):,} atoms; the limit is {limits.max_atoms:,}")
+    if at < len(lines) and lines[at].strip()[:1] in ("S", "s"):
+        at += 1
+    mode = lines[at].strip()[:1].lower() if at < len(lines) else ""
+    if mode not in ("d", "c", "k"):
+        found = shown(lines[at]) if at < len(lines) else "the end of the file"
+        raise Unreadable(f"line {at + 1}: expected Direct or Cartesian, found {found}")
+    values = _positions(lines, at + 1, sum(counts))
+    positions = values @ cell if mode == "d" else values * factors
+    symbols = [element for element, count in zip(elements, counts, strict=True) for _ in range(count)]
+    return Draft(symbols=symbols, positions=positions, cell=cell, pbc=(True, True, True), format="POSCAR")
+
+
+def _cell(lines: list[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the scaled cell and the factors (3,) that Cartesian positions are multiplied by."""
+    try:
+        scale = np.array([number(token) for token in lines[1].split()[:3]])
+    except ValueError:
+        scale = np.zeros(0)
+    if len(scale) not in (1, 3) or not scale.all() or (len(scale) == 3 and (scale < 0).any()):
+        raise Unreadable(f"line 2: expected the scale (one number, or three above zero), found {shown(lines[1])}")
+    rows = [coordinates(lines[at].split(), line=at + 1, what="a lattice vector (three numbers)") for at in (2, 3, 4)]
+    vectors = np.array(rows)
+    if scale[0] < 0:  # minus the volume of the cell
+        volume = abs(np.linalg.det(vectors)) if np.isfinite(vectors).all() else 0.0
+        if volume == 0:
+            raise Unreadable("the unit cell has no volume")
+        scale = np.array([(-scale[0] / volume) ** (1 / 3)])
+    factors = np.broadcast_to(scale, (3,)).astype(float)
+    return vectors * factors, factors
+
+
+def _elements(lines: list[str]) -> tuple[list[str], list[int], int]:
+    """Return elements, their counts, and the index of the line after them."""
+    if _COUNTS.fullmatch(lines[5]):  # VASP 4: the elements can only be in the comment
+        tokens, counts, at = lines[0].split(), lines[5].split(), 6
+        if len(tokens) != len(counts) or not all(map(_element, tokens)):
+            raise Unreadable("line 6: no element symbols (VASP 4). Add the line of element symbols above the counts.")
+    elif len(lines) > 6 and _COUNTS.fullmatch(lines[6]):
+        tokens, counts, at = lines[5].split(), lines[6].split(), 7
+    else:
+        found = f"{shown(lines[5])} and {shown(lines[6] if len(lines) > 6 else '')}"
+        raise Unreadable(f"lines 6 and 7: expected element symbols and their counts, found {found}")
+    if len(tokens) != len(counts):
+        raise Unreadable(f"lines 6 and 7: {len(tokens)} element symbols and {len(counts)} counts")
+    return [_element(token) or token for token in tokens], [int(count[:12]) for count in counts], at
+
+
+def _element(token: str) -> str:
+    """Return the element of a symbol such as Ti, Ti_pv or Ti/1a2b3c."""
+    return element_of(re.split(r"[_/.]", token)[0])
+
+
+def _positions(lines: list[str], at: int, n_atoms: int) -> NDArray[np.float64]:
+    rows = lines[at : at + n_atoms]
+    present = next((index for index, row in enumerate(rows) if not row.strip()), len(rows))
+    if present < n_atoms:
+        raise Unreadable(f"the counts announce {n_atoms} atoms, and {present} positions follow. Is the file cut off?")
+    following = lines[at + n_atoms].split()[:3] if len(lines) > at + n_atoms else []
+    if len(following) == 3 and all(map(_is_number, following)):
+        raise Unreadable(f"the counts announce {n_atoms} atoms, and more positions follow")
+    values = [coordinates(row.split(), line=index) for index, row in enumerate(rows, start=at + 1)]
+    return np.array(values, dtype=float).reshape(-1, 3)
+
+
+def _is_number(token: str) -> bool:
+    try:
+        number(token)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,198 @@
+"""Bytes, files, folders and archives to records: at least one verdict for each, and no file costs another."""
+
+import dataclasses
+import logging
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from bandgap.progress import Progress, Update, no_progress
+from bandgap.structures.archives import GZIP_MAGIC, ZIP_MAGIC, gunzip, is_ignored, megabytes, unzip
+from bandgap.structures.checks import to_record
+from bandgap.structures.decoding import decode
+from bandgap.structures.draft import Draft, Unreadable
+from bandgap.structures.formats import detect, read_text, refuse_by_kind, suffix_of
+from bandgap.structures.records import DEFAULT_LIMITS, Limits, Problem, StructureRecord
+
+_LOG = logging.getLogger(__name__)
+_NAMELESS = re.compile(r"(POSCAR|CONTCAR|geometry\.in(\.next_step)?)", re.IGNORECASE)  # their folder says what they are
+
+
+def read_structures(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS) -> list[StructureRecord]:
+    """Return a record for every structure in a file, and at least one; nothing is raised for bad content.
+
+    `name` is the file's name or path, which ids are taken from: the structure's own id (extXYZ), else the file's name
+    without its suffix, with the block's name or a running number where a file holds several.
+    """
+    return _with_unique_ids(list(_records(data, name, limits, left=limits.max_structures)))
+
+
+def read_paths(
+    paths: Iterable[Path | str], *, limits: Limits = DEFAULT_LIMITS, progress: Progress = no_progress
+) -> list[StructureRecord]:
+    """Return the records of files, archives and folders, at least one for every file; folders are walked.
+
+    Hidden files are left out of folders. A path that is not there or cannot be opened gets its verdict, too.
+    Raises only what `progress` raises to cancel.
+    """
+    files = [file for path in paths for file in _files(Path(path))]
+    records: list[StructureRecord] = []
+    for done, file in enumerate(files):
+        progress(Update("Reading structures", done, len(files), message=file.name))
+        records += _from_path(file, limits, left=limits.max_structures - len(records))
+    progress(Update("Reading structures", len(files), len(files)))
+    return _with_unique_ids(records)
+
+
+def _files(path: Path) -> list[Path]:
+    """Return the file, or the files under the folder in a fixed order; an empty folder stands for itself."""
+    if not path.is_dir():
+        return [path]
+    found = []
+    for folder, folders, names in os.walk(path):
+        folders[:] = sorted(name for name in folders if not is_ignored(name))
+        found += [Path(folder, name) for name in sorted(names) if not is_ignored(name)]
+    return found or [path]
+
+
+def _from_path(path: Path, limits: Limits, *, left: int) -> list[StructureRecord]:
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            return [_refused(str(path), "no files in the folder")]
+        if not stat.S_ISREG(status.st_mode):
+            return [_refused(str(path), "not a file but a device or a pipe")]
+        most = max(limits.max_archive_bytes, limits.max_file_bytes)
+        if status.st_size > most:
+            return [_refused(str(path), f"the file has {megabytes(status.st_size)}; the limit is {megabytes(most)}")]
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return [_refused(str(path), "there is no such file")]
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        return [_refused(str(path), f"the file cannot be opened ({reason})")]
+    return list(_records(data, str(path), limits, left=left))
+
+
+def _records(data: bytes, name: str, limits: Limits, *, left: int) -> Iterator[StructureRecord]:
+    """Yield the records of one file or archive, at most `left` and one that says so."""
+    if left < 1:
+        yield _refused(name, f"not read: the limit of {limits.max_structures:,} structures was reached")
+        return
+    if data.startswith(ZIP_MAGIC) or suffix_of(_base(name)) == "zip":
+        yield from _from_archive(data, name, limits, left=left)
+    else:
+        yield from _from_file(data, name, limits, left=left)
+
+
+def _from_archive(data: bytes, name: str, limits: Limits, *, left: int) -> Iterator[StructureRecord]:
+    try:
+        if suffix_of(_base(name)) not in ("zip", ""):
+            raise Unreadable("a zip archive by its content, and not by its name. Name it .zip to have it opened.")
+        given = 0
+        for member in unzip(data, limits=limits):
+            file = f"{name}/{member.name}"
+            if given >= left:
+                yield _refused(file, f"not read: the limit of {limits.max_structures:,} structures was reached")
+                return
+            if member.refusal:
+                records = [_refused(file, member.refusal)]
+            else:
+                records = list(_from_file(member.data, file, limits, left=left - given))
+            given += len(records)
+            yield from records
+        if not given:
+            yield _refused(name, "no files in the archive")
+    except Unreadable as error:
+        yield _refused(name, str(error))
+
+
+def _from_file(data: bytes, name: str, limits: Limits, *, left: int) -> Iterator[StructureRecord]:
+    try:
+        plain_name = name
+        if data.startswith(GZIP_MAGIC):
+            data = gunzip(data, limits=limits)
+            plain_name = re.sub(r"\.gz$", "", name, flags=re.IGNORECASE)
+        base = _base(plain_name)
+        if len(data) > limits.max_file_bytes:
+            raise Unreadable(f"the file has {megabytes(len(data))}; the limit is {megabytes(limits.max_file_bytes)}")
+        if not data.strip():
+            raise Unreadable("the file is empty")
+        refuse_by_kind(data, base)
+        text = decode(data)
+        form = detect(text, base)
+    except Unreadable as error:
+        yield _refused(name, str(error))
+        return
+    yield from _from_text(text, form, name, _stem(plain_name), limits, left)
+
+
+def _from_text(text: str, form: str, name: str, stem: str, limits: Limits, left: int) -> Iterator[StructureRecord]:
+    drafts = read_text(text, form, limits=limits)
+    held: Draft | None = None  # one draft is held back to know whether the file has another
+    given = 0
+    try:
+        for draft in drafts:
+            if given >= left:
+                yield _refused(name, f"the rest was not read: the limit is {limits.max_structures:,} structures")
+                return
+            if held is not None:
+                yield _finished(held, name, f"{stem}-{held.suffix}", limits)
+            held, given = draft, given + 1
+    except Exception as error:  # the promise of one verdict per file holds for errors nobody foresaw, too
+        _LOG.warning("reading %s as %s failed", name, form, exc_info=True)
+        if held is not None:
+            yield _finished(held, name, f"{stem}-{held.suffix}", limits)
+        yield _refused(name, f"cannot be read as {form} ({type(error).__name__}: {error})", form=form)
+        return
+    if held is not None:
+        yield _finished(held, name, stem if given == 1 else f"{stem}-{held.suffix}", limits)
+    else:
+        yield _refused(name, "no structures in the file", form=form)
+
+
+def _finished(draft: Draft, file: str, id: str, limits: Limits) -> StructureRecord:
+    return to_record(draft, file=file, id=draft.id or id, limits=limits)
+
+
+def _refused(file: str, text: str, *, form: str = "") -> StructureRecord:
+    return StructureRecord(_stem(file), file, form, None, (Problem("refused", text),))
+
+
+def _base(name: str) -> str:
+    return name.replace("\\", "/").rstrip("/").rpartition("/")[2]
+
+
+def _stem(name: str) -> str:
+    """Return the file's name without its suffix; files that are all called POSCAR are named by their folder."""
+    parts = [part for part in name.replace("\\", "/").split("/") if part]
+    base = re.sub(r"\.gz$", "", parts[-1], flags=re.IGNORECASE) if parts else ""
+    if _NAMELESS.fullmatch(base):
+        return parts[-2] if len(parts) > 1 else base
+    stem = base.rpartition(".")[0] if "." in base.lstrip(".") else base
+    return stem or base or "structure"
+
+
+def _with_unique_ids(records: list[StructureRecord]) -> list[StructureRecord]:
+    """Give the second of two equal ids a number; its own stays in info["original_id"], and a warning tells."""
+    taken = {record.id for record in records}
+    seen: set[str] = set()
+    latest: dict[str, int] = {}
+    unique = []
+    for record in records:
+        if record.id not in seen:
+            seen.add(record.id)
+            unique.append(record)
+            continue
+        count = latest.get(record.id, 1) + 1
+        while f"{record.id}-{count}" in taken:
+            count += 1
+        latest[record.id] = count
+        id = f"{record.id}-{count}"
+        taken.add(id)
+        warning = Problem("warning", f"the id {record.id} is there more than once; this one is called {id}")
+        info = {**record.info, "original_id": record.id}
+        unique.append(dataclasses.replace(record, id=id, problems=(*record.problems, warning), info=info))
+    return unique

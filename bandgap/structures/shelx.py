@@ -1,0 +1,173 @@
+"""SHELX .res and .ins, also as AIRSS writes them: cell, symmetry, atoms and their site occupation.
+
+G. M. Sheldrick, Acta Cryst. A64 (2008) 112; instructions as in the SHELXL manual.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+import gemmi
+import numpy as np
+
+from bandgap.structures.asymmetric import Site, from_sites
+from bandgap.structures.draft import Draft, Unreadable, coordinates, number, shown
+from bandgap.structures.records import Limits
+from bandgap.structures.symmetry import Operations, cell_vectors, parse_operations
+
+_CENTRINGS = {
+    1: [],
+    2: ["x+1/2,y+1/2,z+1/2"],
+    3: ["x+2/3,y+1/3,z+1/3", "x+1/3,y+2/3,z+2/3"],
+    4: ["x,y+1/2,z+1/2", "x+1/2,y,z+1/2", "x+1/2,y+1/2,z"],
+    5: ["x,y+1/2,z+1/2"],
+    6: ["x+1/2,y,z+1/2"],
+    7: ["x+1/2,y+1/2,z"],
+}
+_PEAK = re.compile(r"Q\d+", re.IGNORECASE)  # residual electron density, not an atom
+_READ = {"CELL", "LATT", "SYMM", "SFAC", "FVAR", "PART", "HKLF", "END"}
+_INSTRUCTIONS = {
+    "ABIN", "ACTA", "AFIX", "ANIS", "ANSC", "ANSR", "BASF", "BIND", "BLOC", "BOND", "BUMP", "CGLS", "CHIV",
+    "CONF", "CONN", "DAMP", "DANG", "DEFS", "DELU", "DFIX", "DISP", "EADP", "EQIV", "EXTI", "EXYZ", "FEND",
+    "FLAT", "FMAP", "FRAG", "FREE", "GRID", "HFIX", "HKLF", "HTAB", "ISOR", "LAUE", "LIST", "LONE", "MERG",
+    "MORE", "MOVE", "MPLA", "NCSY", "NEUT", "OMIT", "PLAN", "PRIG", "REM", "RESI", "RIGU", "RTAB", "SADI",
+    "SAME", "SHEL", "SIMU", "SIZE", "SPEC", "STIR", "SUMP", "SWAT", "TEMP", "TIME", "TITL", "TWIN", "TWST",
+    "UNIT", "WGHT", "WIGL", "WPDB", "XNPD", "ZERR", "BEDE", "ANOM", "MOLE",
+}  # fmt: skip
+
+
+@dataclass
+class _File:
+    """What the instructions say, collected line by line."""
+
+    cell: list[float] = field(default_factory=list)
+    lattice: int = 1
+    symmetry: list[str] = field(default_factory=lambda: ["x,y,z"])
+    elements: list[str] = field(default_factory=list)
+    variables: list[float] = field(default_factory=list)
+    part: int = 0
+    part_occupation: float | None = None
+    atoms: list[tuple[Site, float]] = field(default_factory=list)  # with the site occupation factor as written
+
+
+def read_shelx(text: str, *, limits: Limits) -> Draft:
+    """Return the structure of a .res file. Raises Unreadable with what is wrong."""
+    found = _File()
+    for line, tokens in _lines(text):
+        keyword = tokens[0].upper().split("_")[0]
+        if keyword == "END" or (keyword == "HKLF" and found.atoms):
+            break
+        _take(found, keyword, tokens, line)
+        if len(found.atoms) > limits.max_atoms:
+            raise Unreadable(f"the structure has more than {limits.max_atoms:,} atoms, the limit")
+    if not found.cell:
+        raise Unreadable("no unit cell in the file (CELL is missing)")
+    cell = cell_vectors(found.cell[:3], found.cell[3:])
+    operations = _operations(found)
+    sites = [_with_occupancy(site, factor, found, operations, cell) for site, factor in found.atoms]
+    return from_sites(sites, cell=cell, operations=operations, place="", format="SHELX", limits=limits)
+
+
+def _take(found: _File, keyword: str, tokens: list[str], line: int) -> None:
+    if keyword == "CELL":
+        found.cell = [number(t) for t in tokens[2:8]] if _all_numbers(tokens[1:8]) else []
+        if len(found.cell) != 6:
+            raise Unreadable(f"line {line}: CELL needs a wavelength and six numbers, found {shown(' '.join(tokens))}")
+    elif keyword == "LATT":
+        found.lattice = int(number(tokens[1])) if len(tokens) > 1 and _all_numbers(tokens[1:2]) else 0
+        if abs(found.lattice) not in _CENTRINGS:
+            raise Unreadable(f"line {line}: LATT must be 1 to 7 or -1 to -7, found {shown(' '.join(tokens[1:]))}")
+    elif keyword == "SYMM":
+        found.symmetry.append(" ".join(tokens[1:]))
+    elif keyword == "SFAC":
+        found.elements += tokens[1:2] if _all_numbers(tokens[2:3]) else tokens[1:]
+    elif keyword == "FVAR" and _all_numbers(tokens[1:]):
+        found.variables += [number(token) for token in tokens[1:]]
+    elif keyword == "PART":
+        found.part = int(number(tokens[1])) if _all_numbers(tokens[1:2]) and len(tokens) > 1 else 0
+        found.part_occupation = number(tokens[2]) if len(tokens) > 2 and _all_numbers(tokens[2:3]) else None
+    elif keyword not in _INSTRUCTIONS and not keyword.startswith("+"):
+        _take_atom(found, tokens, line)
+
+
+def _take_atom(found: _File, tokens: list[str], line: int) -> None:
+    label = tokens[0]
+    if _PEAK.fullmatch(label):
+        return
+    if len(tokens) < 5 or not tokens[1].isdigit():
+        raise Unreadable(f"line {line}: expected an atom or an instruction of SHELX, found {shown(' '.join(tokens))}")
+    kind = int(tokens[1][:4])
+    if not 1 <= kind <= len(found.elements):
+        named = len(found.elements)
+        raise Unreadable(f"line {line}: atom {label} has scattering factor {kind}, and SFAC names {named}")
+    fractional = coordinates([_unfixed(token) for token in tokens[2:5]], line=line)
+    factor = number(tokens[5]) if _all_numbers(tokens[5:6]) and len(tokens) > 5 else 11.0
+    if found.part_occupation is not None:
+        factor = found.part_occupation
+    group = str(found.part) if found.part else ""
+    found.atoms.append((Site(label, found.elements[kind - 1], fractional, disorder_group=group), factor))
+
+
+def _unfixed(token: str) -> str:
+    """Return a coordinate without the 10 that SHELX adds to one that is not refined."""
+    if _all_numbers([token]) and 5 < abs(number(token)) < 15:
+        return repr(number(token) - np.sign(number(token)) * 10)
+    return token
+
+
+def _with_occupancy(site: Site, factor: float, found: _File, operations: Operations, cell: np.ndarray) -> Site:
+    """Turn the site occupation factor, which counts site symmetry, into the share of atoms that are there."""
+    size, index = abs(factor), round(abs(factor) / 10)
+    share = factor if size < 5 else size - 10 if size < 15 else np.nan
+    if size >= 15 and index <= len(found.variables):
+        rest, variable = size - 10 * index, found.variables[index - 1]
+        share = rest * variable if factor > 0 else rest * (1 - variable)
+    if not np.isfinite(share):
+        raise Unreadable(f"atom {site.name} has the site occupation {factor:g}, which no FVAR explains")
+    return site.with_share(share, operations, cell)
+
+
+def _operations(found: _File) -> Operations:
+    general = [_op(text) for text in found.symmetry]
+    if found.lattice > 0:
+        general += [op.combine(gemmi.Op("-x,-y,-z")) for op in list(general)]
+    centrings = [gemmi.Op(text) for text in _CENTRINGS[abs(found.lattice)]]
+    general += [centring.combine(op) for centring in centrings for op in list(general)]
+    return parse_operations([op.wrap().triplet() for op in general])
+
+
+def _op(text: str) -> gemmi.Op:
+    try:
+        return gemmi.Op(text)
+    except (RuntimeError, ValueError):
+        raise Unreadable(f"the symmetry operator {shown(text)} (SYMM) is not understood") from None
+
+
+def _all_numbers(tokens: list[str]) -> bool:
+    try:
+        return all(np.isfinite(number(token)) for token in tokens)
+    except ValueError:
+        return False
+
+
+def _lines(text: str) -> list[tuple[int, list[str]]]:
+    """Return lines that are not blank, split, with continuations ("=" at the end) joined and remarks left out."""
+    joined: list[tuple[int, list[str]]] = []
+    open_line = False
+    for at, raw in enumerate(text.split("\n"), start=1):
+        tokens = raw.split("!")[0].split()
+        if not tokens or tokens[0].upper() == "REM":
+            continue
+        continued = tokens[-1] == "="
+        body = tokens[:-1] if continued else tokens
+        if open_line:
+            joined[-1][1].extend(body)
+        elif not (raw[0].isspace() and _is_remark(body)):
+            joined.append((at, body))
+        open_line = continued and bool(joined)
+    return [(at, tokens) for at, tokens in joined if tokens]
+
+
+def _is_remark(tokens: list[str]) -> bool:
+    """Return whether an indented line is the remark that SHELX takes it for; some writers indent atoms and cell."""
+    keyword = tokens[0].upper() if tokens else ""
+    return keyword not in _READ and not (len(tokens) > 4 and tokens[1].isdigit())

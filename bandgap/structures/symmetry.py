@@ -1,0 +1,120 @@
+"""Cells from their six parameters, and atoms of the asymmetric unit copied over the cell by symmetry operators."""
+
+import math
+
+import gemmi
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.structures.draft import Unreadable
+from bandgap.structures.neighbours import close_pairs
+
+MERGE_ANGSTROM = 0.2  # images of one atom closer than this are one atom on a special position; rounding gives 0.01
+_MAX_OPERATIONS = 2_000  # the largest space groups have 192
+Operations = NDArray[np.float64]  # (operation, 3, 4): rotation and translation in fractions of the cell
+Floats = NDArray[np.float64]
+
+
+def cell_vectors(lengths: list[float], angles: list[float]) -> Floats:
+    """Return cell vectors as rows (3, 3), Angstrom, a along x and b in the xy plane; angles in degrees.
+
+    Raises Unreadable when no such cell exists.
+    """
+    if not all(math.isfinite(v) for v in (*lengths, *angles)):
+        raise Unreadable("the unit cell holds a value that is not a finite number")
+    if any(length <= 0 for length in lengths):
+        raise Unreadable(f"the unit cell has a length of {min(lengths):g} A. Lengths must be above zero")
+    cos_alpha, cos_beta, cos_gamma = (0.0 if a == 90 else math.cos(math.radians(a)) for a in angles)
+    squared = 1 - cos_alpha**2 - cos_beta**2 - cos_gamma**2 + 2 * cos_alpha * cos_beta * cos_gamma
+    if not all(0 < angle < 180 for angle in angles) or squared <= 1e-8:
+        raise Unreadable(f"no unit cell has the angles {', '.join(f'{a:g}' for a in angles)}: its volume would be zero")
+    a, b, c = lengths
+    sin_gamma = math.sqrt(1 - cos_gamma**2)
+    y = (cos_alpha - cos_beta * cos_gamma) / sin_gamma
+    return np.array(
+        [
+            [a, 0.0, 0.0],
+            [b * cos_gamma, b * sin_gamma, 0.0],
+            [c * cos_beta, c * y, c * math.sqrt(squared) / sin_gamma],
+        ]
+    )
+
+
+def parse_operations(triplets: list[str]) -> Operations:
+    """Return operators such as "-x, y+1/2, -z" as matrices, each once. Raises Unreadable on one that is none."""
+    if len(triplets) > _MAX_OPERATIONS:
+        raise Unreadable(f"the file lists {len(triplets):,} symmetry operators; no space group has that many")
+    operations: dict[str, gemmi.Op] = {}
+    for triplet in triplets:
+        try:
+            operation = gemmi.Op(triplet).wrap()
+        except (RuntimeError, ValueError):
+            raise Unreadable(f"the symmetry operator {triplet[:40]!r} is not understood") from None
+        operations[operation.triplet()] = operation
+    return _matrices(list(operations.values()))
+
+
+def operations_from_symbol(symbol: str) -> Operations | None:
+    """Return the operators of a Hermann-Mauguin symbol, written as in P 21/c, P2(1)/c or P2_1/c; None if unknown."""
+    plain = symbol.translate(str.maketrans("", "", "()_")).strip()
+    group = gemmi.find_spacegroup_by_name(plain) if plain else None
+    return None if group is None else _matrices(list(group.operations()))
+
+
+def operations_from_hall(symbol: str) -> Operations | None:
+    """Return the operators of a Hall symbol such as -P 2ybc; None if it is not understood."""
+    try:
+        return _matrices(list(gemmi.symops_from_hall(symbol)))
+    except (RuntimeError, ValueError):
+        return None
+
+
+def expand(fractional: Floats, cell: Floats, operations: Operations) -> tuple[Floats, NDArray[np.intp]]:
+    """Copy atoms (n, 3) over the cell; return fractional positions (m, 3) and the source atom of each (m,).
+
+    Images of one atom closer than MERGE_ANGSTROM become their mean. P 1 returns the atoms as they are.
+    """
+    if len(operations) <= 1:
+        return fractional, np.arange(len(fractional))
+    images = np.einsum("kij,nj->nki", operations[:, :, :3], fractional) + operations[:, :, 3]
+    images -= np.floor(images)
+    parts, sources = [], []
+    for atom, points in enumerate(images):
+        merged = _merge(points, cell)
+        parts.append(merged)
+        sources.append(np.full(len(merged), atom, dtype=np.intp))
+    return np.concatenate(parts), np.concatenate(sources)
+
+
+def drop_repeated(fractional: Floats, cell: Floats, elements: list[str]) -> NDArray[np.bool_]:
+    """Return which atoms (n,) to keep when a file lists a whole cell and its operators too: each position once."""
+    keep = np.ones(len(fractional), dtype=bool)
+    first, second, _ = close_pairs(fractional @ cell, cell=cell, pbc=(True, True, True), cutoff_angstrom=MERGE_ANGSTROM)
+    for i, j in sorted(zip(first.tolist(), second.tolist(), strict=True)):
+        if i != j and keep[i] and elements[i] == elements[j]:
+            keep[j] = False
+    return keep
+
+
+def _matrices(operations: list[gemmi.Op]) -> Operations:
+    return np.array([np.array(op.float_seitz(), dtype=float)[:3] for op in operations])
+
+
+def _merge(points: Floats, cell: Floats) -> Floats:
+    """Merge images (k, 3) of one atom that coincide; the rest is returned as it is."""
+    if np.count_nonzero(_distances(points, points[0], cell) < MERGE_ANGSTROM) == 1:
+        return points  # operators form a group, so every image has as many coinciding ones as the first
+    merged = []
+    left = points
+    while len(left):
+        near = _distances(left, left[0], cell) < MERGE_ANGSTROM
+        group = left[near]
+        merged.append((group - np.round(group - left[0])).mean(axis=0))
+        left = left[~near]
+    return np.array(merged)
+
+
+def _distances(points: Floats, origin: Floats, cell: Floats) -> Floats:
+    difference = points - origin
+    distances: Floats = np.linalg.norm((difference - np.round(difference)) @ cell, axis=1)
+    return distances
