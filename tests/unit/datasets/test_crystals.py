@@ -9,8 +9,8 @@ from bandgap.errors import InputError
 from bandgap.structures import StructureRecord
 
 
-def record(name, **info):
-    return StructureRecord(name, "set.extxyz", "extXYZ", Atoms("He"), (), info)
+def record(id_, **info):
+    return StructureRecord(id_, "set.extxyz", "extXYZ", Atoms("He"), (), info)
 
 
 def test_labels_from_info_absent_key_gives_nan():

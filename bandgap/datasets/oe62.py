@@ -1,0 +1,163 @@
+"""OE62: molecules extracted from organic crystals, with orbital energies at several levels of theory.
+
+Stuke et al. (2020), Sci. Data 7, 58; files df_62k.json (61,489 molecules; PBE and PBE0), df_31k.json (adds PBE0 in
+water) and df_5k.json (adds GW), doi:10.14459/2019mp1507656, CC BY-SA 4.0. gap = LUMO - HOMO: the last of the occupied and
+the first of the unoccupied levels that a row lists, in eV.
+"""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from ase import Atoms
+from ase.data import atomic_numbers
+from numpy.typing import NDArray
+
+from bandgap.datasets.split_json import read_split_json
+from bandgap.errors import InputError
+from bandgap.progress import Progress, Update, no_progress
+from bandgap.structures import StructureRecord
+
+Level = Literal["pbe", "pbe0", "pbe0_tzvp", "pbe0_qzvp", "pbe0_water", "gw_tzvp", "gw_qzvp", "gw"]
+
+# level: (column of occupied levels, column of unoccupied levels, words for tables). GW at the basis-set limit breaks
+# the pattern of the other names.
+LEVELS: dict[Level, tuple[str, str, str]] = {
+    "pbe": ("energies_occ_pbe", "energies_unocc_pbe", "PBE+vdW"),
+    "pbe0": ("energies_occ_pbe0_vac_tier2", "energies_unocc_pbe0_vac_tier2", "PBE0"),
+    "pbe0_tzvp": ("energies_occ_pbe0_vac_tzvp", "energies_unocc_pbe0_vac_tzvp", "PBE0 (def2-TZVP)"),
+    "pbe0_qzvp": ("energies_occ_pbe0_vac_qzvp", "energies_unocc_pbe0_vac_qzvp", "PBE0 (def2-QZVP)"),
+    "pbe0_water": ("energies_occ_pbe0_water", "energies_unocc_pbe0_water", "PBE0 (water)"),
+    "gw_tzvp": ("energies_occ_gw_tzvp", "energies_unocc_gw_tzvp", "G0W0@PBE0 (def2-TZVP)"),
+    "gw_qzvp": ("energies_occ_gw_qzvp", "energies_unocc_gw_qzvp", "G0W0@PBE0 (def2-QZVP)"),
+    "gw": ("cbs_occ_gw", "cbs_unocc_gw", "G0W0@PBE0 (basis-set limit)"),
+}
+
+_EVERY = 1000  # rows between two looks at progress and cancellation
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A row that was left out: its id, its index label in the file and why."""
+
+    id: str
+    index: int | str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class OE62:
+    """Molecules that have both levels, in the order of the file, and every row that was left out."""
+
+    records: list[StructureRecord]
+    gaps_eV: NDArray[np.float64]  # (n,)
+    homo_eV: NDArray[np.float64]  # (n,)
+    lumo_eV: NDArray[np.float64]  # (n,), positive for some molecules
+    dropped: tuple[Dropped, ...]
+    level_of_theory: str
+
+    @property
+    def n_dropped(self) -> int:
+        """Number of rows left out."""
+        return len(self.dropped)
+
+    @property
+    def summary(self) -> str:
+        """One sentence: rows read, kept, and left out by reason."""
+        reasons = Counter(row.reason for row in self.dropped).most_common()
+        why = "".join(f"; {count:,} left out: {reason}" for reason, count in reasons)
+        return f"{len(self.records) + self.n_dropped:,} rows read, {len(self.records):,} kept{why}."
+
+
+def read_oe62(path: Path | str, *, level: Level, progress: Progress = no_progress) -> OE62:
+    """Read a published file, .json or .json.gz, with the gap at one level of theory.
+
+    The id is the CSD refcode, or the index label where there is none. Rows whose levels were not computed, or whose
+    geometry cannot be read, are left out and listed in `dropped`. Needs the memory of the records and one chunk of
+    text. Raises InputError on a file in another layout and on a level that the file does not have.
+    """
+    if level not in LEVELS:
+        raise InputError(f"level is {level!r}. Accepted: {', '.join(get_args(Level))}.")
+    path = Path(path)
+    occupied, unoccupied, words = LEVELS[level]
+    kept: list[tuple[StructureRecord, float, float]] = []
+    dropped: list[Dropped] = []
+    seen: set[str] = set()
+    for number, (index, row) in enumerate(read_split_json(path)):
+        if number == 0:
+            _check_columns(row, level, path.name)
+        if number % _EVERY == 0:
+            progress(Update("reading OE62", done=number, message=f"{len(kept):,} molecules kept"))
+        name = _name(row, index, seen)
+        try:
+            homo, lumo = _edge(row[occupied], last=True), _edge(row[unoccupied], last=False)
+            if homo is None or lumo is None:
+                raise _Unusable(f"no {'occupied' if homo is None else 'unoccupied'} levels at {words}")
+            if not lumo >= homo:
+                raise _Unusable("HOMO above LUMO")
+            record = StructureRecord(name, path.name, "OE62", _atoms(row), (), {"index": index})
+            kept.append((record, homo, lumo))
+        except _Unusable as error:
+            dropped.append(Dropped(name, index, str(error)))
+    homos, lumos = (np.array([entry[i] for entry in kept], dtype=np.float64) for i in (1, 2))
+    return OE62([entry[0] for entry in kept], lumos - homos, homos, lumos, tuple(dropped), words)
+
+
+class _Unusable(Exception):
+    """A row that is left out; the text is the reason."""
+
+
+def _check_columns(row: dict[str, Any], level: Level, name: str) -> None:
+    if "xyz_pbe_relaxed" not in row:
+        raise InputError(
+            f"{name}: column 'xyz_pbe_relaxed' is missing. Accepted: df_62k.json, df_31k.json, df_5k.json."
+        )
+    present = [key for key, (occupied, unoccupied, _) in LEVELS.items() if occupied in row and unoccupied in row]
+    if level not in present:
+        raise InputError(
+            f"{name}: no levels of {level!r} ({LEVELS[level][0]}, {LEVELS[level][1]}). This file has: "
+            f"{', '.join(present) or 'none'}. df_31k.json adds pbe0_water, df_5k.json adds gw."
+        )
+
+
+def _name(row: dict[str, Any], index: int | str, seen: set[str]) -> str:
+    """Return the refcode, or the index label; one that came before gets the index label appended."""
+    refcode = row.get("refcode_csd")
+    name = refcode.strip() if isinstance(refcode, str) and refcode.strip() else f"oe62_{index:>05}"
+    name = f"{name}_{index}" if name in seen else name
+    seen.add(name)
+    return name
+
+
+def _edge(cell: object, *, last: bool) -> float | None:
+    """Return the last (HOMO) or first (LUMO) level of a cell; None where it was not computed.
+
+    A cell is a list, null, NaN, or a bare number where one virtual level is listed.
+    """
+    values = cell if isinstance(cell, list) else [cell]
+    value = values[-1 if last else 0] if values else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def _atoms(row: dict[str, Any]) -> Atoms:
+    """Parse complete XYZ text: count, comment, then symbol x y z separated by blanks or tabs."""
+    text = row["xyz_pbe_relaxed"]
+    lines = text.rstrip().split("\n") if isinstance(text, str) else []
+    if len(lines) < 3 or not lines[0].strip().isdigit() or int(lines[0]) != len(lines) - 2:
+        raise _Unusable("geometry is absent or cut off")
+    if row.get("number_of_atoms", len(lines) - 2) != len(lines) - 2:
+        raise _Unusable("number_of_atoms differs from the geometry")
+    cells = [line.split() for line in lines[2:]]
+    try:
+        numbers = [atomic_numbers[cell[0]] for cell in cells]
+        positions = np.array([(float(x), float(y), float(z)) for _, x, y, z, *_ in cells])
+    except (KeyError, ValueError, IndexError):
+        raise _Unusable("geometry holds a line that is no atom") from None
+    if not np.isfinite(positions).all():
+        raise _Unusable("geometry holds a line that is no atom")
+    return Atoms(numbers=numbers, positions=positions)  # type: ignore[no-untyped-call]
