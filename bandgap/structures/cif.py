@@ -160,9 +160,14 @@ def _told(error: Exception, lines_before: int) -> str:
 def value_of(block: cif.Block, tag: str) -> str:
     """Return a tag's value without quotes, "" when it is absent, ? or a dot."""
     raw = block.find_value(tag)
-    if raw is None or cif.is_null(raw):
+    return "" if raw is None else _text(raw)
+
+
+def _text(raw: str) -> str:
+    """Return a value as the file means it: "" for ? and a dot, without quotes."""
+    if raw in ("?", "."):
         return ""
-    return cif.as_string(raw).strip()
+    return cif.as_string(raw).strip() if raw[:1] in ("'", '"', ";") else raw
 
 
 def _has_atoms(block: cif.Block) -> bool:
@@ -175,7 +180,7 @@ def _has_cell(block: cif.Block) -> bool:
 
 def _column(block: cif.Block, name: str, length: int | None = None) -> list[str]:
     """Return an _atom_site column with "" for ? and a dot; with `length`, as many "" when the column is absent."""
-    found = ["" if cif.is_null(raw) else cif.as_string(raw).strip() for raw in block.find_values(f"_atom_site_{name}")]
+    found = [_text(raw) for raw in block.find_values(f"_atom_site_{name}")]
     return found if length is None or len(found) == length else [""] * length
 
 

@@ -1,6 +1,7 @@
 """Bytes of a text file to text with plain line ends, whatever editor or system wrote them."""
 
 import codecs
+import re
 
 from bandgap.structures.draft import Unreadable
 
@@ -11,7 +12,7 @@ _MARKS = (  # UTF-32's mark begins with UTF-16's, so it comes first
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_CONTROL = frozenset(range(32)) - {9, 10, 11, 12, 13, 26}
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x19\x1b-\x1f]")
 _PROBED = 65_536
 
 
@@ -22,7 +23,7 @@ def decode(data: bytes) -> str:
     """
     text = _decode(data)
     probe = text[:_PROBED]
-    if sum(ord(character) in _CONTROL for character in probe) > len(probe) // 1000:
+    if len(_CONTROL.findall(probe)) > len(probe) // 1000:
         raise Unreadable("a binary file, not text. Export the structure as a text file such as CIF or extXYZ")
     return text.replace("\r\n", "\n").replace("\r", "\n").replace("\x1a", "")  # 1A: end of file under DOS
 

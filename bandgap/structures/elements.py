@@ -1,6 +1,7 @@
 """Element symbols as files write them, to atomic numbers."""
 
 import re
+from functools import lru_cache
 
 from ase.data import atomic_numbers
 
@@ -34,6 +35,7 @@ def to_numbers(symbols: list[str]) -> tuple[list[int], bool]:
     return found, isotopes
 
 
+@lru_cache(maxsize=4096)
 def element_of(text: str) -> str:
     """Return the element (or D, T) that a symbol such as C, CL, C12, Fe3+ or 6 names, "" when it names none."""
     if text.isascii() and text.isdigit():

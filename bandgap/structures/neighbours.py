@@ -12,9 +12,10 @@ Pairs = tuple[NDArray[np.intp], NDArray[np.intp], Floats]
 
 def heights(cell: Floats) -> Floats:
     """Return the three distances (3,) between opposite faces of the cell (3, 3), 0 for a cell without volume."""
-    volume = abs(np.linalg.det(cell))
-    faces = np.array([np.linalg.norm(np.cross(cell[(i + 1) % 3], cell[(i + 2) % 3])) for i in range(3)])
-    result: Floats = np.divide(volume, faces, out=np.zeros(3), where=faces > 0)
+    volume = np.linalg.det(cell)
+    if not volume or not np.isfinite(volume):
+        return np.zeros(3)
+    result: Floats = 1 / np.linalg.norm(np.linalg.inv(cell), axis=0)
     return result
 
 
@@ -39,6 +40,8 @@ def close_pairs(positions: Floats, *, cell: Floats, pbc: tuple[bool, bool, bool]
     else:
         points, origin, home = _with_images(positions, completed(cell, pbc), np.array(pbc), cutoff_angstrom)
     pairs = cKDTree(points).query_pairs(cutoff_angstrom, output_type="ndarray")
+    if not len(pairs):
+        return pairs[:, 0], pairs[:, 1], np.zeros(0)
     pairs = pairs[home[pairs].any(axis=1)]
     distances: Floats = np.linalg.norm(points[pairs[:, 0]] - points[pairs[:, 1]], axis=1)
     ends = np.sort(origin[pairs], axis=1)
@@ -53,13 +56,7 @@ def _with_images(
     fractional = np.where(periodic, fractional - np.floor(fractional), fractional)
     margin = np.where(periodic, cutoff / np.maximum(heights(full), 1e-9), np.inf)
     reach = [int(np.ceil(m)) if p else 0 for m, p in zip(margin, periodic, strict=True)]
-    shifts = list(itertools.product(*(range(-r, r + 1) for r in reach)))
-    shifts.sort(key=any)  # home first
-    points, origins = [], []
-    for shift in shifts:
-        moved = fractional + np.array(shift, dtype=float)
-        near = np.flatnonzero(((moved >= -margin) & (moved <= 1 + margin)).all(axis=1))
-        points.append(moved[near] @ full)
-        origins.append(near)
-    home = np.arange(sum(map(len, origins))) < len(positions)
-    return np.concatenate(points), np.concatenate(origins), home
+    shifts = np.array(sorted(itertools.product(*(range(-r, r + 1) for r in reach)), key=any), dtype=float)  # home first
+    moved = fractional + shifts[:, None]  # (shift, atom, 3)
+    shift, origin = np.nonzero(((moved >= -margin) & (moved <= 1 + margin)).all(axis=2))
+    return moved[shift, origin] @ full, origin, shift == 0
