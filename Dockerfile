@@ -3,8 +3,8 @@
 #   docker run -p 8501:8501 -v bandgap-home:/home/bandgap/data bandgap
 FROM python:3.11-slim
 
-# Torch's CPU build is a tenth of the default CUDA build; pass --build-arg TORCH_INDEX= for the default.
-ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+# Torch's CPU build is a tenth of the default build: pass --build-arg TORCH_INDEX=URL, the index that pytorch.org names.
+ARG TORCH_INDEX=
 
 RUN useradd --create-home --uid 1000 bandgap \
     && mkdir /home/bandgap/data \

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bandgap.artifacts import load_run, load_source
     from bandgap.cache import DescriptorCache
-    from bandgap.datasets.demo import load_demo
+    from bandgap.datasets.demo import demo_source_folder, load_demo, unlabelled_cifs
     from bandgap.datasets.labels import match_labels, read_labels
     from bandgap.descriptors import MBTRConfig, config_for, featurize
     from bandgap.errors import BandgapError
@@ -26,6 +26,7 @@ __all__ = [
     "MBTRConfig",
     "Predictions",
     "config_for",
+    "demo_source_folder",
     "featurize",
     "load_demo",
     "load_run",
@@ -37,6 +38,7 @@ __all__ = [
     "read_structures",
     "train_source_run",
     "transfer_run",
+    "unlabelled_cifs",
 ]
 
 _MODULE_OF = {
@@ -45,6 +47,7 @@ _MODULE_OF = {
     "MBTRConfig": "bandgap.descriptors",
     "Predictions": "bandgap.predictions",
     "config_for": "bandgap.descriptors",
+    "demo_source_folder": "bandgap.datasets.demo",
     "featurize": "bandgap.descriptors",
     "load_demo": "bandgap.datasets.demo",
     "load_run": "bandgap.artifacts",
@@ -56,6 +59,7 @@ _MODULE_OF = {
     "read_structures": "bandgap.structures",
     "train_source_run": "bandgap.runs",
     "transfer_run": "bandgap.runs",
+    "unlabelled_cifs": "bandgap.datasets.demo",
 }
 
 

@@ -45,5 +45,6 @@ def pytest_runtest_makereport(
     report = yield
     if IN_CI and report.skipped and item.get_closest_marker("browser"):
         report.outcome = "failed"
-        report.longrepr = f"{item.nodeid} was skipped, but CI=true demands the browser tests: {call.excinfo}"
+        reason = call.excinfo.value if call.excinfo else "no reason given"
+        report.longrepr = f"{item.nodeid} was skipped, but CI=true demands the browser tests: {reason}"
     return report
