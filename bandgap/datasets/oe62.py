@@ -77,7 +77,8 @@ def read_oe62(path: Path | str, *, level: Level, progress: Progress = no_progres
 
     The id is the CSD refcode, or the index label where there is none. Rows whose levels were not computed, or whose
     geometry cannot be read, are left out and listed in `dropped`. Needs the memory of the records and one chunk of
-    text: measured on 61,489 rows in 290 MB, 25 s and 330 MB. Raises InputError on a file in another layout and on a level that the file does not have.
+    text: measured on 61,489 rows in 290 MB, 25 s and 330 MB. Raises InputError on a file in another layout and on a
+    level that the file does not have.
     """
     if level not in LEVELS:
         raise InputError(f"level is {level!r}. Accepted: {', '.join(get_args(Level))}.")
