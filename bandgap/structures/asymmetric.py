@@ -62,7 +62,9 @@ def from_sites(
     if len(operations) > 1:
         keep = drop_repeated(positions, cell, symbols)
         if not keep.all():
-            draft.warn(f"{np.count_nonzero(~keep)} of the atoms are listed again by symmetry and were taken once")
+            draft.warn(
+                f"atoms listed again by symmetry were taken once ({np.count_nonzero(~keep)} of {len(keep)} left out)"
+            )
         positions, sources = positions[keep], sources[keep]
     draft.symbols = [sites[source].symbol for source in sources]
     draft.names = [sites[source].name for source in sources]

@@ -35,7 +35,7 @@ def to_record(draft: Draft, *, file: str, id: str, limits: Limits) -> StructureR
 
 def _checked(draft: Draft, limits: Limits) -> tuple[Atoms, list[str]]:
     check_count(len(draft.symbols), limits)
-    numbers, deuterium = to_numbers(draft.symbols)
+    numbers, deuterium = to_numbers(draft.symbols, name=draft.name)
     cell = np.zeros((3, 3)) if draft.cell is None else draft.cell
     _check_finite(draft, cell)
     _check_cell(cell, draft.pbc)

@@ -13,7 +13,7 @@ from bandgap.structures.asymmetric import Site, from_sites
 from bandgap.structures.cif_symmetry import symmetry
 from bandgap.structures.draft import Draft, Unreadable, number, refused, shown
 from bandgap.structures.elements import element_of
-from bandgap.structures.formula import differs, parse_formula
+from bandgap.structures.formula import compare, parse_formula
 from bandgap.structures.records import Limits
 from bandgap.structures.symmetry import cell_vectors
 
@@ -46,9 +46,14 @@ def read_cif(text: str, *, limits: Limits) -> Iterator[Draft]:
         draft.id = draft.id if several else ""
         yield draft
     if not given:
-        count = f"{len(blocks)} blocks" if len(blocks) != 1 else "one block"
-        found = f"{count}, none with _atom_site_fract_x" if blocks else "no data_ block"
-        yield refused(f"no atoms in the file ({found})", format="CIF")
+        yield refused(_nothing_in(text, len(blocks)), format="CIF")
+
+
+def _nothing_in(text: str, n_blocks: int) -> str:
+    if "_atom_site.Cartn_x" in text:
+        return "a macromolecular CIF (_atom_site.Cartn_x) is not supported. Export it as PDB."
+    count = f"{n_blocks} blocks" if n_blocks != 1 else "one block"
+    return f"no atoms in the file ({f'{count}, none with _atom_site_fract_x' if n_blocks else 'no data_ block'})"
 
 
 def _from_block(block: cif.Block, limits: Limits) -> Draft:
@@ -79,11 +84,7 @@ def _structure(block: cif.Block, place: str, limits: Limits) -> Draft:
     draft = from_sites(sites, cell=cell, operations=operations, place=place, format="CIF", limits=limits)
     for note in notes:
         draft.warn(note)
-    draft.expects_hydrogen = {"H", "C"} <= formula.keys()
-    if formula and not (draft.expects_hydrogen and "H" not in draft.symbols):
-        difference = differs(draft.symbols, formula)
-        if difference:
-            draft.warn(difference)
+    compare(draft, formula)
     return draft
 
 
@@ -148,7 +149,8 @@ def _pieces(lines: list[str]) -> list[tuple[int, list[str]]]:
             inside = not inside
         elif not inside and _HEADER.match(line.strip()):
             starts.append(at)
-    return [(start, lines[start:end]) for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)]
+    ends = [*starts[1:], len(lines)] if starts else []
+    return [(start, lines[start:end]) for start, end in zip(starts, ends, strict=True)]
 
 
 def _told(error: Exception, lines_before: int) -> str:
@@ -159,8 +161,14 @@ def _told(error: Exception, lines_before: int) -> str:
 
 def value_of(block: cif.Block, tag: str) -> str:
     """Return a tag's value without quotes, "" when it is absent, ? or a dot."""
-    raw = block.find_value(tag)
+    raw = block.find_value(tag) or block.find_value(_dotted(tag))
     return "" if raw is None else _text(raw)
+
+
+def _dotted(tag: str) -> str:
+    """Return a tag as CIF's newer dictionaries write it: _cell.length_a for _cell_length_a."""
+    category = next((c for c in ("_cell", "_atom_site") if tag.startswith(c + "_")), "")
+    return f"{category}.{tag[len(category) + 1 :]}" if category else tag
 
 
 def _text(raw: str) -> str:
@@ -180,7 +188,8 @@ def _has_cell(block: cif.Block) -> bool:
 
 def _column(block: cif.Block, name: str, length: int | None = None) -> list[str]:
     """Return an _atom_site column with "" for ? and a dot; with `length`, as many "" when the column is absent."""
-    found = [_text(raw) for raw in block.find_values(f"_atom_site_{name}")]
+    tag = f"_atom_site_{name}"
+    found = [_text(raw) for raw in block.find_values(tag)] or [_text(raw) for raw in block.find_values(_dotted(tag))]
     return found if length is None or len(found) == length else [""] * length
 
 

@@ -27,7 +27,7 @@ class Draft:
     format: str = ""
     id: str = ""  # the id that the file itself gives
     suffix: str = ""  # tells structures of one file apart when the file gives no ids
-    names: list[str] = field(default_factory=list)  # the file's names of the atoms, symbol and number where it has none
+    names: list[str] = field(default_factory=list)  # the file's names of the atoms, empty where it has none
     info: dict[str, InfoValue] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     expects_hydrogen: bool = False  # the file's own formula holds hydrogen
@@ -38,7 +38,9 @@ class Draft:
 
     def name(self, atom: int) -> str:
         """Return what the user calls atom number `atom` (from 0)."""
-        return self.names[atom] if self.names else f"{self.symbols[atom]}{atom + 1}"
+        if self.names:
+            return self.names[atom]
+        return f"{atom + 1} ({self.symbols[atom][:20]})"
 
 
 def refused(text: str, *, format: str, suffix: str = "") -> Draft:

@@ -1,6 +1,7 @@
 """Element symbols as files write them, to atomic numbers."""
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
 from ase.data import atomic_numbers
@@ -15,11 +16,11 @@ _CHARGED = re.compile(r"([A-Za-z]{1,2})\d*[+-]?\d*")
 _DUMMY = {"x", "xx", "du", "q", "bq", "gh", "lp", "m"}
 
 
-def to_numbers(symbols: list[str]) -> tuple[list[int], bool]:
+def to_numbers(symbols: list[str], *, name: Callable[[int], str]) -> tuple[list[int], bool]:
     """Return atomic numbers, and whether deuterium or tritium was among them.
 
-    A symbol may be in any case, carry a number (C12) or be an atomic number. Raises Unreadable on the first that is
-    no element.
+    A symbol may be in any case, carry a number (C12) or be an atomic number. `name` says what the user calls an atom.
+    Raises Unreadable on the first that is no element.
     """
     found = [_TABLE.get(symbol, 0) for symbol in symbols]
     if all(found):
@@ -29,7 +30,7 @@ def to_numbers(symbols: list[str]) -> tuple[list[int], bool]:
         if not found[atom]:
             element = element_of(symbol)
             if not element:
-                raise Unreadable(_refusal(symbol, atom))
+                raise Unreadable(_refusal(symbol, name(atom)))
             isotopes = isotopes or element in _ISOTOPES
             found[atom] = _ISOTOPES.get(element) or _TABLE[element]
     return found, isotopes
@@ -45,7 +46,7 @@ def element_of(text: str) -> str:
     return symbol if symbol in _TABLE or symbol in _ISOTOPES else ""
 
 
-def _refusal(symbol: str, atom: int) -> str:
+def _refusal(symbol: str, name: str) -> str:
     if symbol.rstrip("0123456789").lower() in _DUMMY or symbol == "0":
-        return f"atom {atom + 1} is a dummy atom ({symbol!r}). Remove dummy and ghost atoms and export again"
-    return f"atom {atom + 1} has the unknown element {symbol[:20]!r}. Accepted: symbols of the periodic table, and D"
+        return f"atom {name} is a dummy atom ({symbol!r}). Remove dummy and ghost atoms and export again."
+    return f"atom {name} has the unknown element {symbol[:20]!r}. Accepted: symbols of the periodic table, and D."

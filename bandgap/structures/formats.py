@@ -95,7 +95,9 @@ def detect(text: str, base: str) -> str:
         return fitting[0]
     if named:
         return named
-    raise Unreadable(f"not a structure file (it begins with {shown(probe[:60])}). Accepted: {ACCEPTED}.")
+    raise Unreadable(
+        f"not a structure file (it begins with {shown(probe.strip().partition(chr(10))[0])}). Accepted: {ACCEPTED}."
+    )
 
 
 def read_text(text: str, form: str, *, limits: Limits) -> Iterator[Draft]:

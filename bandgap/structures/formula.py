@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 
+from bandgap.structures.draft import Draft
 from bandgap.structures.elements import element_of
 
 _PART = re.compile(r"([A-Z][a-z]?)(\d+\.?\d*|\.\d+)?")
@@ -23,20 +24,21 @@ def parse_formula(text: str) -> dict[str, float]:
     return counts if all(count > 0 for count in counts.values()) else {}
 
 
-def differs(symbols: list[str], formula: dict[str, float]) -> str:
-    """Return a sentence when the atoms are no multiple of the formula, else ""."""
-    atoms = Counter(_light(symbol) for symbol in symbols)
-    if not atoms or not formula:
-        return ""
+def compare(draft: Draft, formula: dict[str, float]) -> None:
+    """Warn when the atoms are no multiple of the formula; missing hydrogens are left to the check for them."""
+    atoms = Counter(_light(symbol) for symbol in draft.symbols)
+    draft.expects_hydrogen = {"H", "C"} <= formula.keys()
+    if not atoms or not formula or (draft.expects_hydrogen and not atoms["H"]):
+        return
     ratios = [atoms[element] / formula[element] for element in formula]
-    if atoms.keys() == formula.keys() and max(ratios) - min(ratios) <= 1e-3 * max(ratios):
-        return ""
-    listed, own = _written(dict(atoms)), _written(formula)
-    return f"the atoms add up to {listed}, the file's own formula is {own}; are atoms missing?"
+    if atoms.keys() != formula.keys() or max(ratios) - min(ratios) > 1e-3 * max(ratios):
+        listed, own = _written(dict(atoms)), _written(formula)
+        draft.warn(f"the atoms add up to {listed}, the file's own formula is {own}; are atoms missing?")
 
 
 def _light(symbol: str) -> str:
-    return "H" if symbol in ("D", "T") else symbol
+    element = element_of(symbol)
+    return "H" if element in ("D", "T") else element or symbol
 
 
 def _written(counts: dict[str, float]) -> str:

@@ -142,7 +142,7 @@ def _from_text(text: str, form: str, name: str, stem: str, limits: Limits, left:
                 yield _finished(held, name, f"{stem}-{held.suffix}", limits)
             held, given = draft, given + 1
     except Exception as error:  # the promise of one verdict per file holds for errors nobody foresaw, too
-        _LOG.warning("reading %s as %s failed", name, form, exc_info=True)
+        _LOG.info("reading %s as %s failed", name, form, exc_info=True)
         if held is not None:
             yield _finished(held, name, f"{stem}-{held.suffix}", limits)
         yield _refused(name, f"cannot be read as {form} ({type(error).__name__}: {error})", form=form)

@@ -11,6 +11,7 @@ import numpy as np
 
 from bandgap.structures.asymmetric import Site, from_sites
 from bandgap.structures.draft import Draft, Unreadable, coordinates, number, shown
+from bandgap.structures.formula import compare, parse_formula
 from bandgap.structures.records import Limits
 from bandgap.structures.symmetry import Operations, cell_vectors, parse_operations
 
@@ -31,7 +32,7 @@ _INSTRUCTIONS = {
     "FLAT", "FMAP", "FRAG", "FREE", "GRID", "HFIX", "HKLF", "HTAB", "ISOR", "LAUE", "LIST", "LONE", "MERG",
     "MORE", "MOVE", "MPLA", "NCSY", "NEUT", "OMIT", "PLAN", "PRIG", "REM", "RESI", "RIGU", "RTAB", "SADI",
     "SAME", "SHEL", "SIMU", "SIZE", "SPEC", "STIR", "SUMP", "SWAT", "TEMP", "TIME", "TITL", "TWIN", "TWST",
-    "UNIT", "WGHT", "WIGL", "WPDB", "XNPD", "ZERR", "BEDE", "ANOM", "MOLE",
+    "WGHT", "WIGL", "WPDB", "XNPD", "ZERR", "BEDE", "ANOM", "MOLE",
 }  # fmt: skip
 
 
@@ -43,6 +44,8 @@ class _File:
     lattice: int = 1
     symmetry: list[str] = field(default_factory=lambda: ["x,y,z"])
     elements: list[str] = field(default_factory=list)
+    contents: list[float] = field(default_factory=list)
+    ended: bool = False
     variables: list[float] = field(default_factory=list)
     part: int = 0
     part_occupation: float | None = None
@@ -55,6 +58,7 @@ def read_shelx(text: str, *, limits: Limits) -> Draft:
     for line, tokens in _lines(text):
         keyword = tokens[0].upper().split("_")[0]
         if keyword == "END" or (keyword == "HKLF" and found.atoms):
+            found.ended = True
             break
         _take(found, keyword, tokens, line)
         if len(found.atoms) > limits.max_atoms:
@@ -64,7 +68,13 @@ def read_shelx(text: str, *, limits: Limits) -> Draft:
     cell = cell_vectors(found.cell[:3], found.cell[3:])
     operations = _operations(found)
     sites = [_with_occupancy(site, factor, found, operations, cell) for site, factor in found.atoms]
-    return from_sites(sites, cell=cell, operations=operations, place="", format="SHELX", limits=limits)
+    draft = from_sites(sites, cell=cell, operations=operations, place="", format="SHELX", limits=limits)
+    if not found.ended:
+        draft.warn("the file has neither HKLF nor END; is it cut off?")
+    compare(
+        draft, parse_formula(" ".join(f"{e}{n:g}" for e, n in zip(found.elements, found.contents, strict=False) if n))
+    )
+    return draft
 
 
 def _take(found: _File, keyword: str, tokens: list[str], line: int) -> None:
@@ -80,6 +90,8 @@ def _take(found: _File, keyword: str, tokens: list[str], line: int) -> None:
         found.symmetry.append(" ".join(tokens[1:]))
     elif keyword == "SFAC":
         found.elements += tokens[1:2] if _all_numbers(tokens[2:3]) else tokens[1:]
+    elif keyword == "UNIT" and _all_numbers(tokens[1:]):
+        found.contents = [number(token) for token in tokens[1:]]
     elif keyword == "FVAR" and _all_numbers(tokens[1:]):
         found.variables += [number(token) for token in tokens[1:]]
     elif keyword == "PART":

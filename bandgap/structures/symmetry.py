@@ -10,6 +10,7 @@ from bandgap.structures.draft import Unreadable
 from bandgap.structures.neighbours import close_pairs
 
 MERGE_ANGSTROM = 0.2  # images of one atom closer than this are one atom on a special position; rounding gives 0.01
+REPEAT_ANGSTROM = 0.05  # two listed atoms closer than this are one atom listed twice; disorder is 0.1 and more
 _MAX_OPERATIONS = 2_000  # the largest space groups have 192
 Operations = NDArray[np.float64]  # (operation, 3, 4): rotation and translation in fractions of the cell
 Floats = NDArray[np.float64]
@@ -89,7 +90,9 @@ def expand(fractional: Floats, cell: Floats, operations: Operations) -> tuple[Fl
 def drop_repeated(fractional: Floats, cell: Floats, elements: list[str]) -> NDArray[np.bool_]:
     """Return which atoms (n,) to keep when a file lists a whole cell and its operators too: each position once."""
     keep = np.ones(len(fractional), dtype=bool)
-    first, second, _ = close_pairs(fractional @ cell, cell=cell, pbc=(True, True, True), cutoff_angstrom=MERGE_ANGSTROM)
+    first, second, _ = close_pairs(
+        fractional @ cell, cell=cell, pbc=(True, True, True), cutoff_angstrom=REPEAT_ANGSTROM
+    )
     for i, j in sorted(zip(first.tolist(), second.tolist(), strict=True)):
         if i != j and keep[i] and elements[i] == elements[j]:
             keep[j] = False

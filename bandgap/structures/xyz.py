@@ -60,7 +60,7 @@ def _draft(frame: _Frame, comment: Comment) -> Draft:
     positions = np.array(values, dtype=float).reshape(-1, 3)
     draft = Draft(symbols=symbols, positions=positions, cell=comment.lattice, pbc=pbc, info=comment.info)
     if frame.unread:
-        draft.warn(f"{frame.unread} lines after the atoms of the frame at line {frame.line} were not read")
+        draft.warn(f"what follows the atoms of the frame at line {frame.line} was not read (lines: {frame.unread})")
     return draft
 
 
