@@ -1,0 +1,125 @@
+"""Do intervals hold what they promise? Coverage against level, PIT values, and split-conformal intervals.
+
+Coverage and PIT: Gneiting, Balabdaoui and Raftery (2007), J. R. Stat. Soc. B 69, 243-268. Split conformal: Lei et al.
+(2018), J. Am. Stat. Assoc. 113, 1094-1111, section 2.2; the k-th smallest of n scores with k = ceil((n + 1) level).
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import bdtr, ndtr, ndtri
+
+from bandgap.errors import ConfigError, InputError
+from bandgap.metrics import miscalibration_area
+from bandgap.predictions import LEVELS
+
+Floats = NDArray[np.float64]
+
+_ROUNDING = 1e-9  # 1 / (1 - 0.95) - 1 is 19.000000000000018 in floating point
+
+
+@dataclass(frozen=True, eq=False)
+class CoverageCurve:
+    """Share of held-out gaps inside their central interval, for the levels 0.01 to 0.99."""
+
+    levels: Floats  # (99,)
+    coverages: Floats  # (99,)
+    n: int  # held-out structures
+
+    @property
+    def miscalibration_area(self) -> float:
+        """Area between the curve and the diagonal, from 0 to 0.5."""
+        return miscalibration_area(self.levels, self.coverages)
+
+    def band(self, probability: float = 0.95) -> tuple[Floats, Floats]:
+        """Return the range (99,), (99,) in which a calibrated model's coverage lies at each level by chance alone.
+
+        Central binomial quantiles for `n` independent structures.
+        """
+        tail = (1.0 - probability) / 2.0
+        return _binomial_quantile(tail, self.n, self.levels), _binomial_quantile(1.0 - tail, self.n, self.levels)
+
+
+def coverage_curve(y: ArrayLike, quantiles: ArrayLike) -> CoverageCurve:
+    """Return coverage against level of the gaps `y` (n,) from the stored quantiles (199, n) at `predictions.LEVELS`.
+
+    Raises InputError on other shapes and on values that are not finite.
+    """
+    observed, stored = _with_quantiles(y, quantiles)
+    below, above = stored[98::-1], stored[100:]  # the pairs around the median, from the narrowest to the widest
+    inside = (observed >= below) & (observed <= above)
+    return CoverageCurve(np.arange(1, 100) / 100.0, inside.mean(axis=1), observed.size)
+
+
+def pit(y: ArrayLike, quantiles: ArrayLike) -> Floats:
+    """Return the probability integral transform (n,) of `y` from stored quantiles (199, n): uniform when calibrated.
+
+    Linear in the normal score between quantiles; a gap beyond the outermost ones gets 0.0025 or 0.9975.
+    """
+    observed, stored = _with_quantiles(y, quantiles)
+    scores = ndtri(LEVELS)
+    values = np.array([np.interp(observed[j], stored[:, j], scores, -np.inf, np.inf) for j in range(observed.size)])
+    return np.clip(ndtr(values), LEVELS[0] / 2.0, 1.0 - LEVELS[0] / 2.0)
+
+
+def smallest_calibration_set(level: float) -> int:
+    """Return how many held-out structures a conformal interval of `level` needs: 1 / (1 - level) - 1, rounded up.
+
+    >>> smallest_calibration_set(0.95)
+    19
+    """
+    _check_level(level)
+    return max(1, math.ceil(1.0 / (1.0 - level) - 1.0 - _ROUNDING))
+
+
+def conformal_quantile(scores: ArrayLike, level: float) -> float:
+    """Return the q that a new score exceeds with probability 1 - `level` or less, if scores are exchangeable.
+
+    `scores` (n,) are those of structures that took no part in training, such as |gap - mean| / sd. Raises InputError
+    where they are too few for the level: the interval would be infinite.
+
+    >>> conformal_quantile([0.5, 1.0, 2.0], 0.75)
+    2.0
+    """
+    values = np.asarray(scores, dtype=np.float64)
+    if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
+        raise InputError(f"conformal scores have shape {values.shape}. Accepted: one row of finite numbers.")
+    needed, n = smallest_calibration_set(level), values.size
+    if n < needed:
+        highest = math.floor(100.0 * n / (n + 1.0))
+        raise InputError(
+            f"{n} calibration structures are too few for a {100 * level:g} % conformal interval, which needs at least "
+            f"{needed}. Hold out more, or ask for {highest} % or less."
+        )
+    k = math.ceil((n + 1) * level - _ROUNDING)
+    return float(np.sort(values)[k - 1])
+
+
+def conformal_interval(mean: ArrayLike, *, sd: ArrayLike, factor: float) -> tuple[Floats, Floats]:
+    """Return mean - factor sd and mean + factor sd (n,), `factor` being the conformal quantile of |gap - mean| / sd."""
+    centre, half = np.asarray(mean, dtype=np.float64), factor * np.asarray(sd, dtype=np.float64)
+    return centre - half, centre + half
+
+
+def _check_level(level: float) -> None:
+    if not 0.0 < level < 1.0:
+        raise ConfigError(f"level is {level:g}. Accepted: above 0 and below 1, such as 0.95.")
+
+
+def _with_quantiles(y: ArrayLike, quantiles: ArrayLike) -> tuple[Floats, Floats]:
+    observed, stored = np.asarray(y, dtype=np.float64), np.asarray(quantiles, dtype=np.float64)
+    if observed.ndim != 1 or observed.size == 0 or stored.shape != (LEVELS.size, observed.size):
+        raise InputError(f"y has shape {observed.shape}, quantiles {stored.shape}. Accepted: (n,), ({LEVELS.size}, n).")
+    if not (np.isfinite(observed).all() and np.isfinite(stored).all()):
+        raise InputError("y or quantiles hold values that are not finite. Leave out refused or unlabelled structures.")
+    return observed, stored
+
+
+def _binomial_quantile(probability: float, n: int, shares: Floats) -> Floats:
+    """Return the smallest k / n with P(K <= k) >= probability, for K ~ Binomial(n, share), for every share."""
+    k = np.arange(n + 1)
+    cdf = bdtr(k[:, None].astype(np.float64), n, shares)
+    result: Floats = np.argmax(cdf >= probability, axis=0) / n
+    return result

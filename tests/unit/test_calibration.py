@@ -1,0 +1,134 @@
+"""Coverage curves, PIT values and conformal quantiles: exact cases, and frequencies with stated false-alarm rates."""
+
+import doctest
+
+import numpy as np
+import pytest
+import uncertainty_toolbox as toolbox
+from scipy.stats import binom, kstest, norm
+
+from bandgap import calibration
+from bandgap.calibration import (
+    conformal_interval,
+    conformal_quantile,
+    coverage_curve,
+    pit,
+    smallest_calibration_set,
+)
+from bandgap.errors import ConfigError, InputError
+from bandgap.predictions import LEVELS
+
+N = 500
+RNG = np.random.default_rng(8)
+MEAN, SD = RNG.normal(3.0, 1.0, N), RNG.uniform(0.2, 0.6, N)
+Y = MEAN + SD * RNG.normal(size=N)
+
+
+def quantiles(sd):
+    return MEAN + sd * norm.ppf(LEVELS)[:, None]
+
+
+def test_calibration_docstrings_run_as_printed():
+    assert doctest.testmod(calibration).failed == 0
+
+
+def test_coverage_curve_agrees_with_uncertainty_toolbox():
+    curve = coverage_curve(Y, quantiles(SD))
+    _, shares = toolbox.get_proportion_lists_vectorized(MEAN, SD, Y, num_bins=101)
+    np.testing.assert_allclose(curve.levels, np.linspace(0, 1, 101)[1:-1])
+    np.testing.assert_array_equal(curve.coverages, shares[1:-1])
+    area = toolbox.miscalibration_area(MEAN, SD, Y, num_bins=101)
+    assert curve.miscalibration_area == pytest.approx(area, abs=1e-12)
+
+
+@pytest.mark.parametrize(("factor", "side"), [(0.5, "below"), (2.0, "above")])
+def test_coverage_curve_wrong_width_leaves_the_band_of_chance(factor, side):
+    curve = coverage_curve(Y, quantiles(factor * SD))
+    lower, upper = curve.band()
+    assert (curve.coverages < lower if side == "below" else curve.coverages > upper)[30:90].all()
+    assert curve.miscalibration_area > 0.15
+
+
+def test_coverage_curve_right_width_stays_in_the_wide_band():
+    # False-alarm rate below 99 x 1e-6 per seed.
+    curve = coverage_curve(Y, quantiles(SD))
+    lower, upper = curve.band(1 - 1e-6)
+    assert ((curve.coverages >= lower) & (curve.coverages <= upper)).all()
+    assert curve.miscalibration_area < 0.05
+
+
+def test_coverage_curve_band_is_the_binomial_one():
+    lower, upper = coverage_curve(Y, quantiles(SD)).band(0.9)
+    np.testing.assert_allclose(lower, binom.ppf(0.05, N, np.arange(1, 100) / 100) / N)
+    np.testing.assert_allclose(upper, binom.ppf(0.95, N, np.arange(1, 100) / 100) / N)
+
+
+def test_pit_of_a_normal_distribution_is_its_cdf():
+    expected = np.clip(norm.cdf((Y - MEAN) / SD), 0.0025, 0.9975)
+    inside = (expected > 0.005) & (expected < 0.995)
+    np.testing.assert_allclose(pit(Y, quantiles(SD))[inside], expected[inside], atol=1e-4)
+    assert set(pit(Y, quantiles(SD))[~inside]) <= {0.0025, 0.9975}
+
+
+def test_pit_calibrated_is_uniform_and_too_narrow_is_not():
+    # Kolmogorov-Smirnov; false-alarm rate 0.001 per seed.
+    assert kstest(pit(Y, quantiles(SD)), "uniform").pvalue > 0.001
+    assert kstest(pit(Y, quantiles(0.5 * SD)), "uniform").pvalue < 0.001
+
+
+@pytest.mark.parametrize(
+    ("level", "n"), [(0.5, 1), (0.8, 4), (0.9, 9), (0.95, 19), (0.975, 39), (0.99, 99), (0.999, 999), (0.3, 1)]
+)
+def test_smallest_calibration_set_is_one_over_the_rest_minus_one(level, n):
+    assert smallest_calibration_set(level) == n
+    scores = np.arange(n, dtype=float)
+    assert conformal_quantile(scores, level) <= n - 1
+
+
+@pytest.mark.parametrize(("level", "expected"), [(0.95, 19.0), (0.9, 18.0), (0.5, 10.0), (0.05, 1.0), (0.01, 1.0)])
+def test_conformal_quantile_is_the_score_of_the_right_rank(level, expected):
+    scores = np.random.default_rng(0).permutation(np.arange(1.0, 20.0))
+    assert conformal_quantile(scores, level) == expected
+
+
+def test_conformal_interval_covers_as_promised_whatever_the_model():
+    # 2,000 repetitions, 39 calibration points and one new one: coverage is exactly 0.9 for continuous scores; its
+    # standard error is 0.0067, and 4 of them are a false-alarm rate of 6e-5.
+    rng = np.random.default_rng(12)
+    hits = []
+    for _ in range(2000):
+        y = rng.exponential(2.0, 40)
+        factor = conformal_quantile(np.abs(y[:39] - 1.0) / 0.3, 0.9)
+        lower, upper = conformal_interval([1.0], sd=[0.3], factor=factor)
+        hits.append(lower[0] <= y[39] <= upper[0])
+    assert np.mean(hits) == pytest.approx(0.9, abs=0.027)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        pytest.param(
+            lambda: conformal_quantile(np.ones(12), 0.95),
+            InputError,
+            r"12 calibration structures are too few for a 95 % conformal interval, which needs at least 19\. "
+            r"Hold out more, or ask for 92 % or less\.",
+            id="too-few",
+        ),
+        pytest.param(
+            lambda: conformal_quantile([1.0, np.nan], 0.5), InputError, "Accepted: one row of finite", id="nan"
+        ),
+        pytest.param(lambda: conformal_quantile([1.0], 1.0), ConfigError, "level is 1. Accepted: above 0", id="level"),
+        pytest.param(
+            lambda: coverage_curve([1.0], [[1.0]]), InputError, r"quantiles \(1, 1\). Accepted: \(n,\)", id="shape"
+        ),
+        pytest.param(
+            lambda: pit([np.nan], np.zeros((199, 1))),
+            InputError,
+            "values that are not finite. Leave out",
+            id="refused-row",
+        ),
+    ],
+)
+def test_calibration_unusable_input_is_refused(call, error, text):
+    with pytest.raises(error, match=text):
+        call()
