@@ -148,7 +148,7 @@ def test_domain_from_damaged_arrays_is_refused(domain):
     [
         (TRAIN[:1], IDS[:1], [CH], "at least two"),
         (TRAIN[:3], IDS[:2], [CH] * 3, r"shape \(3, 12\), len\(ids\)=2, len\(elements\)=3"),
-        (np.full((2, 3), np.nan), IDS[:2], [CH] * 2, "values that are not finite. Leave out refused"),
+        (np.full((2, 3), np.nan), IDS[:2], [CH] * 2, "are not all finite. Leave out refused structures"),
     ],
 )
 def test_fit_domain_unusable_training_set_is_refused(features, ids, elements, text):
