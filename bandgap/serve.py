@@ -40,11 +40,11 @@ def app_folder() -> Path:
 
 
 def free_port(host: str, wanted: int) -> int:
-    """Return `wanted`, or the next port above it that nothing listens on.
+    """Return `wanted`, or the next port above it that nothing listens on; any free one for 0.
 
     Raises ConfigError when `PORTS_TO_TRY` ports in a row are taken or the host is not one of this machine.
     """
-    for port in range(wanted, min(wanted + PORTS_TO_TRY, 65536)):
+    for port in range(wanted, min(wanted + PORTS_TO_TRY, 65536)):  # port 0: the system chooses
         with socket.socket(_family(host)) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -57,7 +57,7 @@ def free_port(host: str, wanted: int) -> int:
                 if error.errno in (98, 48, 10048):  # address in use: Linux, macOS, Windows
                     continue
                 raise ConfigError(f"Cannot listen on {host}: {error.strerror}. Use 127.0.0.1, or 0.0.0.0.") from error
-            return port
+            return int(probe.getsockname()[1])
     raise ConfigError(f"Ports {wanted} to {wanted + PORTS_TO_TRY - 1} are taken on {host}. Choose another with --port.")
 
 
@@ -85,12 +85,12 @@ def serve(
     say = announce or _write_line
     home = open_home()
     chosen = free_port(host, port)
-    if chosen != port:
+    if port and chosen != port:
         say(f"Port {port} is taken; using {chosen}.")
     address = f"http://{_shown(host)}:{chosen}"
     stopping = threading.Event()
     with _signals_set(stopping):
-        page = subprocess.Popen(_page_command(host, chosen), env=_environment(home.folder))
+        page = subprocess.Popen(_page_command(host, chosen), env=_environment(home.folder), stdout=subprocess.DEVNULL)
         worker = _KeptWorker(home.folder)
         try:
             _wait_until_healthy(page, address, stopping)
@@ -146,9 +146,9 @@ def _page_command(host: str, port: int) -> list[str]:
         "server.fileWatcherType": "none",
         "logger.level": "warning",
     }
-    if _is_loopback(host):
-        options["server.allowedHosts"] = "localhost,127.0.0.1"
     flags = [f"--{name}={value}" for name, value in options.items()]
+    if _is_loopback(host):  # a list: one flag for each entry
+        flags += [f"--server.allowedHosts={name}" for name in ("localhost", "127.0.0.1")]
     return [sys.executable, "-m", "streamlit", "run", str(app_folder() / "main.py"), *flags]
 
 

@@ -34,22 +34,23 @@ class Library:
         origin: Origin = "upload",
         purpose: Purpose = "training",
         files: Sequence[tuple[str, bytes]] = (),
+        dataset_id: str = "",
     ) -> Dataset:
-        """Store uploaded files as a new data set.
+        """Store uploaded files as a new data set; a second call with the same `dataset_id` changes nothing.
 
         Raises InputError over the limits, with the limit and what to do instead.
         """
         check_upload(files)
         stored = [StoredFile(text, self.home.save_upload(data), len(data)) for text, data in files]
-        dataset = Dataset(str(uuid.uuid4()), workspace, name, origin, purpose, "", {}, time.time())
+        dataset = Dataset(dataset_id or str(uuid.uuid4()), workspace, name, origin, purpose, "", {}, time.time())
         with self.database.writing() as connection:
             connection.execute("INSERT OR IGNORE INTO workspace VALUES (?, ?)", (workspace, time.time()))
             connection.execute(
-                "INSERT INTO dataset (id, workspace, name, origin, purpose, created) VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT OR IGNORE INTO dataset (id, workspace, name, origin, purpose, created) VALUES (?, ?, ?, ?, ?, ?)",
                 (dataset.id, workspace, name, origin, purpose, dataset.created),
             )
             connection.executemany(
-                "INSERT INTO dataset_file VALUES (?, ?, ?, ?, ?)",
+                "INSERT OR IGNORE INTO dataset_file VALUES (?, ?, ?, ?, ?)",
                 [(dataset.id, k, f.name, f.content, f.n_bytes) for k, f in enumerate(stored)],
             )
         return dataset

@@ -1,0 +1,1 @@
+"""Parts of pages: frame, job panel, tables, plots, words."""

@@ -1,0 +1,49 @@
+"""What surrounds every page: worker state in the sidebar, messages, errors without traceback, figures in the theme."""
+
+from typing import Any
+
+import session
+import streamlit as st
+
+from bandgap import plots
+from bandgap.errors import BandgapError
+from bandgap.jobs.lock import worker_status
+from components import stores, words
+
+
+def sidebar() -> None:
+    """Show below the navigation whether computing is possible, and what the address is good for."""
+    status = worker_status(stores.jobs().database)
+    with st.sidebar:
+        if status.alive:
+            st.caption("Worker: running.")
+        else:
+            st.warning(words.no_worker(status.age_s), icon=":material/pause_circle:")
+        st.caption("Keep this page's address: it is the key to your workspace. Whoever has it sees what is in it.")
+
+
+def messages() -> None:
+    """Show the sentence that the last action left, once."""
+    if kept := session.told():
+        tone, text = kept
+        {"info": st.info, "warning": st.warning, "error": st.error}[tone](text)
+
+
+def problem(error: BandgapError) -> None:
+    """Show an error of the library in its own words."""
+    st.error(str(error), icon=":material/error:")
+
+
+def heading(title: str, lead: str) -> None:
+    """Show the page's title and one sentence on what the page is for."""
+    st.title(title, anchor=False)
+    st.caption(lead, width=720)
+
+
+def figure(fig: Any, *, key: str, alt: str, caption: str = "") -> None:
+    """Show a Plotly figure in the present theme, with alternative text and one sentence on what to look for."""
+    fig.update_layout(template=plots.template(dark=st.context.theme.type == "dark"))
+    config = {"displaylogo": False, "displayModeBar": False, "responsive": True}
+    st.plotly_chart(fig, key=key, theme=None, width="stretch", config=config, alt=alt)
+    if caption:
+        st.caption(caption)

@@ -1,0 +1,86 @@
+"""Predictions as a table beside their figure; level and kind of interval come from stored quantiles."""
+
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from bandgap import plots
+from bandgap.jobs.rows import RunRow
+from bandgap.predictions import NEGATIVE_END_NOTE, Predictions
+from components import frame, tables, words
+
+Kind = Literal["prediction", "credible"]
+KINDS: dict[Kind, str] = {
+    "prediction": "prediction interval (a new crystal's gap falls in it with {level} probability)",
+    "credible": "credible interval of the mean (what more of the same data would tell, {level})",
+}
+SHOWN = ["id", "status", "mean_eV", "lower_eV", "upper_eV", "formula", "note", "sd_eV", "file"]
+
+
+def prediction_view(predictions: Predictions, *, run: RunRow, name: str) -> None:
+    """Draw level and kind, the table, the figure and the download."""
+    left, right = st.columns([2, 3], gap="large", vertical_alignment="center")
+    level = left.slider("Level", 50, 99, 95, format="%d %%", help="Probability that the interval states.") / 100
+    kind: Kind = (
+        right.segmented_control("Interval", list(KINDS), default="prediction", key="interval-kind") or "prediction"
+    )
+    right.caption(KINDS[kind].format(level=words.percent(level)).capitalize() + ".")
+    table = predictions.to_frame(level, kind)
+    st.markdown(summary(table))
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        shown = display_frame(table)
+        st.dataframe(
+            shown, hide_index=True, height=min(35 * (len(shown) + 1) + 3, 420), column_config=column_settings()
+        )
+        st.download_button(
+            "Download the predictions (CSV)",
+            data=lambda: predictions.to_csv(level=level, kind=kind).encode(),
+            file_name=f"predictions-{run.id[:8]}.csv",
+            mime="text/csv",
+            on_click="ignore",
+        )
+    with right:
+        values = {key: table[f"{key}_eV"].to_numpy() for key in ("mean", "lower", "upper")}
+        fig = plots.intervals(
+            values["mean"],
+            values["lower"],
+            values["upper"],
+            ids=table["id"].tolist(),
+            unusual=(table["status"] == "warning").to_numpy(),
+        )
+        frame.figure(fig, key="intervals", alt=f"Predicted gaps of {name} with their intervals", caption=FIGURE_CAPTION)
+    if np.nanmin(values["lower"], initial=0.0) < 0:
+        st.caption(NEGATIVE_END_NOTE)
+
+
+def summary(table: pd.DataFrame) -> str:
+    """Say how many structures were predicted, how many are unusual and how many refused."""
+    count = table["status"].value_counts()
+    predicted = len(table) - int(count.get("refused", 0))
+    parts = [f"**{words.count(predicted, 'structure')} predicted**"]
+    if count.get("warning", 0):
+        parts.append(f"{count['warning']:,} of them with a warning")
+    if count.get("refused", 0):
+        parts.append(f"{count['refused']:,} refused")
+    return "; ".join(parts) + "."
+
+
+def display_frame(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table as shown: one note a row from domain and problem, refused rows last."""
+    notes = [
+        " ".join(text for text in (problem, domain if domain != "ok" else "") if text)
+        for problem, domain in zip(table["problem"], table["domain"], strict=True)
+    ]
+    shown = table.assign(note=notes)
+    return shown.loc[(shown["status"] == "refused").sort_values(kind="stable").index, SHOWN]
+
+
+def column_settings() -> dict[str, object]:
+    """Return headers with units; the note is wide."""
+    return tables.columns(SHOWN) | {"note": st.column_config.Column("what to mind", width="large")}
+
+
+FIGURE_CAPTION = "Long bars are structures of which the model knows little; diamonds carry a warning in the table."

@@ -1,0 +1,92 @@
+"""What a finished run left in its folder, read without torch: the manifest, the small draws, stored predictions."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import streamlit as st
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from bandgap.errors import ArtifactError
+from bandgap.jobs.home import QUANTILES
+from bandgap.prediction_store import load_predictions
+from bandgap.predictions import Predictions
+from components import stores
+
+SUMMARIES = "summaries.safetensors"
+
+
+@dataclass(frozen=True, eq=False)
+class RunFiles:
+    """The manifest of a run, and its draws of c (chain, draw, layer), tau and sigma_eV (chain, draw) if it has any."""
+
+    manifest: dict[str, Any]
+    draws: dict[str, np.ndarray]
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Errors and coverage on the held-out structures."""
+        return dict(self.manifest.get("metrics", {}))
+
+    @property
+    def n(self) -> int:
+        """Number of labelled structures that the run learned from."""
+        return len(self.manifest.get("split", {}).get("train", []))
+
+    @property
+    def n_test(self) -> int:
+        """Number of held-out structures."""
+        return len(self.manifest.get("split", {}).get("test", []))
+
+    @property
+    def rhat(self) -> dict[str, float]:
+        """R-hat by name of what it judges."""
+        return dict(self.manifest.get("diagnostics", {}).get("rhat", {}))
+
+    @property
+    def ess(self) -> dict[str, float]:
+        """Effective draws by name of what they judge."""
+        return dict(self.manifest.get("diagnostics", {}).get("ess", {}))
+
+    @property
+    def divergences(self) -> int:
+        """Number of divergent trajectories among the kept draws."""
+        return int(self.manifest.get("diagnostics", {}).get("divergences", 0))
+
+
+def read_run(run_id: str) -> RunFiles:
+    """Return what pages show of a finished run.
+
+    Raises ArtifactError when its folder is missing or damaged.
+    """
+    return _read_run(str(stores.home().run_folder(run_id)))
+
+
+def read_predictions(run_id: str, prediction_id: str) -> Predictions:
+    """Return stored predictions with all their quantiles.
+
+    Raises ArtifactError when they are missing or damaged.
+    """
+    return _read_predictions(str(stores.home().prediction_folder(run_id, prediction_id) / QUANTILES))
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _read_run(folder: str) -> RunFiles:
+    path = Path(folder)
+    try:
+        manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+        draws = load_file(path / SUMMARIES) if (path / SUMMARIES).is_file() else {}
+    except (OSError, ValueError, SafetensorError) as error:
+        raise ArtifactError(
+            f"The run in {path} cannot be read ({type(error).__name__}: {error}). "
+            "Other runs are not touched; train this one again."
+        ) from error
+    return RunFiles(manifest, draws)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _read_predictions(path: str) -> Predictions:
+    return load_predictions(path)

@@ -1,0 +1,34 @@
+"""The store as pages see it: one object each for the data directory of this server."""
+
+import os
+
+import streamlit as st
+
+from bandgap.jobs.home import Home, open_home
+from bandgap.jobs.library import Library
+from bandgap.jobs.store import JobStore
+
+
+def home() -> Home:
+    """Return the data directory."""
+    return jobs().home
+
+
+def jobs() -> JobStore:
+    """Return the table of jobs."""
+    return _jobs(os.environ.get("BANDGAP_HOME", ""))
+
+
+def library() -> Library:
+    """Return data sets, runs and the catalogue."""
+    return _library(os.environ.get("BANDGAP_HOME", ""))
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _jobs(folder: str) -> JobStore:
+    return JobStore(open_home(folder or None))
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _library(folder: str) -> Library:
+    return Library(open_home(folder or None))

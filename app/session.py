@@ -1,0 +1,74 @@
+"""The only reader and writer of Streamlit's session state and of the address's query parameters.
+
+The address carries the workspace (`ws`) and what is chosen (`data`, `run`), so that a refresh, another tab or a link
+comes back to the same place. The workspace's id is random: who has it, sees the workspace.
+"""
+
+import re
+import uuid
+from typing import Literal
+
+import streamlit as st
+
+Choice = Literal["data", "run", "prediction"]
+Tone = Literal["info", "warning", "error"]
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+_CHOICES: tuple[Choice, ...] = ("data", "run", "prediction")
+
+
+def start() -> None:
+    """Find the workspace and the choices: from the address in a new session, afterwards from the session itself."""
+    if "workspace" not in st.session_state:
+        asked = st.query_params.get("ws", "")
+        st.session_state["workspace"] = asked if _UUID.fullmatch(asked) else str(uuid.uuid4())
+        for choice in _CHOICES:
+            st.session_state[f"chosen_{choice}"] = st.query_params.get(choice, "")
+    _write_address()
+
+
+def workspace() -> str:
+    """Return the id of this visitor's workspace."""
+    return str(st.session_state["workspace"])
+
+
+def chosen(choice: Choice) -> str:
+    """Return the id of what is chosen, or an empty text."""
+    return str(st.session_state.get(f"chosen_{choice}", ""))
+
+
+def choose(choice: Choice, value: str) -> None:
+    """Choose a data set, a run or a prediction, here and in the address."""
+    if chosen(choice) != value:
+        st.session_state[f"chosen_{choice}"] = value
+        _write_address()
+
+
+def form_key(form: str) -> str:
+    """Return the key of a form's present life: the same until `renew`, so that a double click sends the same key."""
+    return str(st.session_state.setdefault(f"form_{form}", uuid.uuid4().hex))
+
+
+def renew(form: str) -> None:
+    """Give a form a new life: its widgets come back empty."""
+    st.session_state[f"form_{form}"] = uuid.uuid4().hex
+
+
+def tell(text: str, *, tone: Tone = "info") -> None:
+    """Keep a sentence for the top of the next page run."""
+    st.session_state["told"] = (tone, text)
+
+
+def told() -> tuple[Tone, str] | None:
+    """Return the kept sentence once."""
+    kept: tuple[Tone, str] | None = st.session_state.pop("told", None)
+    return kept
+
+
+def _write_address() -> None:
+    values = {"ws": workspace()} | {choice: chosen(choice) for choice in _CHOICES}
+    for key, value in values.items():
+        if value and st.query_params.get(key) != value:
+            st.query_params[key] = value
+        elif not value and key in st.query_params:
+            del st.query_params[key]
