@@ -1,0 +1,83 @@
+"""The command line: `bandgap COMMAND`. Every command is thin over a function of the library."""
+
+from typing import Annotated
+
+import typer
+
+import bandgap
+from bandgap.cli import demo, prediction, services, structures, training
+from bandgap.cli.commands import PlainErrors, SpeciesCommand
+
+_FILES, _MODELS, _RESULTS, _HOUSE = "Structures", "Models", "Results", "Dashboard and installation"
+
+app = typer.Typer(
+    cls=PlainErrors,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=(
+        "Band gaps of molecular crystals with intervals, by Bayesian transfer learning from molecules.\n\n"
+        "A first look: `bandgap demo` (under 3 minutes) or `bandgap app`. "
+        "Your own data: check, train-source, transfer, predict."
+    ),
+)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"bandgap {bandgap.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Print the version and end.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _example(text: str) -> str:
+    return f"Example: bandgap {text}"
+
+
+app.command("check", rich_help_panel=_FILES, epilog=_example("check crystals/ molecule.xyz more.zip"))(structures.check)
+app.command(
+    "featurize",
+    rich_help_panel=_FILES,
+    cls=SpeciesCommand,
+    epilog=_example("featurize --structures crystals/ --preset oe62-16 --out features.npz"),
+)(structures.featurize)
+app.command(
+    "train-source",
+    rich_help_panel=_MODELS,
+    cls=SpeciesCommand,
+    epilog=_example("train-source --structures molecules.extxyz.gz --label gap_eV --preset oe62-16 --out source"),
+)(training.train_source)
+app.command(
+    "transfer",
+    rich_help_panel=_MODELS,
+    epilog=_example("transfer --source source --structures crystals.zip --labels gaps.csv --n 200 --out run"),
+)(training.transfer)
+app.command(
+    "predict",
+    rich_help_panel=_RESULTS,
+    epilog=_example("predict --model run --structures new.cif --level 0.95 --out predictions.csv"),
+)(prediction.predict)
+app.command(
+    "evaluate",
+    rich_help_panel=_RESULTS,
+    epilog=_example("evaluate --predictions predictions.csv --structures crystals.extxyz --label gap_eV"),
+)(prediction.evaluate)
+app.command("demo", rich_help_panel=_RESULTS, epilog=_example("demo --seed 0 --json figures.json"))(demo.demo)
+app.add_typer(demo.demo_data, name="demo-data", rich_help_panel=_HOUSE)
+app.command("app", rich_help_panel=_HOUSE, epilog=_example("app --port 8501"))(services.app)
+app.command("worker", rich_help_panel=_HOUSE, epilog=_example("worker"))(services.worker)
+app.command("doctor", rich_help_panel=_HOUSE, epilog=_example("doctor"))(services.doctor)
+
+
+def main() -> None:
+    """Run the command line; the entry point of the `bandgap` script."""
+    app()

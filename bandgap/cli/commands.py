@@ -1,0 +1,71 @@
+"""The command classes: errors of the library as one plain message, and options that take several words."""
+
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from bandgap.errors import BandgapError, Cancelled
+
+EXIT_ERROR = 1
+EXIT_INTERRUPTED = 130
+
+
+class PlainErrors(TyperGroup):
+    """A group of commands that shows what went wrong as one message on stderr, with exit code 1 and no traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except Cancelled as error:
+            typer.echo(str(error) or "Cancelled.", err=True)
+            raise typer.Exit(EXIT_INTERRUPTED) from error
+        except BandgapError as error:
+            typer.echo(f"Error: {error}", err=True)
+            raise typer.Exit(EXIT_ERROR) from error
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            typer.echo(f"Error: {_os_error(error)}", err=True)
+            raise typer.Exit(EXIT_ERROR) from error
+        except MemoryError as error:
+            typer.echo("Error: out of memory. Use fewer structures or a descriptor with fewer features.", err=True)
+            raise typer.Exit(EXIT_ERROR) from error
+
+
+class SpeciesCommand(TyperCommand):
+    """A command whose --species takes symbols with spaces or with commas between them: H C N or H,C,N."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Join the words that follow --species into one before the options are read."""
+        return super().parse_args(ctx, join_words(args, option="--species"))
+
+
+def join_words(args: list[str], *, option: str) -> list[str]:
+    """Join the words after `option`, up to the next option, with commas.
+
+    >>> join_words(["--species", "H", "C", "--out", "x"], option="--species")
+    ['--species', 'H,C', '--out', 'x']
+    """
+    joined: list[str] = []
+    words: list[str] | None = None
+    for word in args:
+        if word == option or word.startswith("-"):
+            joined += _as_one(words)
+            words = [] if word == option else None
+            joined.append(word)
+        elif words is not None:
+            words.append(word)
+        else:
+            joined.append(word)
+    return joined + _as_one(words)
+
+
+def _as_one(words: list[str] | None) -> list[str]:
+    return [",".join(words)] if words else []
+
+
+def _os_error(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}." if error.filename else f"{reason}."

@@ -1,0 +1,119 @@
+"""Structures and their gaps, as the commands name them: paths, and a key in the files or a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from bandgap.cli.options import Unit, species_list
+from bandgap.errors import InputError
+from bandgap.progress import Progress
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from bandgap.cache import DescriptorCache
+    from bandgap.descriptors import MBTRConfig
+    from bandgap.structures import StructureRecord
+
+
+def say(text: str) -> None:
+    """Write one line for the reader to stderr, beside the progress; stdout holds only results."""
+    typer.echo(text, err=True)
+
+
+def load_structures(paths: Sequence[Path], *, progress: Progress) -> list[StructureRecord]:
+    """Read every structure under the paths and say how many are ready, usable with a warning and refused."""
+    from bandgap.structures import read_paths
+
+    records = read_paths(paths, progress=progress)
+    say(verdict_counts(records))
+    return records
+
+
+def verdict_counts(records: Sequence[StructureRecord]) -> str:
+    """Count the verdicts in one sentence."""
+    counts = Counter(record.status for record in records)
+    noun = "structure" if len(records) == 1 else "structures"
+    ready, warning, refused = (counts[status] for status in ("ready", "warning", "refused"))
+    return f"{len(records):,} {noun}: {ready:,} ready, {warning:,} with a warning, {refused:,} refused."
+
+
+@dataclass(frozen=True)
+class LabelChoice:
+    """Where the gaps come from: a key in the extXYZ files, or a table; what both may leave unsaid.
+
+    Raises a usage error unless exactly one of `key` and `table` is given.
+    """
+
+    key: str | None
+    table: Path | None
+    unit: Unit | None = None
+    column: str | None = None
+    level_of_theory: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.key is None) == (self.table is None):
+            found = "Neither was given." if self.key is None else "Both were given."
+            raise typer.BadParameter(
+                f"say where the gaps are: --label KEY (a key in the extXYZ files) or --labels CSV (a table). {found}"
+            )
+
+
+def load_gaps(records: Sequence[StructureRecord], choice: LabelChoice) -> tuple[NDArray[np.float64], str]:
+    """Return the gap (n,) in eV of every record, NaN where there is none, and the level of theory.
+
+    What does not match is said on stderr. Raises InputError when no structure has a gap.
+    """
+    import numpy as np
+
+    if choice.key is not None:
+        from bandgap.datasets.crystals import labels_from_info
+
+        gaps = labels_from_info(records, choice.key, unit=choice.unit or "eV")
+        level_of_theory = choice.level_of_theory
+        say(f"{np.isfinite(gaps).sum():,} of {len(records):,} structures have a gap under {choice.key!r}.")
+    else:
+        assert choice.table is not None  # a LabelChoice has one of both
+        gaps, level_of_theory = _gaps_of_table(records, choice.table, choice)
+    if not np.isfinite(gaps).any():
+        where = f"the key {choice.key!r}" if choice.key is not None else f"{choice.table}"
+        raise InputError(
+            f"None of the {len(records):,} structures has a gap by {where}. Check the key, or the ids in the table."
+        )
+    return gaps, level_of_theory
+
+
+def descriptor_of(preset: str | None, species: str | None) -> MBTRConfig:
+    """Return the descriptor settings that --preset or --species names."""
+    from bandgap.descriptors import config_for
+
+    if (preset is None) == (species is None):
+        raise typer.BadParameter("give either --preset (thesis-1260 or oe62-16) or --species (such as H C N O).")
+    return config_for(preset=preset, species=species_list(species))
+
+
+def descriptor_cache() -> DescriptorCache:
+    """Return the descriptor cache in the data directory, which the dashboard uses as well."""
+    from bandgap.cache import DescriptorCache
+    from bandgap.jobs.home import open_home
+
+    return DescriptorCache(open_home().cache)
+
+
+def _gaps_of_table(
+    records: Sequence[StructureRecord], table: Path, choice: LabelChoice
+) -> tuple[NDArray[np.float64], str]:
+    from bandgap.datasets.labels import match_labels, read_labels
+
+    labels = read_labels(table, unit=choice.unit, column=choice.column, level_of_theory=choice.level_of_theory)
+    matched = match_labels([r.id for r in records], [r.file for r in records], labels)
+    for sentence in (*labels.problems, *matched.problems, matched.summary):
+        say(sentence)
+    return matched.gaps, labels.level_of_theory

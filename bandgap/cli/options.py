@@ -1,0 +1,54 @@
+"""The options that several commands share, each written once."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+Device = Annotated[
+    Literal["auto", "cpu", "cuda"],
+    typer.Option(help="Where to train and sample: auto takes a CUDA device if there is one."),
+]
+Unit = Literal["eV", "Hartree"]
+
+Structures = Annotated[
+    list[Path],
+    typer.Option(help="A structure file, a folder, a zip archive or a gzipped extXYZ file. May be repeated."),
+]
+Label = Annotated[
+    str | None,
+    typer.Option(metavar="KEY", help="The gaps are in the extXYZ files, under this key, such as gap_eV."),
+]
+Labels = Annotated[
+    Path | None,
+    typer.Option(metavar="CSV", help="The gaps are in this table: an id or file column, and a column such as gap_eV."),
+]
+LabelUnit = Annotated[
+    Unit | None,
+    typer.Option(help="Unit of the gaps, where the table's header or the key does not name it."),
+]
+GapColumn = Annotated[
+    str | None, typer.Option("--column", help="The gap column of the table, where it has several.")
+]
+LevelOfTheory = Annotated[
+    str,
+    typer.Option(help="How the gaps were computed, such as PBE or GW. It travels with the model, the run and the CSV."),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of every random number; the same seed gives the same result.")]
+Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder to write; it must not exist yet or be empty.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Processes that compute descriptors at the same time.")]
+Preset = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Descriptor with fixed settings: thesis-1260 or oe62-16 (7 and 16 elements)."),
+]
+Species = Annotated[
+    str | None,
+    typer.Option(metavar="SYMBOLS", help="The elements of a descriptor of your own: H C N O, or H,C,N,O."),
+]
+Level = Annotated[float, typer.Option(help="Probability that the interval states, between 0.01 and 0.99.")]
+JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write the figures to this file.")]
+
+
+def species_list(text: str | None) -> list[str] | None:
+    """Split the value of --species at commas and spaces; None stays None."""
+    return text.replace(",", " ").split() if text else None

@@ -1,0 +1,118 @@
+"""`bandgap predict` and `bandgap evaluate`: gaps of new structures with intervals, and how good they were."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from bandgap.cli import options
+from bandgap.cli.bars import progress_bars
+from bandgap.cli.inputs import LabelChoice, descriptor_cache, load_gaps, load_structures, say
+from bandgap.cli.report import print_figures
+from bandgap.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from bandgap.structures import StructureRecord
+
+
+def predict(
+    model: Annotated[Path, typer.Option(metavar="DIR", help="Run folder that `bandgap transfer` wrote.")],
+    structures: options.Structures,
+    out: Annotated[Path, typer.Option(metavar="CSV", help="Table to write, one row for every structure.")],
+    level: options.Level = 0.95,
+    interval: Annotated[
+        Literal["prediction", "credible"],
+        typer.Option(help="prediction: where a new crystal's gap falls; credible: where the mean is, without scatter."),
+    ] = "prediction",
+    jobs: options.Jobs = 1,
+) -> None:
+    """Predict band gaps with intervals for new structures and write them as a CSV.
+
+    Refused structures keep their row, with empty numbers and the reason. A gap is not negative: a lower end
+    below zero means that the model cannot rule out a gap of zero.
+    """
+    from bandgap.devices import set_threads
+    from bandgap.predictions import check_level
+    from bandgap.runs import predict_run
+
+    set_threads()
+    check_level(level)
+    with progress_bars() as progress:
+        records = load_structures(structures, progress=progress)
+        predictions = predict_run(
+            model, records, level=level, interval=interval, cache=descriptor_cache(), n_jobs=jobs, progress=progress
+        )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    predictions.to_csv(out, level=level, kind=interval)
+    refused = sum(status == "refused" for status in predictions.status)
+    unusual = sum(domain not in ("", "ok") for domain in predictions.domain)
+    typer.echo(f"{len(predictions) - refused:,} predicted gaps and {refused:,} refused structures written to {out}")
+    if unusual:
+        say(f"{unusual:,} structures are unlike what the model was trained on; read the column domain.")
+
+
+def evaluate(
+    predictions: Annotated[Path, typer.Option(metavar="CSV", help="Table that `bandgap predict` wrote.")],
+    structures: options.Structures,
+    label: options.Label = None,
+    labels: options.Labels = None,
+    unit: options.LabelUnit = None,
+    column: options.GapColumn = None,
+    json_file: options.JsonFile = None,
+) -> None:
+    """Compare a table of predictions with known gaps: errors, coverage and width of the intervals.
+
+    NLL and CRPS take the prediction as a normal distribution with the table's mean and standard deviation.
+    """
+    import numpy as np
+
+    from bandgap.metrics import evaluate_gaussian
+    from bandgap.predictions import read_predictions_csv
+
+    choice = LabelChoice(label, labels, unit=unit, column=column)
+    table = read_predictions_csv(predictions)
+    with progress_bars() as progress:
+        records = load_structures(structures, progress=progress)
+        gaps, _ = load_gaps(records, choice)
+    known = {(r.file, r.id): gap for r, gap in zip(records, gaps, strict=True)}
+    by_id = _unique_by_id(records, gaps)
+    observed = np.array(
+        [known.get((file, id_), by_id.get(id_, np.nan)) for file, id_ in zip(table["file"], table["id"], strict=True)]
+    )
+    usable = np.isfinite(observed) & np.isfinite(table["mean_eV"].to_numpy(dtype=float))
+    if not usable.any():
+        raise InputError(
+            f"{predictions}: no row has both a prediction and a known gap. The ids must be those of the structures."
+        )
+    rows = table[usable]
+    if rows["level"].nunique() > 1 or rows["interval"].nunique() > 1:
+        raise InputError(
+            f"{predictions}: rows of different levels or kinds of interval. Evaluate one table of predict at a time."
+        )
+    figures: dict[str, float] = {"n": int(usable.sum())} | evaluate_gaussian(
+        observed[usable],
+        rows["mean_eV"].to_numpy(dtype=float),
+        sd=rows["sd_eV"].to_numpy(dtype=float),
+        lower=rows["lower_eV"].to_numpy(dtype=float),
+        upper=rows["upper_eV"].to_numpy(dtype=float),
+        level=float(rows["level"].iloc[0]),
+    )
+    print_figures(figures)
+    if rows["interval"].iloc[0] == "credible":
+        say("These are credible intervals of the mean: gaps fall outside them more often than the level says.")
+    if json_file is not None:
+        json_file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+
+
+def _unique_by_id(records: Sequence[StructureRecord], gaps: NDArray[np.float64]) -> dict[str, float]:
+    """Return the gaps by id, without the ids that several structures share."""
+    counts = Counter(record.id for record in records)
+    return {r.id: float(gap) for r, gap in zip(records, gaps, strict=True) if counts[r.id] == 1}

@@ -1,0 +1,112 @@
+"""`bandgap check` and `bandgap featurize`: what is in the files, and their descriptors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bandgap.cli import options
+from bandgap.cli.bars import progress_bars
+from bandgap.cli.inputs import descriptor_cache, descriptor_of, load_structures, say, verdict_counts
+
+if TYPE_CHECKING:
+    from bandgap.structures import StructureRecord
+
+
+def check(
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH...", help="Files, folders, zip archives or gzipped extXYZ files.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line instead of a table.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 when a structure is refused.")] = False,
+) -> None:
+    """Say for every structure whether it can be used, and what is wrong with it.
+
+    Verdicts: ready; warning (usable, read the sentence); refused (with what to change). There is at least
+    one line for every file. The exit code is 0 however many are refused, unless --strict is given.
+    """
+    from bandgap.structures import read_paths
+
+    with progress_bars() as progress:
+        records = read_paths(paths, progress=progress)
+    if as_json:
+        for record in records:
+            typer.echo(json.dumps(_as_object(record), ensure_ascii=False))
+    else:
+        _print_table(records)
+    say(verdict_counts(records))
+    if strict and any(record.status == "refused" for record in records):
+        raise typer.Exit(1)
+
+
+def featurize(
+    structures: options.Structures,
+    out: Annotated[Path, typer.Option(metavar="NPZ", help="File to write, ending in .npz.")],
+    preset: options.Preset = None,
+    species: options.Species = None,
+    jobs: options.Jobs = 1,
+) -> None:
+    """Compute the MBTR descriptor of every structure and write them as a NumPy file.
+
+    The number of features and the memory are printed before anything is computed. The file holds features (structure,
+    feature) in float32 with NaN rows for refused structures, and ids, files, status and problem.
+    """
+    import numpy as np
+
+    from bandgap.descriptors import estimate, featurize
+
+    config = descriptor_of(preset, species)
+    if out.suffix != ".npz":
+        raise typer.BadParameter(f"--out is {out}. Give a file name that ends in .npz.")
+    with progress_bars() as progress:
+        records = load_structures(structures, progress=progress)
+        cost = estimate(config, len(records))
+        say(f"{cost.n_features:,} features for each of {len(records):,} structures, {cost.n_bytes / 1e6:,.1f} MB.")
+        computed = featurize(records, config, cache=descriptor_cache(), n_jobs=jobs, progress=progress)
+    found = zip(records, computed.problems, strict=True)
+    problems = ["; ".join(filter(None, (r.problem, p.text if p else ""))) for r, p in found]
+    refused = np.isnan(computed.features[:, 0])
+    out.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(
+        out,
+        features=computed.features,
+        ids=np.array([r.id for r in records]),
+        files=np.array([r.file for r in records]),
+        status=np.where(refused, "refused", np.array([r.status for r in records])),
+        problem=np.array(problems),
+    )
+    typer.echo(f"{out}: {int((~refused).sum()):,} of {len(records):,} structures have a descriptor.")
+    for record, problem in zip(records, problems, strict=True):
+        if problem:
+            say(f"{record.id}: {problem}")
+
+
+def _as_object(record: StructureRecord) -> dict[str, Any]:
+    return {
+        "file": record.file,
+        "id": record.id,
+        "status": record.status,
+        "problems": [problem.text for problem in record.problems],
+        "formula": record.formula,
+        "n_atoms": record.n_atoms,
+        "periodic": record.periodic,
+    }
+
+
+def _print_table(records: list[StructureRecord]) -> None:
+    from rich.console import Console
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    styles = {"ready": "green", "warning": "yellow", "refused": "red"}
+    names = ("file", "structure", "verdict", "formula", "atoms", "periodic", "problem")
+    columns = (Column(name, overflow="fold", justify="right" if name == "atoms" else "left") for name in names)
+    table = Table(*columns, box=None)
+    for r in records:
+        verdict = Text(r.status, style=styles[r.status])
+        rest = (r.formula, str(r.n_atoms), "yes" if r.periodic else "no", r.problem)
+        table.add_row(Text(r.file), Text(r.id), verdict, *map(Text, rest))
+    Console().print(table)

@@ -1,0 +1,163 @@
+"""`bandgap train-source` and `bandgap transfer`: a network on molecules, and its transfer to labelled crystals."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bandgap.cli import options
+from bandgap.cli.bars import progress_bars
+from bandgap.cli.inputs import LabelChoice, descriptor_cache, descriptor_of, load_gaps, load_structures, say
+from bandgap.cli.report import print_run
+
+
+def _list_methods(asked: bool) -> None:
+    if not asked:
+        return
+    from bandgap.transfer import METHODS
+
+    for name, method in METHODS.items():
+        typer.echo(f"{name}: {method.title}. {method.summary} Cost: {method.cost}")
+    raise typer.Exit
+
+
+def train_source(
+    out: options.Out,
+    structures: options.Structures = [],  # noqa: B006 - typer copies it
+    label: options.Label = None,
+    labels: options.Labels = None,
+    unit: options.LabelUnit = None,
+    column: options.GapColumn = None,
+    oe62: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="An OE62 file such as df_62k.json, instead of --structures.")
+    ] = None,
+    level: Annotated[
+        str, typer.Option(help="Which gaps of the OE62 file: pbe, pbe0, pbe0_water, gw or another that it has.")
+    ] = "pbe0",
+    preset: options.Preset = None,
+    species: options.Species = None,
+    seed: options.Seed = 0,
+    level_of_theory: options.LevelOfTheory = "",
+    device: options.Device = "auto",
+    jobs: options.Jobs = 1,
+) -> None:
+    """Train the source network on molecules with known gaps.
+
+    The folder that it writes is what `bandgap transfer --source` starts from.
+    """
+    from bandgap.devices import set_threads
+    from bandgap.runs import train_source_run
+    from bandgap.source import SourceConfig
+
+    set_threads()
+    descriptor = descriptor_of(preset, species)
+    with progress_bars() as progress:
+        if oe62 is not None:
+            if structures or label or labels:
+                raise typer.BadParameter("--oe62 brings structures and gaps: leave out --structures and --label(s).")
+            from bandgap.datasets.oe62 import read_oe62
+
+            data = read_oe62(oe62, level=level, progress=progress)  # type: ignore[arg-type]  # it checks the level
+            say(data.summary)
+            records, gaps = data.records, data.gaps_eV
+            level_of_theory = level_of_theory or data.level_of_theory
+        else:
+            if not structures:
+                raise typer.BadParameter("give --structures PATH, or --oe62 FILE.")
+            choice = LabelChoice(label, labels, unit=unit, column=column, level_of_theory=level_of_theory)
+            records = load_structures(structures, progress=progress)
+            gaps, level_of_theory = load_gaps(records, choice)
+        folder = train_source_run(
+            records,
+            gaps,
+            descriptor=descriptor,
+            config=SourceConfig(),
+            level_of_theory=level_of_theory,
+            out=out,
+            seed=seed,
+            device=device,
+            cache=descriptor_cache(),
+            n_jobs=jobs,
+            progress=progress,
+        )
+    print_run(folder)
+    say(f"Next: bandgap transfer --source {folder} --structures CRYSTALS --labels CSV --out RUN")
+
+
+def transfer(
+    source: Annotated[Path, typer.Option(metavar="DIR", help="Folder that `bandgap train-source` wrote.")],
+    structures: options.Structures,
+    out: options.Out,
+    label: options.Label = None,
+    labels: options.Labels = None,
+    unit: options.LabelUnit = None,
+    column: options.GapColumn = None,
+    method: Annotated[str, typer.Option(help="How to transfer; see --list-methods.")] = "btl_pcp_pe",
+    n: Annotated[
+        int | None, typer.Option("--n", min=1, help="Labelled structures to learn from; default: all but the test set.")
+    ] = None,
+    n_test: Annotated[
+        int | None, typer.Option(min=0, help="Labelled structures to hold back for testing.")
+    ] = None,
+    seed: options.Seed = 0,
+    level_of_theory: options.LevelOfTheory = "",
+    device: options.Device = "auto",
+    jobs: options.Jobs = 1,
+    settings: Annotated[
+        list[str], typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method. May be repeated.")
+    ] = [],  # noqa: B006 - typer copies it
+    list_methods: Annotated[
+        bool, typer.Option("--list-methods", is_eager=True, callback=_list_methods, help="Name the methods and end.")
+    ] = False,
+) -> None:
+    """Transfer a source network to labelled crystals and write a run folder.
+
+    Rows are sorted by id and permuted by the seed: the first ones are the test set, the next N the training set.
+    """
+    from bandgap.devices import set_threads
+    from bandgap.runs import transfer_run
+
+    set_threads()
+    choice = LabelChoice(label, labels, unit=unit, column=column, level_of_theory=level_of_theory)
+    chosen = parse_settings(settings)
+    with progress_bars() as progress:
+        records = load_structures(structures, progress=progress)
+        gaps, level_of_theory = load_gaps(records, choice)
+        folder = transfer_run(
+            source,
+            records,
+            gaps,
+            method=method,
+            n=n,
+            n_test=n_test,
+            seed=seed,
+            out=out,
+            level_of_theory=level_of_theory,
+            settings=chosen,
+            device=device,
+            cache=descriptor_cache(),
+            n_jobs=jobs,
+            progress=progress,
+        )
+    print_run(folder)
+    say(f"Next: bandgap predict --model {folder} --structures NEW --out predictions.csv")
+
+
+def parse_settings(texts: list[str]) -> dict[str, Any]:
+    """Turn NAME=VALUE words into settings; a value is JSON where it can be (3, 0.5, true, [1, 2]), else text.
+
+    >>> parse_settings(["lam=0.5", "standardise=target"])
+    {'lam': 0.5, 'standardise': 'target'}
+    """
+    import json
+
+    settings: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise typer.BadParameter(f"--set {text!r}. Write NAME=VALUE, such as --set lam=1.")
+        try:
+            settings[name.strip()] = json.loads(value)
+        except json.JSONDecodeError:
+            settings[name.strip()] = value
+    return settings

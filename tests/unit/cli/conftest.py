@@ -1,0 +1,61 @@
+"""The command line as tests call it: in this process for most, in a process of its own for exit codes and start-up."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from bandgap.cli import app
+
+Run = Callable[..., Result]
+Shell = Callable[..., "subprocess.CompletedProcess[str]"]
+
+WATER = """3
+Properties=species:S:1:pos:R:3 id={id} gap_eV={gap} pbc="F F F"
+O 0.000 0.000 {height}
+H 0.758 0.000 0.504
+H -0.758 0.000 0.504
+"""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data directory of the test's own."""
+    folder = tmp_path / "home"
+    monkeypatch.setenv("BANDGAP_HOME", str(folder))
+    monkeypatch.setenv("COLUMNS", "200")
+    return folder
+
+
+@pytest.fixture
+def run() -> Run:
+    """Call the command line in this process; exceptions that are no exit are raised."""
+
+    def call(*words: Any) -> Result:
+        return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+
+    return call
+
+
+@pytest.fixture
+def shell() -> Shell:
+    """Call the command line in a process of its own."""
+
+    def call(*words: Any) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-c", "from bandgap.cli import main; main()", *map(str, words)]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+    return call
+
+
+@pytest.fixture
+def waters(tmp_path: Path) -> Path:
+    """Eight water molecules of different heights, with made-up gaps, as one extXYZ file."""
+    path = tmp_path / "waters.extxyz"
+    frames = (WATER.format(id=f"water-{k}", gap=7.0 + 0.1 * k, height=-0.06 - 0.02 * k) for k in range(8))
+    path.write_text("".join(frames), encoding="utf-8")
+    return path

@@ -1,0 +1,44 @@
+"""Figures as the terminal shows them."""
+
+from pathlib import Path
+
+import pytest
+
+from bandgap.cli.report import duration, label, read_manifest, shown
+from bandgap.errors import ArtifactError
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("rmse_eV", "RMSE (eV)"),
+        ("coverage_95", "coverage of the 95 % interval"),
+        ("width_95_eV", "mean width of the 95 % interval (eV)"),
+        ("rhat_max", "rhat max"),
+    ],
+)
+def test_label_of_a_figure_is_words_with_its_unit(name: str, text: str) -> None:
+    assert label(name) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [("mae_eV", 0.30049, "0.3"), ("coverage_95", 0.949, "95 %"), ("seconds", 61.0, "1 min 1 s"), ("n", 2987, "2,987")],
+)
+def test_figure_is_shown_with_three_digits_or_in_words(name: str, value: float, text: str) -> None:
+    assert shown(name, value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.04, "0.0 s"), (59.9, "59.9 s"), (60, "1 min 0 s"), (7260, "2 h 1 min")]
+)
+def test_duration_is_in_words(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_manifest_that_is_absent_or_damaged_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match="has no manifest.json. Give what train-source or transfer wrote"):
+        read_manifest(tmp_path)
+    (tmp_path / "manifest.json").write_text("{")
+    with pytest.raises(ArtifactError, match="not readable as JSON"):
+        read_manifest(tmp_path)
