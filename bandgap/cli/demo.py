@@ -35,15 +35,10 @@ def demo(
     started = time.perf_counter()
     with progress_bars() as progress:
         figures = {name: _run(name, out / f"seed-{seed}", seed, device, progress) for name in METHODS}
-    result = {
-        "methods": figures,
-        "seed": seed,
-        "n_train": N_TRAIN,
-        "n_test": N_TEST,
-        "seconds": round(time.perf_counter() - started, 1),
-    }
+    seconds = round(time.perf_counter() - started, 1)
+    result = {"methods": figures, "seed": seed, "n_train": N_TRAIN, "n_test": N_TEST, "seconds": seconds}
     _print_table(figures)
-    typer.echo(f"{N_TRAIN} labelled and {N_TEST} test crystals; {shown('seconds', result['seconds'])} in all.")
+    typer.echo(f"{N_TRAIN} labelled and {N_TEST} test crystals; {shown('seconds', seconds)} in all.")
     for name in METHODS:
         typer.echo(f"{out / f'seed-{seed}' / name}: run folder; its predictions.csv has the test crystals.")
     if json_file is not None:

@@ -1,0 +1,113 @@
+"""`bandgap evaluate`: a table of predictions against known gaps."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bandgap.predictions import Predictions, predictions_from_draws
+from tests.unit.cli.conftest import Run
+
+ERROR_EV = 0.1
+
+
+def predicted(n: int = 8) -> Predictions:
+    """Predictions of the waters, each 0.1 eV too high with a standard deviation of 0.2 eV; the last is refused."""
+    gaps = 7.0 + 0.1 * np.arange(n)
+    return predictions_from_draws(
+        np.tile(gaps + ERROR_EV, (4, 1)),
+        np.full(4, 0.2),
+        ids=[f"water-{k}" for k in range(n)],
+        files=["waters.extxyz"] * n,
+        formulas=["H2O"] * n,
+        domain=["ok"] * n,
+        status=["ok"] * (n - 1) + ["refused"],
+        problem=[""] * (n - 1) + ["no reason"],
+        level_of_theory="PBE",
+    )
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """The predictions as a CSV."""
+    path = tmp_path / "predictions.csv"
+    predicted().to_csv(path)
+    return path
+
+
+def test_evaluate_prints_and_writes_the_figures(run: Run, table: Path, waters: Path, tmp_path: Path) -> None:
+    out = tmp_path / "figures.json"
+    command = ("evaluate", "--predictions", table, "--structures", waters, "--label", "gap_eV", "--json", out)
+    result = run(*command)
+    assert result.exit_code == 0
+    figures = json.loads(out.read_text())
+    assert set(figures) == {"n", "rmse_eV", "mae_eV", "nll", "crps_eV", "coverage_95", "width_95_eV"}
+    assert figures["n"] == 7
+    assert figures["rmse_eV"] == pytest.approx(ERROR_EV, abs=1e-6)
+    assert figures["mae_eV"] == pytest.approx(ERROR_EV, abs=1e-6)
+    assert figures["coverage_95"] == 1.0
+    assert figures["width_95_eV"] == pytest.approx(2 * 1.959964 * 0.2, abs=1e-4)
+    assert "RMSE (eV)" in result.stdout
+    assert "coverage of the 95 % interval" in result.stdout
+
+
+def test_evaluate_takes_gaps_from_a_table_by_id(run: Run, table: Path, waters: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "gaps.csv"
+    labels.write_text("id,gap_eV\n" + "".join(f"water-{k},{7.1 + 0.1 * k}\n" for k in range(5)))
+    out = tmp_path / "figures.json"
+    command = ("evaluate", "--predictions", table, "--structures", waters, "--labels", labels, "--json", out)
+    result = run(*command)
+    assert result.exit_code == 0
+    assert json.loads(out.read_text())["n"] == 5
+    assert json.loads(out.read_text())["rmse_eV"] == pytest.approx(0.0, abs=1e-6)
+    assert "5 of 8 structures have a label" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [((), "Neither was given."), (("--label", "gap_eV", "--labels", "gaps.csv"), "Both were given.")],
+    ids=["none", "both"],
+)
+def test_evaluate_without_one_source_of_gaps_is_a_usage_error(
+    run: Run, table: Path, waters: Path, words: tuple[str, ...], found: str
+) -> None:
+    result = run("evaluate", "--predictions", table, "--structures", waters, *words)
+    assert result.exit_code == 2
+    assert found in result.stderr and "--label" in result.stderr
+
+
+def test_evaluate_of_other_structures_says_that_ids_differ(run: Run, waters: Path, tmp_path: Path) -> None:
+    table, other = tmp_path / "predictions.csv", tmp_path / "others.extxyz"
+    predicted().to_csv(table)
+    other.write_text(waters.read_text().replace("water-", "ice-"))
+    result = run("evaluate", "--predictions", table, "--structures", other, "--label", "gap_eV")
+    assert result.exit_code == 1
+    assert "no row has both a prediction and a known gap" in result.stderr
+
+
+def test_evaluate_of_an_absent_key_names_the_keys_that_there_are(run: Run, table: Path, waters: Path) -> None:
+    result = run("evaluate", "--predictions", table, "--structures", waters, "--label", "bandgap")
+    assert result.exit_code == 1
+    assert "'bandgap'" in result.stderr and "gap_eV" in result.stderr
+
+
+def test_evaluate_of_credible_intervals_says_how_to_read_their_coverage(
+    run: Run, waters: Path, tmp_path: Path
+) -> None:
+    table = tmp_path / "credible.csv"
+    draws = np.random.default_rng(0).normal(7.3, 0.1, size=(50, 8))
+    base = predicted()
+    predictions_from_draws(
+        draws, np.full(50, 0.2), ids=base.ids, files=base.files, formulas=base.formulas, domain=base.domain,
+        status=["ok"] * 8, problem=[""] * 8,
+    ).to_csv(table, kind="credible")  # fmt: skip
+    result = run("evaluate", "--predictions", table, "--structures", waters, "--label", "gap_eV")
+    assert result.exit_code == 0
+    assert "credible intervals of the mean" in result.stderr
+
+
+def test_evaluate_of_a_table_that_is_none_is_refused(run: Run, waters: Path) -> None:
+    result = run("evaluate", "--predictions", waters, "--structures", waters, "--label", "gap_eV")
+    assert result.exit_code == 1
+    assert "waters.extxyz" in result.stderr
