@@ -18,6 +18,7 @@ from bandgap.structures.records import Limits
 from bandgap.structures.symmetry import cell_vectors
 
 _HEADER = re.compile(r"data_\S*", re.IGNORECASE)
+_EMPTY_LOOP = re.compile(r"^[ \t]*loop_[ \t]*\n(?:[ \t]*_\S+[ \t]*\n)+(?=[ \t]*_\S+[ \t]+\S)", re.MULTILINE)  # GULP's
 _AT_LINE = re.compile(r"^[^:]*:(\d+)(?::\d+)?\S*(?: in \S+)?:?\s*(.*)", re.DOTALL)
 _UNCERTAINTY = re.compile(r"\(\d*\)$")
 _CELL = [f"_cell_{name}" for name in ("length_a", "length_b", "length_c", "angle_alpha", "angle_beta", "angle_gamma")]
@@ -28,6 +29,7 @@ def read_cif(text: str, *, limits: Limits) -> Iterator[Draft]:
     """Yield one draft for every block that holds atoms or a cell, or one that says why there is none."""
     plain = text if text.isascii() else re.sub(r"[^\x00-\x7f]", "_", text)
     plain = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", " ", plain)
+    plain = _EMPTY_LOOP.sub(lambda match: "\n" * match.group().count("\n"), plain)
     try:
         blocks: list[cif.Block | Draft] = list(cif.read_string(plain, check_level=0))
     except (ValueError, RuntimeError) as error:

@@ -44,7 +44,7 @@ def symmetry(block: cif.Block, place: str) -> tuple[Operations, list[str]]:
     if by_hall is not None:
         return by_hall, []
     number = _first(block, _NUMBERS)
-    if not symbol and not hall and number in ("", "0", "1"):
+    if number == "1" or (not symbol and not hall and number in ("", "0")):
         identity = parse_operations(["x,y,z"])
         note = f"no symmetry in {place}; its atoms were taken as the whole cell (P 1)"
         return identity, [] if number == "1" else [note]

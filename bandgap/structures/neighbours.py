@@ -33,30 +33,36 @@ def close_pairs(positions: Floats, *, cell: Floats, pbc: tuple[bool, bool, bool]
 
     positions (n, 3); an atom pairs with its own image when a cell vector is that short. Needs a cell with volume.
     """
-    n = len(positions)
-    if not any(pbc):
-        points, home = positions, np.ones(n, dtype=bool)
-        origin = np.arange(n)
+    if any(pbc):
+        points, origin, shift = _with_images(positions, completed(cell, pbc), np.array(pbc), cutoff_angstrom)
     else:
-        points, origin, home = _with_images(positions, completed(cell, pbc), np.array(pbc), cutoff_angstrom)
+        points, origin, shift = positions, np.arange(len(positions)), np.zeros((len(positions), 3), dtype=int)
     pairs = cKDTree(points).query_pairs(cutoff_angstrom, output_type="ndarray")
     if not len(pairs):
         return pairs[:, 0], pairs[:, 1], np.zeros(0)
-    pairs = pairs[home[pairs].any(axis=1)]
-    distances: Floats = np.linalg.norm(points[pairs[:, 0]] - points[pairs[:, 1]], axis=1)
-    ends = np.sort(origin[pairs], axis=1)
-    return ends[:, 0], ends[:, 1], distances
+    first, second = pairs.min(axis=1), pairs.max(axis=1)  # atoms at home come before images
+    i, j = origin[first], origin[second]
+    image: NDArray[np.bool_] = np.any(shift, axis=1)
+    keep = ~image[first] & (~image[second] | (i < j) | ((i == j) & _is_positive(shift[second])))  # each pair once
+    distances: Floats = np.linalg.norm(points[first] - points[second], axis=1)
+    return np.minimum(i, j)[keep], np.maximum(i, j)[keep], distances[keep]
+
+
+def _is_positive(shift: NDArray[np.int_]) -> NDArray[np.bool_]:
+    """Return whether the first number of each row that is not zero is above zero."""
+    positive: NDArray[np.bool_] = shift @ np.array([10**12, 10**6, 1]) > 0
+    return positive
 
 
 def _with_images(
     positions: Floats, full: Floats, periodic: NDArray[np.bool_], cutoff: float
-) -> tuple[Floats, NDArray[np.intp], NDArray[np.bool_]]:
-    """Return the atoms wrapped into the cell and their images near it, whose image each is, and which are home."""
+) -> tuple[Floats, NDArray[np.intp], NDArray[np.int_]]:
+    """Return the atoms wrapped into the cell and their images near it, whose image each is, and moved by which cell."""
     fractional = np.linalg.solve(full.T, positions.T).T
     fractional = np.where(periodic, fractional - np.floor(fractional), fractional)
     margin = np.where(periodic, cutoff / np.maximum(heights(full), 1e-9), np.inf)
     reach = [int(np.ceil(m)) if p else 0 for m, p in zip(margin, periodic, strict=True)]
-    shifts = np.array(sorted(itertools.product(*(range(-r, r + 1) for r in reach)), key=any), dtype=float)  # home first
+    shifts = np.array(sorted(itertools.product(*(range(-r, r + 1) for r in reach)), key=any))  # home first
     moved = fractional + shifts[:, None]  # (shift, atom, 3)
-    shift, origin = np.nonzero(((moved >= -margin) & (moved <= 1 + margin)).all(axis=2))
-    return moved[shift, origin] @ full, origin, shift == 0
+    which, origin = np.nonzero(((moved >= -margin) & (moved <= 1 + margin)).all(axis=2))
+    return moved[which, origin] @ full, origin, shifts[which]

@@ -1,6 +1,7 @@
 """Bytes, files, folders and archives to records: at least one verdict for each, and no file costs another."""
 
 import dataclasses
+import itertools
 import logging
 import os
 import re
@@ -130,31 +131,21 @@ def _from_file(data: bytes, name: str, limits: Limits, *, left: int) -> Iterator
 
 
 def _from_text(text: str, form: str, name: str, stem: str, limits: Limits, left: int) -> Iterator[StructureRecord]:
-    drafts = read_text(text, form, limits=limits)
-    held: Draft | None = None  # one draft is held back to know whether the file has another
-    given = 0
+    drafts: list[Draft] = []
+    ending = ""
     try:
-        for draft in drafts:
-            if given >= left:
-                yield _refused(name, f"the rest was not read: the limit is {limits.max_structures:,} structures")
-                return
-            if held is not None:
-                yield _finished(held, name, f"{stem}-{held.suffix}", limits)
-            held, given = draft, given + 1
+        drafts += itertools.islice(read_text(text, form, limits=limits), left + 1)
     except Exception as error:  # the promise of one verdict per file holds for errors nobody foresaw, too
         _LOG.info("reading %s as %s failed", name, form, exc_info=True)
-        if held is not None:
-            yield _finished(held, name, f"{stem}-{held.suffix}", limits)
-        yield _refused(name, f"cannot be read as {form} ({type(error).__name__}: {error})", form=form)
-        return
-    if held is not None:
-        yield _finished(held, name, stem if given == 1 else f"{stem}-{held.suffix}", limits)
-    else:
-        yield _refused(name, "no structures in the file", form=form)
-
-
-def _finished(draft: Draft, file: str, id: str, limits: Limits) -> StructureRecord:
-    return to_record(draft, file=file, id=draft.id or id, limits=limits)
+        ending = f"cannot be read as {form} ({type(error).__name__}: {' '.join(str(error).split())})"
+    if len(drafts) > left:
+        ending = f"the rest was not read: the limit is {limits.max_structures:,} structures"
+    several = len(drafts) > 1
+    for draft in drafts[:left]:
+        id = draft.id or (f"{stem}-{draft.suffix}" if several else stem)
+        yield to_record(draft, file=name, id=id, limits=limits)
+    if ending or not drafts:
+        yield _refused(name, ending or "no structures in the file", form=form)
 
 
 def _refused(file: str, text: str, *, form: str = "") -> StructureRecord:

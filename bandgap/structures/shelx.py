@@ -3,6 +3,7 @@
 G. M. Sheldrick, Acta Cryst. A64 (2008) 112; instructions as in the SHELXL manual.
 """
 
+import math
 import re
 from dataclasses import dataclass, field
 
@@ -29,7 +30,7 @@ _READ = {"CELL", "LATT", "SYMM", "SFAC", "FVAR", "PART", "HKLF", "END"}
 _INSTRUCTIONS = {
     "ABIN", "ACTA", "AFIX", "ANIS", "ANSC", "ANSR", "BASF", "BIND", "BLOC", "BOND", "BUMP", "CGLS", "CHIV",
     "CONF", "CONN", "DAMP", "DANG", "DEFS", "DELU", "DFIX", "DISP", "EADP", "EQIV", "EXTI", "EXYZ", "FEND",
-    "FLAT", "FMAP", "FRAG", "FREE", "GRID", "HFIX", "HKLF", "HTAB", "ISOR", "LAUE", "LIST", "LONE", "MERG",
+    "FLAT", "FMAP", "FRAG", "FREE", "GRID", "HFIX", "HKLF", "HTAB", "ISOR", "L.S.", "LAUE", "LIST", "LONE", "MERG",
     "MORE", "MOVE", "MPLA", "NCSY", "NEUT", "OMIT", "PLAN", "PRIG", "REM", "RESI", "RIGU", "RTAB", "SADI",
     "SAME", "SHEL", "SIMU", "SIZE", "SPEC", "STIR", "SUMP", "SWAT", "TEMP", "TIME", "TITL", "TWIN", "TWST",
     "WGHT", "WIGL", "WPDB", "XNPD", "ZERR", "BEDE", "ANOM", "MOLE",
@@ -46,6 +47,7 @@ class _File:
     elements: list[str] = field(default_factory=list)
     contents: list[float] = field(default_factory=list)
     ended: bool = False
+    not_read: list[int] = field(default_factory=list)
     variables: list[float] = field(default_factory=list)
     part: int = 0
     part_occupation: float | None = None
@@ -69,6 +71,8 @@ def read_shelx(text: str, *, limits: Limits) -> Draft:
     operations = _operations(found)
     sites = [_with_occupancy(site, factor, found, operations, cell) for site, factor in found.atoms]
     draft = from_sites(sites, cell=cell, operations=operations, place="", format="SHELX", limits=limits)
+    if found.not_read:
+        draft.warn(f"lines that are no instruction of SHELX were not read: {', '.join(map(str, found.not_read[:5]))}")
     if not found.ended:
         draft.warn("the file has neither HKLF nor END; is it cut off?")
     compare(
@@ -106,7 +110,10 @@ def _take_atom(found: _File, tokens: list[str], line: int) -> None:
     if _PEAK.fullmatch(label):
         return
     if len(tokens) < 5 or not tokens[1].isdigit():
-        raise Unreadable(f"line {line}: expected an atom or an instruction of SHELX, found {shown(' '.join(tokens))}")
+        if label.rstrip("0123456789").upper() in {element.upper() for element in found.elements}:
+            raise Unreadable(f"line {line}: expected an atom, found {shown(' '.join(tokens))}. Is the file cut off?")
+        found.not_read.append(line)
+        return
     kind = int(tokens[1][:4])
     if not 1 <= kind <= len(found.elements):
         named = len(found.elements)
@@ -122,7 +129,7 @@ def _take_atom(found: _File, tokens: list[str], line: int) -> None:
 def _unfixed(token: str) -> str:
     """Return a coordinate without the 10 that SHELX adds to one that is not refined."""
     if _all_numbers([token]) and 5 < abs(number(token)) < 15:
-        return repr(number(token) - np.sign(number(token)) * 10)
+        return f"{number(token) - math.copysign(10, number(token)):.10f}"
     return token
 
 

@@ -104,7 +104,7 @@ def _frame(at: int, count: int, comment: str, body: list[str], unread: list[str]
     elif len(body) < count:
         fault = f"line {at + 1} announces {count} atoms, and {len(body)} follow. Is the file cut off?"
         if _is_atom(comment):
-            fault = f"line {at + 2} must be a comment, and holds an atom. Add a comment line, which may be empty"
+            fault = f"line {at + 2} must be a comment, and holds an atom. Add a comment line, which may be empty."
     elif unread and _is_atom(unread[0]):
         fault = f"line {at + 1} announces {count} atoms, and more follow"
     return _Frame(at + 1, comment, [] if fault else [line.split() for line in body], fault, len(unread))

@@ -1,0 +1,98 @@
+"""Small structure files, as text, that the tests of the readers share."""
+
+from bandgap.structures import StructureRecord, read_structures
+
+METHANE_XYZ = """5
+methane
+C 0.000 0.000 0.000
+H 0.629 0.629 0.629
+H -0.629 -0.629 0.629
+H -0.629 0.629 -0.629
+H 0.629 -0.629 -0.629
+"""
+
+POSCAR = """rock salt
+1.0
+5.64 0.0 0.0
+0.0 5.64 0.0
+0.0 0.0 5.64
+Na Cl
+4 4
+Direct
+0.0 0.0 0.0
+0.5 0.5 0.0
+0.5 0.0 0.5
+0.0 0.5 0.5
+0.5 0.0 0.0
+0.0 0.5 0.0
+0.0 0.0 0.5
+0.5 0.5 0.5
+"""
+
+AIMS = """# water
+atom 0.0 0.0 0.0 O
+atom 0.76 0.59 0.0 H
+atom -0.76 0.59 0.0 H
+"""
+
+RES = """TITL acetylene in Pa-3 by hand
+CELL 0.71073 6.14 6.14 6.14 90 90 90
+ZERR 4 0.001 0.001 0.001 0 0 0
+LATT -1
+SFAC C H
+UNIT 4 4
+FVAR 1.0
+C1 1 0.10 0.20 0.30 11.00000 0.05
+H1 2 0.10 0.20 0.45 11.00000 0.05
+HKLF 4
+END
+"""
+
+PDB = """HEADER    WATER
+HETATM    1  O   HOH A   1       0.000   0.000   0.000  1.00  0.00           O
+HETATM    2  H1  HOH A   1       0.760   0.590   0.000  1.00  0.00           H
+HETATM    3  H2  HOH A   1      -0.760   0.590   0.000  1.00  0.00           H
+END
+"""
+
+P21C = ["x,y,z", "-x,y+1/2,-z+1/2", "-x,-y,-z", "x,-y+1/2,z+1/2"]
+METHANOL = [("C1", "C", 0.10, 0.10, 0.10), ("O1", "O", 0.30, 0.10, 0.10), ("H1", "H", 0.05, 0.22, 0.10)]
+
+
+def cif(
+    *,
+    name: str = "shelx",
+    symbol: str | None = "P 21/c",
+    operators: list[str] | None = P21C,
+    sites: list[tuple[str, str, float, float, float]] = METHANOL,
+    columns: dict[str, list[str]] | None = None,
+    cell: tuple[float, ...] | None = (7.0, 8.0, 9.0, 90.0, 100.0, 90.0),
+    extra: str = "",
+) -> str:
+    """Return a CIF block; `columns` adds _atom_site columns, None leaves a part out."""
+    lines = [f"data_{name}"]
+    if cell is not None:
+        tags = ("length_a", "length_b", "length_c", "angle_alpha", "angle_beta", "angle_gamma")
+        lines += [f"_cell_{tag} {value}" for tag, value in zip(tags, cell, strict=True)]
+    if symbol is not None:
+        lines.append(f"_symmetry_space_group_name_H-M '{symbol}'")
+    if operators is not None:
+        lines += ["loop_", "_symmetry_equiv_pos_as_xyz", *(f"'{operator}'" for operator in operators)]
+    lines += [extra] if extra else []
+    lines += ["loop_", *(f"_atom_site_{tag}" for tag in ("label", "type_symbol", "fract_x", "fract_y", "fract_z"))]
+    added = columns or {}
+    lines += [f"_atom_site_{tag}" for tag in added]
+    for row, site in enumerate(sites):
+        lines.append(" ".join(map(str, site)) + "".join(f" {values[row]}" for values in added.values()))
+    return "\n".join(lines) + "\n"
+
+
+def read(text: str, name: str = "sample.cif") -> list[StructureRecord]:
+    """Read a text as the file `name`."""
+    return read_structures(text.encode(), name)
+
+
+def read_one(text: str, name: str = "sample.cif") -> StructureRecord:
+    """Read a text that holds one structure."""
+    (record,) = read(text, name)
+    return record

@@ -1,0 +1,114 @@
+"""Checks that every structure passes, whatever format it came in."""
+
+import numpy as np
+import pytest
+from ase.neighborlist import neighbor_list
+
+from bandgap.structures import Limits, read_structures
+from bandgap.structures.neighbours import close_pairs, heights
+from tests.unit.structures.samples import METHANE_XYZ, cif, read_one
+
+NO_HYDROGEN = "no hydrogen atoms in the file; the model was trained with hydrogens, expect a shift"
+
+
+def xyz(*rows: str, comment: str = "") -> str:
+    return f"{len(rows)}\n{comment}\n" + "\n".join(rows) + "\n"
+
+
+def test_atoms_too_close_are_refused_by_name_and_distance():
+    record = read_one(cif(sites=[("C1", "C", 0.1, 0.1, 0.1), ("O2", "O", 0.13, 0.1, 0.1)]))
+    assert record.problem == (
+        "atoms C1 and O2 are 0.21 A apart (3 more such pairs). "
+        "Atoms closer than 0.5 A are not accepted; look for disorder, doubled atoms or a wrong unit."
+    )
+
+
+def test_atoms_of_a_molecule_are_named_by_number_and_element():
+    record = read_one(xyz("H 0 0 0", "H 0 0 0.4"), "a.xyz")
+    assert record.problem.startswith("atoms 1 (H) and 2 (H) are 0.40 A apart. Atoms closer than 0.5 A")
+
+
+def test_atoms_close_across_the_cells_face_are_refused():
+    record = read_one(xyz("H 0 0 0.1", "H 0 0 4.8", comment='Lattice="5 0 0 0 5 0 0 0 5"'), "a.xyz")
+    assert "atoms 1 (H) and 2 (H) are 0.30 A apart" in record.problem
+
+
+def test_the_same_positions_without_periodicity_are_ready():
+    assert read_one(xyz("H 0 0 0.1", "H 0 0 4.8"), "a.xyz").status == "ready"
+
+
+def test_hydrogen_molecule_is_ready():
+    assert read_one(xyz("H 0 0 0", "H 0 0 0.74"), "a.xyz").status == "ready"
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("pbc", [(True, True, True), (True, True, False), (False, True, False)])
+def test_close_pairs_agree_with_ase_in_skewed_cells(seed: int, pbc: tuple[bool, bool, bool]):
+    random = np.random.default_rng(seed)
+    cell = np.array([[4.0, 0, 0], [7.5, 3.0, 0], [-6.0, 5.0, 3.5]]) + random.normal(scale=0.2, size=(3, 3))
+    positions = random.uniform(-10, 10, size=(20, 3))
+    _, _, ours = close_pairs(positions, cell=cell, pbc=pbc, cutoff_angstrom=2.0)
+    from ase import Atoms
+
+    theirs = neighbor_list("d", Atoms("H20", positions=positions, cell=cell, pbc=pbc), 2.0)
+    assert np.allclose(np.repeat(np.sort(ours), 2), np.sort(theirs))
+
+
+def test_heights_of_a_skewed_cell_are_distances_of_its_faces():
+    assert np.allclose(heights(np.array([[2.0, 0, 0], [2.0, 3.0, 0], [0, 0, 4.0]])), [2 * 3 / np.hypot(2, 3), 3, 4])
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["C 0 0 0", "C 0 0 1.40", "O 0 0 2.7"],
+        ["C 0 0 0", "N 0 0 1.47", "I 0 0 5"],
+        ["C 0 0 0", "C 0 0 1.33", "F 0 0 2.6"],
+    ],
+    ids=["chain", "amine", "fluorinated"],
+)
+def test_organic_structure_without_hydrogens_is_a_warning(rows: list[str]):
+    record = read_one(xyz(*rows), "a.xyz")
+    assert record.verdict == f"usable: {NO_HYDROGEN}"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["C 0 0 0", "O 0 0 1.16", "O 0 0 -1.16"],
+        ["Ca 0 0 5", "C 0 0 0", "O 1.28 0 0", "O -0.64 1.11 0", "O -0.64 -1.11 0"],
+        ["K 0 0 5", "C 0 0 0", "N 0 0 1.16"],
+        ["C 0 0 0", "C 0 0 1.40"],
+        ["Si 0 0 0", "C 0 0 1.89"],
+    ],
+    ids=["carbon dioxide", "carbonate", "cyanide", "carbon", "carbide"],
+)
+def test_inorganic_carbon_without_hydrogens_is_ready(rows: list[str]):
+    assert read_one(xyz(*rows), "a.xyz").status == "ready"
+
+
+def test_cell_without_volume_is_refused():
+    record = read_one(xyz("H 0 0 0", comment='Lattice="5 0 0 0 5 0 5 5 0"'), "a.xyz")
+    assert record.problem == "the unit cell has no volume: its opposite faces are 0 A apart"
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+def test_cell_that_is_not_finite_is_refused(value: str):
+    record = read_one(xyz("H 0 0 0", comment=f'Lattice="{value} 0 0 0 5 0 0 0 5"'), "a.xyz")
+    assert record.problem == "the unit cell holds a value that is not a finite number"
+
+
+def test_coordinates_out_of_proportion_are_refused():
+    record = read_one(xyz("H 0 0 0", "H 0 0 1e9"), "a.xyz")
+    assert record.problem == "a coordinate or cell vector of 1e+09 A is out of all proportion; is the unit right?"
+
+
+def test_more_atoms_than_the_limit_are_refused_and_the_limit_can_be_set():
+    record = read_structures(METHANE_XYZ.encode(), "m.xyz", limits=Limits(max_atoms=4))[0]
+    assert record.problem == "the structure has 5 atoms; the limit is 4"
+    assert read_structures(METHANE_XYZ.encode(), "m.xyz", limits=Limits(max_atoms=5))[0].status == "ready"
+
+
+def test_atoms_over_the_limit_after_symmetry_are_refused():
+    record = read_structures(cif().encode(), "a.cif", limits=Limits(max_atoms=11))[0]
+    assert record.problem == "the structure has 12 atoms in its cell; the limit is 11"

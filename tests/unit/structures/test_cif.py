@@ -1,0 +1,264 @@
+"""CIF: blocks, disorder, symmetry symbols that other readers reject, and what is missing."""
+
+import io
+
+import gemmi
+import numpy as np
+import pytest
+from ase.io import read as ase_read
+
+from bandgap.structures import read_structures
+from tests.unit.structures.samples import METHANOL, P21C, cif, read, read_one
+
+DISORDERED = "Disordered structures are not supported; export one ordered component."
+
+
+def test_cif_with_symmetry_gives_all_atoms_of_the_cell():
+    record = read_one(cif(), "benzene.cif")
+    assert (record.id, record.format, record.status) == ("benzene", "CIF", "ready")
+    assert (record.formula, record.n_atoms, record.periodic) == ("C4H4O4", 12, True)
+
+
+def test_partial_occupancy_is_refused_by_atom_and_block():
+    record = read_one(cif(columns={"occupancy": ["1", "0.5(1)", "1.0"]}))
+    assert record.verdict == f"refused: atom O1 has occupancy 0.5 (block shelx). {DISORDERED}"
+    assert record.atoms is None
+
+
+@pytest.mark.parametrize("written", ["1", "1.0", "1.00(2)", "0.997(4)", "?", "."])
+def test_full_occupancy_however_written_is_ready(written: str):
+    assert read_one(cif(columns={"occupancy": [written] * 3})).status == "ready"
+
+
+def test_alternative_disorder_groups_without_occupancy_are_refused():
+    record = read_one(cif(columns={"disorder_group": ["1", "2", "."]}))
+    assert record.problem == f"atom O1 is in disorder group 2 (block shelx). {DISORDERED}"
+
+
+def test_disorder_about_a_special_position_is_refused():
+    record = read_one(cif(columns={"disorder_group": ["-1", ".", "."]}))
+    assert record.problem == f"atom C1 is in disorder group -1 (block shelx). {DISORDERED}"
+
+
+def test_one_disorder_group_alone_is_an_ordered_component_with_a_warning():
+    record = read_one(cif(columns={"disorder_group": ["1", "1", "."]}))
+    expected = "atom C1 is in disorder group 1 (block shelx), which has no alternative in the file; read as ordered"
+    assert (record.status, record.problem) == ("warning", expected)
+
+
+def test_blocks_with_atoms_each_give_a_record_named_by_block():
+    header = "data_global\n_journal_name_full 'Acta'\n"
+    records = read(header + cif(name="KAXCUK") + cif(name="KAXCUK01", columns={"occupancy": ["0.5"] * 3}))
+    assert [(r.id, r.status) for r in records] == [("KAXCUK", "ready"), ("KAXCUK01", "refused")]
+    assert [r.info["block"] for r in records] == ["KAXCUK", "KAXCUK01"]
+
+
+def test_publication_header_beside_one_structure_keeps_the_file_name_as_id():
+    record = read_one("data_global\n_journal_name_full 'Acta'\n" + cif(name="I"), "paper.cif")
+    assert (record.id, record.status) == ("paper", "ready")
+
+
+def test_file_without_atoms_in_any_block_is_refused():
+    record = read_one("data_global\n_journal_name_full 'Acta'\n_symmetry_cell_setting ?\ndata_b\n_a 1\n")
+    assert record.verdict == "refused: no atoms in the file (2 blocks, none with _atom_site_fract_x)"
+
+
+def test_block_with_a_cell_and_no_atoms_is_not_lost_beside_another():
+    empty = cif(name="empty", sites=[])
+    records = read(cif(name="full") + empty[: empty.index("loop_\n_atom_site")])
+    expected = "block empty has a unit cell and no atoms (_atom_site_fract_x is missing)"
+    assert [(r.id, r.problem) for r in records] == [("full", ""), ("empty", expected)]
+
+
+@pytest.mark.parametrize("symbol", ["P2(1)/c", "Pmn2(1)", "P c 21 b", "?", "nonsense", None])
+def test_operators_of_the_file_are_used_whatever_the_symbol(symbol: str | None):
+    record = read_one(cif(symbol=symbol, operators=P21C))
+    assert (record.formula, record.status) == ("C4H4O4", "ready")
+    assert record.content == read_one(cif()).content
+
+
+@pytest.mark.parametrize("symbol", ["P2(1)/c", "P21/c", "P 1 21/c 1", "P2_1/c"])
+def test_symbol_without_operators_however_written_gives_the_same_crystal(symbol: str):
+    record = read_one(cif(symbol=symbol, operators=None))
+    assert (record.formula, record.status) == ("C4H4O4", "ready")
+
+
+def test_hall_symbol_is_used_where_there_is_nothing_else():
+    record = read_one(cif(symbol=None, operators=None, extra="_space_group_name_Hall '-P 2ybc'"))
+    assert (record.formula, record.status) == ("C4H4O4", "ready")
+
+
+@pytest.mark.parametrize("symbol", ["?", None])
+def test_no_symmetry_at_all_reads_the_atoms_as_the_cell_with_a_warning(symbol: str | None):
+    record = read_one(cif(symbol=symbol, operators=None))
+    assert record.verdict == "usable: no symmetry in block shelx; its atoms were taken as the whole cell (P 1)"
+    assert record.n_atoms == 3
+
+
+def test_unknown_symbol_without_operators_is_refused():
+    record = read_one(cif(symbol="P 99", operators=None))
+    assert record.problem == (
+        "block shelx lists no symmetry operators, and its space group's symbol 'P 99' does not say which they are. "
+        "Export with _space_group_symop_operation_xyz, or in P 1."
+    )
+
+
+def test_space_group_number_alone_is_refused_because_it_has_no_setting():
+    record = read_one(cif(symbol=None, operators=None, extra="_symmetry_Int_Tables_number 14"))
+    assert "its space group's number 14 does not say which they are" in record.problem
+
+
+def test_operator_that_is_none_is_refused_by_its_text():
+    record = read_one(cif(operators=["x,y,z", "x,y,up"]))
+    assert record.problem == "the symmetry operator 'x,y,up' is not understood"
+
+
+def test_operators_that_disagree_with_the_symbol_are_used_with_a_warning():
+    record = read_one(cif(symbol="P 21/c", operators=["x,y,z"]))
+    expected = "block shelx lists 1 symmetry operators and its space group P 21/c has 4; the listed ones were used"
+    assert (record.n_atoms, record.problem) == (3, expected)
+
+
+def test_loop_of_operators_without_values_does_not_cost_the_file():
+    text = cif(symbol="(unknown)", operators=[], extra="_symmetry_Int_Tables_number 1")
+    record = read_one(text)
+    assert (record.n_atoms, record.status) == (3, "ready")
+
+
+def test_atom_on_a_special_position_is_taken_once_and_put_on_it():
+    record = read_one(cif(sites=[("C1", "C", 0.0004, 0.0003, -0.0004), ("H1", "H", 0.2, 0.2, 0.2)]))
+    assert (record.formula, record.status) == ("C2H4", "ready")
+    assert record.atoms is not None
+    doubled = 2 * record.atoms.get_scaled_positions()[:2]
+    assert np.allclose(doubled, np.round(doubled), atol=1e-12)
+
+
+def test_whole_cell_listed_beside_its_operators_is_taken_once():
+    full = ase_read(io.StringIO(cif()), format="cif").get_scaled_positions()
+    sites = [
+        (f"{s}{i}", s, *xyz) for i, (s, xyz) in enumerate(zip(["C"] * 4 + ["O"] * 4 + ["H"] * 4, full, strict=True))
+    ]
+    record = read_one(cif(sites=sites))
+    assert record.formula == "C4H4O4"
+    assert record.problem == "atoms listed again by symmetry were taken once (36 of 48 left out)"
+
+
+def test_missing_cell_is_refused():
+    record = read_one(cif(cell=None))
+    expected = "no unit cell in block shelx (_cell_length_a is missing). Export a molecule without a cell as XYZ."
+    assert record.problem == expected
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        pytest.param((0, 8, 9, 90, 90, 90), "the unit cell has a length of 0 A. Lengths must be above zero", id="zero"),
+        pytest.param(("nan", 8, 9, 90, 90, 90), "the unit cell holds a value that is not a finite number", id="nan"),
+        pytest.param(("inf", 8, 9, 90, 90, 90), "the unit cell holds a value that is not a finite number", id="inf"),
+        pytest.param(
+            (7, 8, 9, 10, 10, 170), "no unit cell has the angles 10, 10, 170: its volume would be zero", id="flat"
+        ),
+        pytest.param(("a", 8, 9, 90, 90, 90), "_cell_length_a is 'a', not a number", id="text"),
+    ],
+)
+def test_impossible_cell_is_refused(cell: tuple[float, ...], expected: str):
+    assert read_one(cif(cell=cell)).problem == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("?", "a coordinate of atom C9 is missing"),
+        ("abc", "a coordinate of atom C9 is 'abc', not a number"),
+        ("nan", "the position of atom C9 (block shelx) is not a finite number"),
+        ("1e9", "a fractional coordinate of 1e+09 (block shelx) is out of all proportion"),
+    ],
+)
+def test_bad_coordinate_is_refused_by_atom(value: str, expected: str):
+    assert read_one(cif(sites=[*METHANOL, ("C9", "C", value, 0.4, 0.4)])).problem == expected  # type: ignore[list-item]
+
+
+def test_file_cut_off_in_the_atoms_is_refused_and_costs_no_other_block():
+    records = read(cif(name="A") + cif(name="B").rstrip()[:-4] + "\n" + cif(name="C"))
+    assert [(r.id, r.status) for r in records] == [("A", "ready"), ("B", "refused"), ("C", "ready")]
+    cut = "block B is not valid CIF: line 38, Wrong number of values in loop _atom_site_*. Is the file cut off?"
+    assert records[1].problem == cut
+
+
+def test_atoms_lost_against_the_files_own_formula_are_a_warning():
+    record = read_one(cif(extra="_chemical_formula_sum 'C H4 O'"))
+    expected = "the atoms add up to C4H4O4, the file's own formula is CH4O; are atoms missing?"
+    assert record.verdict == f"usable: {expected}"
+
+
+def test_hydrogens_of_the_formula_that_are_not_in_the_file_are_a_warning():
+    record = read_one(cif(sites=METHANOL[:2], extra="_chemical_formula_sum 'C H4 O'"))
+    expected = "no hydrogen atoms in the file; the model was trained with hydrogens, expect a shift"
+    assert record.verdict == f"usable: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("label", "formula", "element"),
+    [("C12A", "C H", "C"), ("CL1", "C H Cl", "Cl"), ("CA1", "C H", "C"), ("Ca1", "Ca H", "Ca"), ("HO1", "C H O", "H")],
+)
+def test_element_without_a_type_column_comes_from_the_label_and_the_formula(label: str, formula: str, element: str):
+    text = cif(symbol="P 1", operators=None, sites=[("H9", "H", 0.5, 0.5, 0.5), (label, "?", 0.1, 0.1, 0.1)])
+    record = read_one(text.replace(" H 0.5", " ? 0.5").replace("loop_", f"_chemical_formula_sum '{formula}'\nloop_", 1))
+    assert record.atoms is not None
+    assert record.atoms.get_chemical_symbols() == ["H", element]
+
+
+def test_charged_type_symbols_are_elements():
+    record = read_one(cif(sites=[("Fe1", "Fe3+", 0.1, 0.1, 0.1), ("O1", "O2-", 0.3, 0.3, 0.3)]))
+    assert record.formula == "Fe4O4"
+
+
+def test_newer_dotted_tags_are_read():
+    text = cif().replace("_atom_site_", "_atom_site.").replace("_cell_", "_cell.")
+    assert read_one(text).content == read_one(cif()).content
+
+
+def test_macromolecular_cif_is_refused_with_what_to_do():
+    text = "data_1ABC\n_cell.length_a 10\nloop_\n_atom_site.id\n_atom_site.Cartn_x\n1 2.0\n"
+    records = read_structures(text.replace("_cell.length_a 10\n", "_cell.other 1\n").encode(), "1abc.cif")
+    assert records[0].problem == "a macromolecular CIF (_atom_site.Cartn_x) is not supported. Export it as PDB."
+
+
+def test_text_that_is_no_cif_is_refused_by_line():
+    assert read_one("hello world\n").problem == "not a CIF: line 1, expected block header (data_)"
+
+
+def test_data_inside_a_text_field_begins_no_block():
+    text = cif() + "_shelx_res_file\n;\ndata_inner\n;\n_unclosed 'x\n" + cif(name="second")
+    records = read(text)
+    assert [(r.id, r.status) for r in records] == [("shelx", "refused"), ("second", "ready")]
+
+
+GROUPS = ["P -1", "P 21/c", "C 2/c", "P 21 21 21", "P n a 21", "P b c a", "I 41/a", "P 32 2 1", "R -3 m", "P 63/m m c"]
+CELLS = {"P -1": (7, 8, 9, 80, 85, 95), "P 21/c": (7, 8, 9, 90, 100, 90), "C 2/c": (7, 8, 9, 90, 100, 90)}
+CELLS |= dict.fromkeys(["P 21 21 21", "P n a 21", "P b c a"], (7, 8, 9, 90, 90, 90)) | {"I 41/a": (7, 7, 9, 90, 90, 90)}
+CELLS |= dict.fromkeys(["P 32 2 1", "R -3 m", "P 63/m m c"], (14, 14, 18, 90, 90, 120))
+
+
+@pytest.mark.parametrize("symbol", GROUPS)
+def test_expansion_agrees_with_ase_where_ase_reads_the_file(symbol: str):
+    sites = [("Si1", "Si", 0.0, 0.0, 0.0), ("O1", "O", 0.11, 0.27, 0.34)]
+    text = cif(symbol=symbol, operators=None, sites=sites, cell=CELLS[symbol])
+    theirs = ase_read(io.StringIO(text), format="cif")
+    ours = read_one(text).atoms
+    assert ours is not None
+    assert ours.get_chemical_formula() == theirs.get_chemical_formula()
+    assert np.allclose(ours.cell.array, theirs.cell.array, atol=1e-9)
+    shells = [np.sort(atoms.get_all_distances(mic=True).ravel()) for atoms in (ours, theirs)]
+    assert np.allclose(*shells, atol=1e-9)
+
+
+def test_expansion_gives_as_many_atoms_as_gemmi_in_every_space_group():
+    sites = [("Si1", "Si", 0.0, 0.0, 0.0), ("O1", "O", 0.2, 0.2, 0.2), ("C1", "C", 0.113, 0.231, 0.317)]
+    for group in gemmi.spacegroup_table():
+        if not group.is_reference_setting():
+            continue
+        cell = (30, 30, 30, 90, 90, 90) if not 143 <= group.number <= 194 else (30, 30, 30, 90, 90, 120)
+        text = cif(symbol=group.xhm(), operators=None, sites=sites, cell=cell)
+        theirs = gemmi.make_small_structure_from_block(gemmi.cif.read_string(text)[0])
+        assert read_one(text).n_atoms == len(theirs.get_all_unit_cell_sites()), group.xhm()
