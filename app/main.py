@@ -22,6 +22,7 @@ session.start()
 try:
     frame.sidebar()
     frame.messages()
-    page.run()
 except BandgapError as error:
     frame.problem(error)
+else:
+    page.run()

@@ -1,5 +1,6 @@
 """What surrounds every page: worker state in the sidebar, messages, errors without traceback, figures in the theme."""
 
+from collections.abc import Callable
 from typing import Any
 
 import session
@@ -32,6 +33,14 @@ def messages() -> None:
 def problem(error: BandgapError) -> None:
     """Show an error of the library in its own words."""
     st.error(str(error), icon=":material/error:")
+
+
+def show(page: Callable[[], None]) -> None:
+    """Run a page's function; an error of the library becomes its sentence, here and not in `st.navigation`'s run."""
+    try:
+        page()
+    except BandgapError as error:
+        problem(error)
 
 
 def heading(title: str, lead: str) -> None:

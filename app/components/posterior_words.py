@@ -44,7 +44,7 @@ def layer_sentence(c: np.ndarray, *, n: int) -> str:
 
 def convergence_sentence(rhat: Mapping[str, float], ess: Mapping[str, float], *, divergences: int = 0) -> str:
     """Say whether the chains agree and, if not, on what they do not and what to do."""
-    worst = max(rhat, key=lambda name: rhat[name])
+    worst = max(rhat, key=lambda name: np.inf if np.isnan(rhat[name]) else rhat[name])
     text = f"Chains agree (R-hat {rhat[worst]:.3f}, {min(ess.values()):,.0f} effective draws)."
     if not rhat[worst] <= RHAT_GOOD:  # also NaN
         text = (

@@ -115,4 +115,4 @@ VERDICT_COLUMNS = {
 }
 GAPS_CAPTION = "Known gaps. A second hump or a far tail often means two levels of theory or a wrong unit."
 
-page()
+frame.show(page)

@@ -61,4 +61,4 @@ def scales(files: RunFiles) -> None:
         )
 
 
-page()
+frame.show(page)

@@ -81,4 +81,4 @@ def result(run: RunRow, predictions: list[Job]) -> None:
     prediction_view(read_predictions(run.id, job.id), run=run, name=job.payload["name"])
 
 
-page()
+frame.show(page)

@@ -62,4 +62,4 @@ def present(run: RunRow, job: Job) -> None:
         right.page_link("pages/predict.py", label="Predict new structures", icon=":material/batch_prediction:")
 
 
-page()
+frame.show(page)

@@ -1,0 +1,109 @@
+"""Workspaces in every state for the tests of the pages; the data directory is a temporary folder."""
+
+import os
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from bandgap.jobs.home import Home
+from bandgap.jobs.library import Library
+from bandgap.jobs.store import Job, JobStore
+from bandgap.jobs.worker import work_all
+from bandgap.progress import Update
+
+MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
+WATER = b"3\nProperties=species:S:1:pos:R:3 gap=7.1\nO 0 0 0.119\nH 0 0.763 -0.477\nH 0 -0.763 -0.477\n"
+BROKEN = b"data_x\n_cell_length_a nonsense\n"
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A visitor's workspace in the store of the test."""
+
+    id: str
+    home: Home
+
+    @property
+    def jobs(self) -> JobStore:
+        return JobStore(self.home)
+
+    @property
+    def library(self) -> Library:
+        return Library(self.home)
+
+    def add_checked(self, files: list[tuple[str, bytes]], *, name: str = "my set") -> str:
+        """Store a data set, check it as the worker would, and return its id."""
+        dataset = self.library.add_dataset(self.id, name, files=files)
+        payload = {"dataset": dataset.id}
+        self.jobs.submit(self.id, "check", title=f"Checking {name}", payload=payload, subject=dataset.id)
+        work_all(self.home)
+        return dataset.id
+
+    def add_labelled(self, n: int = 60) -> str:
+        """Store a checked data set of `n` distorted water molecules with gaps and return its id."""
+        text = b"".join(WATER.replace(b"0.763", f"{0.70 + 0.002 * k:.3f}".encode()) for k in range(n))
+        dataset = self.add_checked([("waters.extxyz", text)], name="waters")
+        gaps = np.linspace(5.0, 8.0, n)
+        self.library.save_gaps(dataset, gaps, labels={"source": "gaps.csv", "matched": n}, level_of_theory="PBE")
+        return dataset
+
+    def add_run(self, dataset: str, *, title: str = "BTL-PCP, n = 40") -> tuple[str, Job]:
+        """Queue a transfer as the page does and return the run's id and its job."""
+        run = str(uuid.uuid4())
+        config = {"source": "demo", "method": "btl_pcp_pe", "n": 40, "n_test": 10, "seed": 0, "device": "cpu"}
+        payload = {**config, "dataset": dataset, "run": run}
+        job = self.jobs.submit(self.id, "transfer", title=title, payload=payload, subject=run)
+        facts = {"dataset": dataset, "source": "demo", "method": "btl_pcp_pe", "title": title, "config": config}
+        self.library.add_run(self.id, job=job.id, run_id=run, **facts)
+        return run, job
+
+    def make_running(self, job: Job) -> None:
+        """Let a worker that is alive run the job and report progress."""
+        claimed = self.jobs.claim("a worker", lanes=["long"])
+        assert claimed is not None and claimed.id == job.id
+        update = Update("sampling", 30, 120, message="chain 2 of 4", values={"rhat": 1.08, "acceptance": 0.8})
+        self.jobs.add_event(job.id, "progress", update, phase_started=time.time() - 30)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """An empty workspace; the catalogue is what a worker has registered."""
+    monkeypatch.setenv("BANDGAP_HOME", str(tmp_path))
+    empty = Workspace(str(uuid.uuid4()), Home(tmp_path))
+    methods = {
+        "btl_pcp_pe": {"title": "BTL-PCP", "summary": "Samples all layers.", "cost": "About a minute."},
+        "fine_tune": {"title": "Fine-tuning", "summary": "Goes on training.", "cost": "Seconds."},
+    }
+    empty.library.register("method", methods)
+    empty.library.register("source", {"demo": {"title": "demo molecules", "folder": os.devnull}})
+    return empty
+
+
+@pytest.fixture
+def visit(workspace: Workspace) -> Callable[..., AppTest]:
+    """Open a page of the workspace as its address would: `visit("train", run=...)`."""
+
+    def opened(page: str, *, ws: str = "", **choices: str) -> AppTest:
+        at = AppTest.from_file(str(MAIN), default_timeout=30)
+        at.query_params["ws"] = ws or workspace.id
+        for key, value in choices.items():
+            at.query_params[key] = value
+        at.run()
+        if page != "data":
+            at.switch_page(f"pages/{page}.py").run()
+        assert not at.exception
+        return at
+
+    return opened
+
+
+def texts(at: AppTest) -> str:
+    """Return all sentences of a page as one text."""
+    kinds = (at.title, at.subheader, at.markdown, at.caption, at.info, at.warning, at.error)
+    return "\n".join(str(element.value) for kind in kinds for element in kind)

@@ -1,0 +1,119 @@
+"""What a visitor does: demo data, upload, labels, start, cancel; and that another workspace shows nothing of it."""
+
+import uuid
+from collections.abc import Callable
+
+from streamlit.testing.v1 import AppTest
+
+from bandgap.jobs.worker import work_all
+from tests.app.conftest import BROKEN, WATER, Workspace, texts
+
+Visit = Callable[..., AppTest]
+
+
+def click(at: AppTest, label: str) -> AppTest:
+    return next(button for button in at.button if button.label == label).click().run()
+
+
+def upload(at: AppTest, label: str, files: list[tuple[str, bytes, str]]) -> None:
+    next(u for u in at.file_uploader if u.label == label).set_value(files)
+
+
+def test_upload_becomes_a_data_set_and_one_job(visit: Visit, workspace: Workspace) -> None:
+    at = visit("data")
+    upload(at, "Structure files", [("water.xyz", WATER, ""), ("../=broken.cif", BROKEN, "")])
+    click(at, "Check the files")
+    (job,) = workspace.jobs.jobs(workspace.id)
+    assert (job.kind, job.state) == ("check", "queued")
+    assert at.query_params["data"] == job.subject
+    work_all(workspace.home)
+    at.run()
+    assert "**2 structures**: 1 ready, 1 refused" in texts(at)
+
+
+def test_upload_of_nothing_says_what_is_accepted(visit: Visit, workspace: Workspace) -> None:
+    at = click(visit("data"), "Check the files")
+    assert at.error[0].value.startswith("No file was chosen. Accepted: CIF, POSCAR/CONTCAR")
+    assert workspace.jobs.jobs(workspace.id) == []
+
+
+def test_demo_data_asked_for_twice_are_imported_once(visit: Visit, workspace: Workspace) -> None:
+    click(visit("data"), "Use the demo data")
+    click(visit("data", ws=workspace.id), "Cancel")
+    assert [job.kind for job in workspace.jobs.jobs(workspace.id)] == ["import_demo"]
+
+
+def test_labels_from_a_table_are_matched_and_left_overs_shown(visit: Visit, workspace: Workspace) -> None:
+    dataset = workspace.add_checked([("water.xyz", WATER), ("broken.cif", BROKEN)])
+    at = visit("data")
+    upload(at, "Table of gaps (CSV)", [("gaps.csv", b"file,gap_Ha\nwater.xyz,0.25\nother.cif,0.1\n", "text/csv")])
+    click(at, "Match the gaps")
+    assert [v.gap_eV for v in workspace.library.verdicts(dataset)] == [0.25 * 27.211386245988, None]
+    shown = [list(frame.value.iloc[:, 0]) for frame in at.dataframe[:2]]
+    assert shown == [["other.cif"], ["broken"]]
+
+
+def test_labels_without_a_unit_are_refused_in_words(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_checked([("water.xyz", WATER)])
+    at = visit("data")
+    upload(at, "Table of gaps (CSV)", [("gaps.csv", b"id,gap\nwater,7\n", "text/csv")])
+    click(at, "Match the gaps")
+    assert "states no unit, and a unit is never guessed" in at.error[0].value
+
+
+def test_labels_from_the_structure_files_take_the_chosen_unit(visit: Visit, workspace: Workspace) -> None:
+    dataset = workspace.add_checked([("water.extxyz", WATER)])
+    click(visit("data"), "Use as gaps")
+    assert workspace.library.verdicts(dataset)[0].gap_eV == 7.1
+
+
+def test_start_queues_the_transfer_and_the_address_names_the_run(visit: Visit, workspace: Workspace) -> None:
+    dataset = workspace.add_labelled()
+    at = visit("train")
+    at.number_input[0].set_value(30)
+    click(at, "Start the transfer")
+    (job,) = workspace.jobs.jobs(workspace.id, kinds=["transfer"])
+    assert {key: job.payload[key] for key in ("dataset", "n", "n_test", "seed")} == {
+        "dataset": dataset,
+        "n": 30,
+        "n_test": 18,
+        "seed": 0,
+    }
+    assert at.query_params["run"] == job.subject
+    assert workspace.library.runs(workspace.id)[0].id == job.subject
+
+
+def test_start_with_more_than_there_is_says_so(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_labelled()
+    at = visit("train")
+    at.number_input[0].set_value(42)
+    next(i for i in at.number_input if i.label == "Held out for the test").set_value(50)
+    click(at, "Start the transfer")
+    assert (
+        at.error[0].value
+        == "42 to learn from and 50 held out are more than the 60 labelled structures. Lower one of the two."
+    )
+    assert workspace.jobs.jobs(workspace.id, kinds=["transfer"]) == []
+
+
+def test_cancel_asks_the_worker_and_says_so(visit: Visit, workspace: Workspace) -> None:
+    run, job = workspace.add_run(workspace.add_labelled())
+    workspace.make_running(job)
+    at = click(visit("train", run=run), "Cancel")
+    assert workspace.jobs.cancel_requested(job.id)
+    assert "Ending the computation" in texts(at)
+    workspace.jobs.end(job.id, "cancelled")
+    assert "The transfer was cancelled" in texts(visit("train", run=run))
+
+
+def test_another_workspace_shows_nothing_of_this_one(visit: Visit, workspace: Workspace) -> None:
+    dataset = workspace.add_labelled()
+    run, _ = workspace.add_run(dataset)
+    other = visit("train", ws=str(uuid.uuid4()), run=run, data=dataset)
+    assert "There are no data yet." in texts(other)
+    assert "Start with the demo data" in texts(visit("data", ws=str(uuid.uuid4()), data=dataset))
+
+
+def test_workspace_that_is_no_random_id_is_replaced(visit: Visit) -> None:
+    at = visit("data", ws="../../etc")
+    assert uuid.UUID(at.query_params["ws"]).version == 4

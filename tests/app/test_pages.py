@@ -1,0 +1,133 @@
+"""Every page in every state of a workspace: no exception, and what it says."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.app.conftest import BROKEN, WATER, Workspace, texts
+
+Visit = Callable[..., AppTest]
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("data", "Start with the demo data"),
+        ("train", "There are no data yet. A transfer needs structures with known gaps."),
+        ("posterior", "There is no run yet. The posterior is what a finished transfer learned."),
+        ("predict", "There is no run yet. Predicting needs a finished transfer."),
+    ],
+)
+def test_page_of_an_empty_workspace_says_what_to_do(visit: Visit, name: str, sentence: str) -> None:
+    assert sentence in texts(visit(name))
+
+
+def test_data_page_shows_a_verdict_for_every_file(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_checked([("water.xyz", WATER), ("broken.cif", BROKEN)])
+    at = visit("data")
+    assert "**2 structures**: 1 ready, 1 refused; none has a gap yet." in texts(at)
+    table = at.dataframe[0].value
+    assert list(table["file"]) == ["broken.cif", "water.xyz"]
+    assert list(table["status"]) == ["refused", "ready"]
+    assert "cell" in table["problem"][0]
+    assert "gap_eV" not in table
+
+
+def test_data_page_with_gaps_shows_their_distribution(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_labelled()
+    at = visit("data")
+    assert "60 have a gap and can be learned from" in texts(at)
+    figure = json.loads(at.get("plotly_chart")[0].proto.spec)
+    assert figure["layout"]["xaxis"]["title"]["text"] == "band gap (eV)"
+    assert at.expander[0].label == "Known gaps: 60 gaps from gaps.csv, PBE"
+
+
+def test_train_page_with_data_offers_every_method_and_one_primary_button(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_labelled()
+    at = visit("train")
+    assert at.radio[0].options == ["BTL-PCP", "Fine-tuning"]
+    assert "waters (60 labelled structures)" in at.selectbox[0].options
+    assert [button.label for button in at.button] == ["Start the transfer"]
+
+
+def test_train_page_with_too_few_labels_says_how_many_are_needed(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_checked([("water.xyz", WATER)])
+    assert "0 structures with a gap; at least 20 are needed. Give more of them a gap" in texts(visit("train"))
+
+
+@pytest.mark.parametrize("name", ["posterior", "predict"])
+def test_result_pages_with_data_only_ask_for_a_run(visit: Visit, workspace: Workspace, name: str) -> None:
+    workspace.add_labelled()
+    assert "There is no run yet." in texts(visit(name))
+
+
+def test_train_page_follows_a_running_job(visit: Visit, workspace: Workspace) -> None:
+    run, job = workspace.add_run(workspace.add_labelled())
+    workspace.make_running(job)
+    at = visit("train", run=run)
+    text = texts(at)
+    assert "R-hat 1.08 · acceptance 0.8" in text and "chain 2 of 4" in text
+    progress = at.get("progress")[0].proto
+    assert progress.value == 25 and progress.text.startswith("Sampling · 30 of 120 · about 1 min 30 s left")
+
+
+@pytest.mark.parametrize("name", ["posterior", "predict"])
+def test_result_pages_with_a_running_job_say_so(visit: Visit, workspace: Workspace, name: str) -> None:
+    run, job = workspace.add_run(workspace.add_labelled())
+    workspace.make_running(job)
+    assert "There is no finished run yet; the newest one is running." in texts(visit(name, run=run))
+
+
+def test_data_page_with_a_running_job_still_shows_the_data(visit: Visit, workspace: Workspace) -> None:
+    run, job = workspace.add_run(workspace.add_labelled())
+    workspace.make_running(job)
+    assert "**60 structures**" in texts(visit("data", run=run))
+
+
+def test_train_page_of_a_failed_run_shows_the_reason_without_traceback(visit: Visit, workspace: Workspace) -> None:
+    run, job = workspace.add_run(workspace.add_labelled())
+    workspace.make_running(job)
+    workspace.jobs.end(job.id, "failed", error="12 structures hold Br, which the source model never saw.")
+    at = visit("train", run=run)
+    assert [error.value for error in at.error] == ["12 structures hold Br, which the source model never saw."]
+    assert "Traceback" not in texts(at)
+    assert at.dataframe[0].value["state"][0] == "failed"
+
+
+@pytest.mark.parametrize("name", ["posterior", "predict"])
+def test_result_pages_of_a_failed_run_say_so(visit: Visit, workspace: Workspace, name: str) -> None:
+    run, job = workspace.add_run(workspace.add_labelled())
+    workspace.make_running(job)
+    workspace.jobs.end(job.id, "failed", error="no")
+    assert "There is no finished run yet; the newest one is failed." in texts(visit(name, run=run))
+
+
+@pytest.mark.parametrize("name", ["posterior", "predict"])
+def test_result_pages_of_a_run_without_its_folder_say_what_is_safe(
+    visit: Visit, workspace: Workspace, name: str
+) -> None:
+    run, job = workspace.add_run(workspace.add_labelled())
+    workspace.make_running(job)
+    workspace.jobs.end(job.id, "finished")
+    at = visit(name, run=run)
+    if name == "posterior":
+        assert "Other runs are not touched; train this one again." in at.error[0].value
+    else:
+        assert [button.label for button in at.button] == ["Predict"]
+
+
+def test_train_page_of_a_dead_worker_says_interrupted(visit: Visit, workspace: Workspace) -> None:
+    run, job = workspace.add_run(workspace.add_labelled())
+    workspace.make_running(job)
+    with workspace.jobs.database.writing() as connection:
+        connection.execute("UPDATE job SET heartbeat = heartbeat - 60 WHERE id = ?", (job.id,))
+    assert "The transfer was interrupted. The worker stopped answering" in texts(visit("train", run=run))
+
+
+def test_page_without_a_worker_says_how_to_start_one(visit: Visit) -> None:
+    warning = visit("data").sidebar.warning[0].value
+    assert warning.startswith(
+        "The worker has not been started: jobs wait until it runs. Start it with `bandgap worker`"
+    )

@@ -1,0 +1,76 @@
+"""Sentences of the dashboard, word for word."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
+
+from components import posterior_words, words
+
+from bandgap.jobs.store import Event
+from bandgap.progress import Update
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.4, "0 s"), (59, "59 s"), (60, "1 min"), (130, "2 min 10 s"), (3600, "1 h 0 min"), (7290, "2 h 1 min")],
+)
+def test_duration_reads_as_a_person_says_it(seconds: float, text: str) -> None:
+    assert words.duration(seconds) == text
+
+
+def progress(done: int, total: int | None) -> Event:
+    return Event(seq=1, time=100.0, kind="progress", update=Update("sampling", done, total), phase_started=40.0)
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "text"),
+    [
+        (0, None, "1 min so far"),
+        (40, 1000, "40 of 1,000"),
+        (500, 1000, "500 of 1,000 · about 1 min left"),
+        (1000, 1000, "1,000 of 1,000"),
+    ],
+    ids=["unknown total", "too early to say", "half", "done"],
+)
+def test_progress_line_says_the_time_left_only_when_it_is_known(done: int, total: int | None, text: str) -> None:
+    assert words.progress_line(progress(done, total), now=100.0) == text
+
+
+def test_layer_sentence_names_what_stayed_and_what_moved() -> None:
+    text = posterior_words.layer_sentence(RNG.dirichlet([5, 5, 90], 4000), n=300)
+    assert text == (
+        "Layers 1 and 2 stay close to the molecule model (c1 = 0.05 +/- 0.02, c2 = 0.05 +/- 0.02); "
+        "the output layer is re-learned for your crystals (c3 = 0.90 +/- 0.03)."
+    )
+
+
+def test_layer_sentence_of_a_posterior_like_its_prior_says_that_the_data_cannot_tell() -> None:
+    text = posterior_words.layer_sentence(RNG.dirichlet([1, 1, 1], 4000), n=70)
+    assert text == (
+        "With 70 labelled structures the posterior of c hardly differs from its prior: "
+        "the data cannot say yet which layers moved."
+    )
+
+
+def test_layer_sentence_without_a_winner_says_that_all_share() -> None:
+    text = posterior_words.layer_sentence(RNG.dirichlet([30, 40, 30], 4000), n=300)
+    assert text.startswith("Layers 1 and 2 and the output layer take a part of the change (c1 = 0.30 +/- 0.05")
+
+
+def test_convergence_sentence_of_chains_that_agree() -> None:
+    text = posterior_words.convergence_sentence({"tau": 1.003, "c1": 1.001}, {"tau": 1240.0, "c1": 2000.0})
+    assert text == "Chains agree (R-hat 1.003, 1,240 effective draws)."
+
+
+@pytest.mark.parametrize("rhat", [1.12, float("nan")])
+def test_convergence_sentence_of_chains_that_disagree_names_what_and_what_to_do(rhat: float) -> None:
+    text = posterior_words.convergence_sentence({"c1": 1.0, "tau": rhat}, {"tau": 40.0})
+    assert text.startswith(f"The chains have not agreed yet on tau (R-hat {rhat:.2f}, want below 1.05).")
+    assert "usable for a look, not for a table" in text
+    assert not posterior_words.converged({"c1": 1.0, "tau": rhat})

@@ -1,0 +1,77 @@
+"""Figures: what is drawn is the data, with units on the axes and one meaning for each colour."""
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from bandgap import plots
+from bandgap.quantities import Quantity
+
+RNG = np.random.default_rng(0)
+
+
+def test_gap_histogram_leaves_out_unknown_gaps_and_names_the_unit() -> None:
+    fig = plots.gap_histogram([1.0, np.nan, 2.5])
+    assert list(fig.data[0].x) == [1.0, 2.5]
+    assert fig.layout.xaxis.title.text == "band gap (eV)"
+    assert fig.data[0].marker.color == plots.OBSERVED
+
+
+def test_intervals_are_sorted_by_mean_and_leave_out_refused_rows() -> None:
+    mean = np.array([3.0, np.nan, 1.0, 2.0])
+    fig = plots.intervals(mean, mean - 0.5, mean + 1.0, ids=["a", "b", "c", "d"], unusual=[False, False, False, True])
+    usual, unusual = fig.data
+    assert [row[0] for row in usual.customdata] == ["c", "a"]
+    assert list(usual.x) == [1, 3] and list(unusual.x) == [2]
+    assert list(usual.error_y.array) == [1.0, 1.0] and list(usual.error_y.arrayminus) == [0.5, 0.5]
+    assert usual.marker.symbol != unusual.marker.symbol
+    assert usual.marker.color != unusual.marker.color
+
+
+def test_intervals_of_only_refused_rows_are_an_empty_figure() -> None:
+    fig = plots.intervals([np.nan], [np.nan], [np.nan], ids=["a"], unusual=[False])
+    assert sum(len(trace.x) for trace in fig.data) == 0
+
+
+def test_parity_counts_what_lies_outside_its_interval() -> None:
+    fig = plots.parity([1.0, 2.0, 3.0], [1.1, 2.0, 2.0], [0.9, 1.5, 1.5], [1.3, 2.5, 2.5], ids=["a", "b", "c"])
+    _, inside, outside = fig.data
+    assert inside.name == "in its interval (2)" and outside.name == "outside its interval (1)"
+    assert list(outside.customdata) == ["c"]
+    assert fig.layout.xaxis.range == fig.layout.yaxis.range
+    assert fig.layout.yaxis.scaleanchor == "x"
+
+
+def test_layer_weights_have_one_row_a_layer_with_the_prior_beside() -> None:
+    fig = plots.layer_weights(RNG.dirichlet([1, 1, 8], 400), layers=["layer 1", "layer 2", "output layer"])
+    assert list(fig.layout.yaxis.ticktext) == ["layer 1", "layer 2", "output layer"]
+    colours = [trace.line.color for trace in fig.data if trace.line.dash == "dash"]
+    assert colours == [plots.PRIOR] * 3
+    output = next(trace for trace in fig.data if trace.name == "output layer")
+    assert 0.6 < output.x[int(np.argmax(output.y))] < 1.0
+
+
+def test_share_density_integrates_to_one_and_does_not_leak_over_the_ends() -> None:
+    grid = np.linspace(0.0, 1.0, 241)
+    density = plots._share_density(RNG.uniform(size=20_000), grid)
+    assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=1e-6)
+    assert density == pytest.approx(np.ones(241), abs=0.1)  # 5 standard errors of a density of 20,000 draws
+
+
+def test_draws_density_on_a_log_axis_has_plain_ticks() -> None:
+    fig = plots.draws_density(np.exp(RNG.normal(-3, 0.4, (4, 100))), quantity=Quantity.TAU, log=True)
+    assert fig.layout.xaxis.type == "log"
+    assert set(fig.layout.xaxis.ticktext) >= {"0.02", "0.05", "0.1"}
+
+
+def test_draws_density_of_draws_that_do_not_vary_is_drawn() -> None:
+    fig = plots.draws_density(np.full((2, 5), 0.3), quantity=Quantity.SIGMA)
+    assert np.isfinite(fig.data[0].y).all()
+    assert fig.layout.xaxis.title.text == "noise sigma (eV)"
+
+
+def test_template_of_the_dark_theme_differs_only_in_ink() -> None:
+    light, dark = plots.template(), plots.template(dark=True)
+    assert light.layout.font.color != dark.layout.font.color
+    assert light.layout.colorway == dark.layout.colorway
+    assert isinstance(plots.TEMPLATE, go.layout.Template)

@@ -1,0 +1,76 @@
+"""The starter of the web page: port, health, start and stop of both processes."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bandgap.errors import ConfigError
+from bandgap.jobs.home import Home
+from bandgap.jobs.lock import worker_status
+from bandgap.jobs.store import JobStore
+from bandgap.serve import PORTS_TO_TRY, app_folder, free_port, healthy
+
+
+def test_free_port_passes_over_a_taken_one() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert port < free_port("127.0.0.1", port) < port + PORTS_TO_TRY
+
+
+def test_free_port_zero_is_any_free_one() -> None:
+    assert free_port("127.0.0.1", 0) >= 1024
+
+
+def test_free_port_when_all_are_taken_names_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bandgap.serve.PORTS_TO_TRY", 1)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=rf"Ports {port} to {port} are taken on 127\.0\.0\.1\. .* --port"):
+            free_port("127.0.0.1", port)
+
+
+def test_free_port_of_a_foreign_host_says_what_to_use() -> None:
+    with pytest.raises(ConfigError, match=r"Cannot listen on 192\.0\.2\.77: .*Use 127\.0\.0\.1, or 0\.0\.0\.0"):
+        free_port("192.0.2.77", 8501)
+
+
+def test_app_folder_holds_the_pages() -> None:
+    assert {"main.py", "pages", ".streamlit"} <= {path.name for path in app_folder().iterdir()}
+
+
+def test_healthy_is_false_where_nothing_listens() -> None:
+    assert not healthy(f"http://127.0.0.1:{free_port('127.0.0.1', 0)}")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_serve_starts_page_and_worker_and_stops_both(tmp_path: Path) -> None:
+    port = free_port("127.0.0.1", 0)
+    command = [sys.executable, "-c", f"from bandgap.serve import serve; serve(port={port})"]
+    environment = {**os.environ, "BANDGAP_HOME": str(tmp_path)}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(f"bandgap is at {address}  (data in {tmp_path};")
+        assert healthy(address)
+        database = JobStore(Home(tmp_path)).database
+        deadline = time.monotonic() + 30
+        while not worker_status(database).alive and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert worker_status(database).alive
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        process.stdout.close()
+    assert not healthy(address)
+    assert worker_status(database).age_s is None  # the worker gave its lock back
