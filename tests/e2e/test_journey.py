@@ -1,0 +1,140 @@
+"""The newcomer's journey in a real browser: demo data, training, prediction, CSV; reload, cancel, a killed worker."""
+
+import csv
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from bandgap.jobs.home import Home
+from bandgap.jobs.store import JobStore
+from tests.e2e.conftest import Server
+
+pytestmark = pytest.mark.browser
+
+UREA = """data_urea
+_symmetry_space_group_name_H-M 'P -4 21 m'
+_symmetry_Int_Tables_number 113
+_cell_length_a 5.565
+_cell_length_b 5.565
+_cell_length_c 4.684
+_cell_angle_alpha 90
+_cell_angle_beta 90
+_cell_angle_gamma 90
+loop_
+_atom_site_label
+_atom_site_type_symbol
+_atom_site_fract_x
+_atom_site_fract_y
+_atom_site_fract_z
+C1 C 0.0000 0.5000 0.3280
+O1 O 0.0000 0.5000 0.5963
+N1 N 0.1459 0.6459 0.1766
+H1 H 0.2575 0.7575 0.2827
+H2 H 0.1441 0.6441 -0.0380
+"""
+BROKEN = "data_broken\n_cell_length_a nonsense\n"
+SOON_MS = 60_000  # imports of torch and dscribe on a busy machine
+TRAINED_MS = 240_000
+
+
+def use_demo_data(page: Page, server: Server) -> None:
+    """Open a new workspace and fill it with the demo crystals."""
+    page.goto(server.address)
+    page.get_by_role("button", name="Use the demo data").click()
+    expect(page.get_by_text("have a gap and can be learned from")).to_be_visible(timeout=2 * SOON_MS)
+
+
+def start_training(page: Page, *, method: str, n: int) -> None:
+    """Go to the Train page by the navigation and start a small transfer."""
+    page.get_by_role("link", name="Train", exact=True).click()
+    page.locator("label").filter(has_text=method).first.click(timeout=SOON_MS)
+    page.get_by_label("Labelled structures", exact=True).fill(str(n))
+    page.get_by_role("button", name="Start the transfer").click()
+
+
+def predict_files(page: Page, files: dict[str, str]) -> None:
+    """Upload files on the Predict page and press its button."""
+    payloads = [{"name": name, "mimeType": "text/plain", "buffer": text.encode()} for name, text in files.items()]
+    page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(payloads)  # type: ignore[arg-type]
+    for name in files:
+        expect(page.get_by_text(name, exact=True)).to_be_visible(timeout=SOON_MS)
+    page.get_by_role("button", name="Predict", exact=True).click()
+
+
+def test_newcomer_goes_from_demo_data_to_a_csv_with_intervals(page: Page, server: Server, tmp_path: Path) -> None:
+    use_demo_data(page, server)
+    start_training(page, method="Fine-tuning", n=60)
+    expect(page.get_by_text("The transfer is finished")).to_be_visible(timeout=TRAINED_MS)
+    page.get_by_role("link", name="Predict new structures").click()
+    predict_files(page, {"urea.cif": UREA, "broken.cif": BROKEN})
+    expect(page.get_by_text("1 structure predicted")).to_be_visible(timeout=TRAINED_MS)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download the predictions (CSV)").click()
+    saved = tmp_path / "predictions.csv"
+    download.value.save_as(saved)
+    rows = {row["file"]: row for row in csv.DictReader(saved.open(encoding="utf-8", newline=""))}
+    assert set(rows) == {"urea.cif", "broken.cif"}
+    good, bad = rows["urea.cif"], rows["broken.cif"]
+    assert good["formula"] == "CH4N2O" or good["formula"] == "C2H8N4O2"
+    assert float(good["lower_eV"]) < float(good["mean_eV"]) < float(good["upper_eV"])
+    assert (good["level"], good["interval"]) == ("0.95", "prediction")
+    assert bad["status"] == "refused" and bad["problem"] and bad["mean_eV"] == bad["lower_eV"] == ""
+
+
+def test_training_goes_on_over_reload_and_in_another_browser_until_cancelled(
+    page: Page, browser: Browser, server: Server
+) -> None:
+    use_demo_data(page, server)
+    start_training(page, method="BTL-PCP", n=400)
+    cancel = page.get_by_role("button", name="Cancel", exact=True)
+    expect(cancel).to_be_visible(timeout=SOON_MS)
+    expect(page).to_have_url(re.compile(r"ws=.+&.*run="))
+    page.reload()
+    expect(cancel).to_be_visible(timeout=SOON_MS)
+    expect(page.get_by_text("running for")).to_be_visible(timeout=2 * SOON_MS)
+    other = browser.new_page()
+    other.goto(page.url, timeout=2 * SOON_MS)
+    expect(other.get_by_text("running for")).to_be_visible(timeout=SOON_MS)
+    cancel.click()
+    for each in (page, other):
+        expect(each.get_by_text("The transfer was cancelled")).to_be_visible(timeout=SOON_MS)
+    other.close()
+
+
+def test_worker_that_is_killed_leaves_an_interrupted_run(page: Page, server: Server) -> None:
+    use_demo_data(page, server)
+    start_training(page, method="BTL-PCP", n=400)
+    expect(page.get_by_text("running for")).to_be_visible(timeout=2 * SOON_MS)
+    with JobStore(Home(server.folder)).database.reading() as connection:
+        (pid,) = connection.execute("SELECT pid FROM lock WHERE name = 'worker'").fetchone()
+    os.kill(pid, signal.SIGKILL)
+    expect(page.get_by_text("The transfer was interrupted.")).to_be_visible(timeout=2 * SOON_MS)
+
+
+def test_upload_gives_a_verdict_for_each_file_and_another_visitor_sees_none(
+    page: Page, browser: Browser, server: Server
+) -> None:
+    page.goto(server.address)
+    files = [("urea.cif", UREA), ("broken.cif", BROKEN)]
+    payloads = [{"name": name, "mimeType": "text/plain", "buffer": text.encode()} for name, text in files]
+    page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(payloads)  # type: ignore[arg-type]
+    expect(page.get_by_text("broken.cif", exact=True)).to_be_visible(timeout=SOON_MS)
+    page.get_by_role("button", name="Check the files").click()
+    expect(page.get_by_text("2 structures")).to_be_visible(timeout=SOON_MS)
+    expect(page.get_by_text("1 ready, 1 refused")).to_be_visible()
+    stranger = browser.new_page()
+    stranger.goto(server.address, timeout=2 * SOON_MS)
+    expect(stranger.get_by_text("Start with the demo data")).to_be_visible(timeout=SOON_MS)
+    assert stranger.get_by_text("urea.cif").count() == 0
+    stranger.close()
+
+
+def test_page_at_phone_width_does_not_scroll_sideways(page: Page, server: Server) -> None:
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.goto(server.address)
+    expect(page.get_by_role("button", name="Use the demo data")).to_be_visible(timeout=SOON_MS)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
