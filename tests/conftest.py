@@ -4,11 +4,10 @@ import os
 import shutil
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-CHROMIUM = next((p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None)
+CHROMIUM = shutil.which("chromium")
 IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
 
 
@@ -22,13 +21,6 @@ def test_data() -> Path:
     if not path.is_dir():
         pytest.fail(f"BANDGAP_TEST_DATA names {folder}, which is not a folder")
     return path
-
-
-@pytest.fixture(scope="session")
-def browser_type_launch_args() -> dict[str, Any]:
-    """Start the Chromium of the system instead of one that playwright would download."""
-    flags = ["--no-sandbox", "--disable-dev-shm-usage", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
-    return {"executable_path": CHROMIUM, "args": flags}
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
