@@ -1,4 +1,8 @@
-"""The dashboard: navigation, the state of the worker, and the frame that every page shares."""
+"""The dashboard: navigation, the state of the worker, and the frame that every page shares.
+
+The pages lie in `views/`: beside a folder called `pages/`, Streamlit runs a page without this file when its address is
+the first that a new server is asked for (its old multipage mode, which holds until the first `st.navigation`).
+"""
 
 import session
 import streamlit as st
@@ -10,11 +14,11 @@ st.set_page_config(page_title="bandgap", layout="wide", initial_sidebar_state="a
 
 page = st.navigation(
     {
-        "Data": [st.Page("pages/data.py", title="Data", icon=":material/table_view:", default=True)],
-        "Models": [st.Page("pages/train.py", title="Train", icon=":material/model_training:")],
+        "Data": [st.Page("views/data.py", title="Data", icon=":material/table_view:", default=True)],
+        "Models": [st.Page("views/train.py", title="Train", icon=":material/model_training:")],
         "Results": [
-            st.Page("pages/posterior.py", title="Posterior", icon=":material/ssid_chart:"),
-            st.Page("pages/predict.py", title="Predict", icon=":material/batch_prediction:"),
+            st.Page("views/posterior.py", title="Posterior", icon=":material/ssid_chart:"),
+            st.Page("views/predict.py", title="Predict", icon=":material/batch_prediction:"),
         ],
     }
 )

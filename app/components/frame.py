@@ -1,6 +1,7 @@
 """What surrounds every page: worker state in the sidebar, messages, errors without traceback, figures in the theme."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import session
@@ -11,9 +12,12 @@ from bandgap.errors import BandgapError
 from bandgap.jobs.lock import worker_status
 from components import stores, words
 
+WORDMARK = Path(__file__).parent.parent / "wordmark.svg"
+
 
 def sidebar() -> None:
     """Show below the navigation whether computing is possible, and what the address is good for."""
+    st.logo(WORDMARK, size="large")
     status = worker_status(stores.jobs().database)
     with st.sidebar:
         if status.alive:

@@ -17,7 +17,7 @@ def choose_run(purpose: str) -> RunRow | None:
         states = [words.STATES[jobs[run.job].state] for run in runs[:1] if run.job in jobs]
         text = f"There is no finished run yet; the newest one is {states[0]}." if states else "There is no run yet."
         st.info(f"{text} {purpose}", icon=":material/model_training:")
-        st.page_link("pages/train.py", label="Go to Train", icon=":material/arrow_forward:")
+        st.page_link("views/train.py", label="Go to Train", icon=":material/arrow_forward:")
         return None
     ids = list(finished)
     index = ids.index(present) if present in finished else 0

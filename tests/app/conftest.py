@@ -96,7 +96,7 @@ def visit(workspace: Workspace) -> Callable[..., AppTest]:
             at.query_params[key] = value
         at.run()
         if page != "data":
-            at.switch_page(f"pages/{page}.py").run()
+            at.switch_page(f"views/{page}.py").run()
         assert not at.exception
         return at
 

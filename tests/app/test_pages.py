@@ -131,3 +131,9 @@ def test_page_without_a_worker_says_how_to_start_one(visit: Visit) -> None:
     assert warning.startswith(
         "The worker has not been started: jobs wait until it runs. Start it with `bandgap worker`"
     )
+
+
+def test_page_that_is_the_first_of_a_server_has_the_frame_too(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_labelled()
+    at = visit("train")
+    assert at.sidebar.caption[0].value.startswith("Keep this page's address")

@@ -45,7 +45,7 @@ def test_free_port_of_a_foreign_host_says_what_to_use() -> None:
 
 
 def test_app_folder_holds_the_pages() -> None:
-    assert {"main.py", "pages", ".streamlit"} <= {path.name for path in app_folder().iterdir()}
+    assert {"main.py", "views", ".streamlit"} <= {path.name for path in app_folder().iterdir()}
 
 
 def test_healthy_is_false_where_nothing_listens() -> None:

@@ -17,7 +17,7 @@ def page() -> None:
     runs = library.runs(workspace)
     if not datasets:
         st.info("There are no data yet. A transfer needs structures with known gaps.", icon=":material/table_view:")
-        st.page_link("pages/data.py", label="Go to Data", icon=":material/arrow_forward:")
+        st.page_link("views/data.py", label="Go to Data", icon=":material/arrow_forward:")
         return
     usable = {i: library.counts(i)["usable"] for i in datasets}
     left, right = st.columns([2, 3], gap="large")
@@ -58,8 +58,8 @@ def present(run: RunRow, job: Job) -> None:
     job_panel(job, noun="transfer")
     if job.state == "finished":
         left, right = st.columns(2)
-        left.page_link("pages/posterior.py", label=f"What {run.title} learned", icon=":material/ssid_chart:")
-        right.page_link("pages/predict.py", label="Predict new structures", icon=":material/batch_prediction:")
+        left.page_link("views/posterior.py", label=f"What {run.title} learned", icon=":material/ssid_chart:")
+        right.page_link("views/predict.py", label="Predict new structures", icon=":material/batch_prediction:")
 
 
 frame.show(page)
