@@ -79,7 +79,11 @@ def parity(
     lower, upper = np.asarray(lower_eV, dtype=np.float64), np.asarray(upper_eV, dtype=np.float64)
     inside = (observed >= lower) & (observed <= upper)
     ends = _padded(np.concatenate([observed, mean]))
-    fig = go.Figure(go.Scatter(x=ends, y=ends, mode="lines", line={"color": BASELINE, "width": 1}, hoverinfo="skip"))
+    fig = go.Figure(
+        go.Scatter(
+            x=ends, y=ends, mode="lines", line={"color": BASELINE, "width": 1}, hoverinfo="skip", showlegend=False
+        )
+    )
     for chosen, colour, symbol, name in (
         (inside, MODEL, "circle", "in its interval"),
         (~inside, MIND, "diamond-open", "outside its interval"),
@@ -107,7 +111,7 @@ def parity(
             hovertemplate="%{customdata}<br>observed %{x:.2f} eV<br>predicted %{y:.2f} eV<extra></extra>",
         )
     fig.update_layout(template=TEMPLATE, height=400, showlegend=True, legend=_LEGEND_INSIDE)
-    fig.update_xaxes(title=f"observed {Quantity.GAP.axis}", range=list(ends))
+    fig.update_xaxes(title=f"observed {Quantity.GAP.axis}", range=list(ends), constrain="domain")
     fig.update_yaxes(title=Quantity.MEAN.axis, range=list(ends), scaleanchor="x", scaleratio=1, constrain="domain")
     return fig
 

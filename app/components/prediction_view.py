@@ -9,6 +9,7 @@ import streamlit as st
 from bandgap import plots
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions import NEGATIVE_END_NOTE, Predictions
+from bandgap.quantities import Quantity
 from components import frame, tables, words
 
 Kind = Literal["prediction", "credible"]
@@ -80,7 +81,12 @@ def display_frame(table: pd.DataFrame) -> pd.DataFrame:
 
 def column_settings() -> dict[str, object]:
     """Return headers with units; the note is wide."""
-    return tables.columns(SHOWN) | {"note": st.column_config.Column("what to mind", width="large")}
+    return tables.columns(SHOWN) | {
+        "mean_eV": st.column_config.NumberColumn("gap (eV)", help=Quantity.MEAN.help, format="%.2f"),
+        "lower_eV": st.column_config.NumberColumn("from (eV)", help=Quantity.LOWER.help, format="%.2f"),
+        "upper_eV": st.column_config.NumberColumn("to (eV)", help=Quantity.UPPER.help, format="%.2f"),
+        "note": st.column_config.Column("what to mind", width="large"),
+    }
 
 
 FIGURE_CAPTION = "Long bars are structures of which the model knows little; diamonds carry a warning in the table."

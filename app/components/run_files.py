@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import streamlit as st
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from bandgap.errors import ArtifactError
-from bandgap.jobs.home import QUANTILES
+from bandgap.jobs.home import PREDICTIONS_CSV, QUANTILES
 from bandgap.prediction_store import load_predictions
-from bandgap.predictions import Predictions
+from bandgap.predictions import Predictions, read_predictions_csv
 from components import stores
 
 SUMMARIES = "summaries.safetensors"
@@ -52,6 +53,11 @@ class RunFiles:
         return dict(self.manifest.get("diagnostics", {}).get("ess", {}))
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences that belong beside every result of the run."""
+        return tuple(self.manifest.get("diagnostics", {}).get("warnings", ()))
+
+    @property
     def divergences(self) -> int:
         """Number of divergent trajectories among the kept draws."""
         return int(self.manifest.get("diagnostics", {}).get("divergences", 0))
@@ -71,6 +77,19 @@ def read_predictions(run_id: str, prediction_id: str) -> Predictions:
     Raises ArtifactError when they are missing or damaged.
     """
     return _read_predictions(str(stores.home().prediction_folder(run_id, prediction_id) / QUANTILES))
+
+
+def read_heldout(run_id: str) -> pd.DataFrame:
+    """Return the predictions of a run's held-out structures as its CSV holds them.
+
+    Raises InputError when the file is missing or damaged.
+    """
+    return _read_heldout(str(stores.home().run_folder(run_id) / PREDICTIONS_CSV))
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _read_heldout(path: str) -> pd.DataFrame:
+    return read_predictions_csv(path)
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)

@@ -2,6 +2,7 @@
 
 import streamlit as st
 from components import frame, posterior_words, tables
+from components.heldout_view import heldout_view
 from components.run_choice import choose_run
 from components.run_files import RunFiles, read_run
 
@@ -16,16 +17,23 @@ def page() -> None:
         return
     files = read_run(run.id)
     st.markdown(posterior_words.accuracy_sentence(files.metrics, n_test=files.n_test))
-    if "c" not in files.draws:
-        st.info(f"{run.title} gives one best answer and no posterior of layer weights. BTL-PCP gives one.")
-        return
+    for text in files.warnings:
+        st.warning(text, icon=":material/warning:")
+    if "c" in files.draws:
+        posterior_of(files)
+    else:
+        st.caption(f"{run.title} gives one best answer: it has no posterior of layer weights. BTL-PCP has one.")
+    heldout_view(run)
+
+
+def posterior_of(files: RunFiles) -> None:
     convergence(files)
     left, right = st.columns([3, 2], gap="large")
     with left:
         layers(files, n=files.n)
     with right:
         scales(files)
-    with st.expander("The numbers"):
+    with st.expander("Layer weights, tau, sigma, R-hat and effective draws as a table"):
         numbers = posterior_words.summary_frame(files.draws, files.rhat, files.ess)
         st.dataframe(numbers, hide_index=True, height=tables.height(numbers))
 
