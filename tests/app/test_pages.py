@@ -1,6 +1,7 @@
 """Every page in every state of a workspace: no exception, and what it says."""
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -70,7 +71,8 @@ def test_train_page_follows_a_running_job(visit: Visit, workspace: Workspace) ->
     text = texts(at)
     assert "R-hat 1.08 · acceptance 0.8" in text and "chain 2 of 4" in text
     progress = at.get("progress")[0].proto
-    assert progress.value == 25 and progress.text.startswith("Sampling · 30 of 120 · about 1 min 30 s left")
+    assert progress.value == 25
+    assert re.fullmatch(r"Sampling · 30 of 120 · about 1 min \d\d s left", progress.text)  # 30 s less what has passed
 
 
 @pytest.mark.parametrize("name", ["posterior", "predict"])
