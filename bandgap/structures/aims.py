@@ -21,6 +21,7 @@ def read_aims(text: str, *, limits: Limits) -> Draft:
     atoms: list[tuple[float, float, float]] = []
     draft = Draft(format="FHI-aims")
     fractional: list[bool] = []
+    not_read: list[tuple[int, str]] = []
     for line, tokens in _instructions(text):
         keyword = tokens[0]
         if keyword == "lattice_vector":
@@ -35,9 +36,13 @@ def read_aims(text: str, *, limits: Limits) -> Draft:
         elif keyword == "empty":
             raise Unreadable(f"line {line}: ghost atoms (empty) are not supported. Remove them and export again")
         elif keyword not in _UNUSED:
-            draft.warn(f"line {line} ({shown(' '.join(tokens))}) is not understood and was not read")
+            not_read.append((line, " ".join(tokens)))
         if len(atoms) > limits.max_atoms:
             raise Unreadable(f"the structure has more than {limits.max_atoms:,} atoms, the limit")
+    if not_read:
+        line, found = not_read[0]
+        more = f" and {len(not_read) - 1} more" if len(not_read) > 1 else ""
+        draft.warn(f"line {line} ({shown(found)}){more} not understood and not read")
     if len(vectors) not in (0, 3):
         raise Unreadable(f"expected no lattice_vector (a molecule) or three (a crystal), found {len(vectors)}")
     if any(fractional) and not vectors:

@@ -4,15 +4,13 @@ import numpy as np
 from ase import Atoms
 from numpy.typing import NDArray
 
-from bandgap.structures.draft import Draft, Unreadable
+from bandgap.structures.draft import Draft, Unreadable, printable
 from bandgap.structures.elements import DEUTERIUM, to_numbers
-from bandgap.structures.neighbours import close_pairs, completed, heights
+from bandgap.structures.neighbours import LARGEST_ANGSTROM, check_volume, close_pairs, completed
 from bandgap.structures.records import Limits, Problem, StructureRecord
 
 CLOSEST_ANGSTROM = 0.5  # the shortest bond is H2's, 0.74; closer means disorder, doubled atoms or a wrong unit
 NO_HYDROGEN = "no hydrogen atoms in the file; the model was trained with hydrogens, expect a shift"
-_LARGEST_ANGSTROM = 1e5  # larger coordinates are garbage, and their squares leave no digits for distances
-_THINNEST_ANGSTROM = 0.5
 _CARBON, _HYDROGEN = 6, 1
 _CHAINS = {5, 7, 8, 9, 14, 15, 16, 17, 34, 35, 53}  # with carbon, what organic molecules consist of: B N O F Si P S ...
 _BONDS_OF_CARBON = {6: (1.15, 1.70), 7: (1.36, 1.60), 8: (1.36, 1.55)}  # Angstrom; leaves out CN-, CO and carbonate
@@ -30,7 +28,8 @@ def to_record(draft: Draft, *, file: str, id: str, limits: Limits) -> StructureR
             problems += [Problem("warning", text) for text in warnings]
         except Unreadable as error:
             problems = [Problem("refused", str(error)), *problems]
-    return StructureRecord(id, file, draft.format, atoms, tuple(problems), draft.info)
+    problems = [Problem(problem.severity, printable(problem.text)) for problem in problems]
+    return StructureRecord(printable(id), file, draft.format, atoms, tuple(problems), draft.info)
 
 
 def _checked(draft: Draft, limits: Limits) -> tuple[Atoms, list[str]]:
@@ -63,19 +62,16 @@ def _check_finite(draft: Draft, cell: Floats) -> None:
         atom = int(np.argmin(finite))
         raise Unreadable(f"the position of atom {draft.name(atom)} is not a finite number")
     largest = max(float(np.abs(draft.positions).max()), float(np.abs(cell).max()))
-    if largest > _LARGEST_ANGSTROM:
+    if largest > LARGEST_ANGSTROM:
         raise Unreadable(f"a coordinate or cell vector of {largest:.3g} A is out of all proportion; is the unit right?")
 
 
 def _check_cell(cell: Floats, pbc: tuple[bool, bool, bool]) -> None:
-    vectors = cell[np.array(pbc)]
-    if not len(vectors):
+    if not any(pbc):
         return
-    if not np.linalg.norm(vectors, axis=1).all():
+    if not np.linalg.norm(cell[np.array(pbc)], axis=1).all():
         raise Unreadable("the structure is marked as periodic and has no lattice. Add the lattice, or set pbc to F.")
-    thinnest = float(heights(completed(cell, pbc))[np.array(pbc)].min())
-    if thinnest < _THINNEST_ANGSTROM:
-        raise Unreadable(f"the unit cell has no volume: its opposite faces are {thinnest:.2g} A apart")
+    check_volume(completed(cell, pbc))
 
 
 def _check_distances(draft: Draft, cell: Floats) -> None:

@@ -33,7 +33,7 @@ def read_cif(text: str, *, limits: Limits) -> Iterator[Draft]:
     try:
         blocks: list[cif.Block | Draft] = list(cif.read_string(plain, check_level=0))
     except (ValueError, RuntimeError) as error:
-        blocks = _piecewise(plain, error)
+        blocks = _piecewise(plain, error, limits.max_structures)
     several = sum(isinstance(block, Draft) or _has_atoms(block) or _has_cell(block) for block in blocks) > 1
     given = 0
     for block in blocks:
@@ -124,13 +124,13 @@ def _symbol(type_symbol: str, label: str, formula: dict[str, float]) -> str:
     return one if one in formula or (one in _AMBIGUOUS and two not in ("Cl", "Br", "Si", "Se")) else two
 
 
-def _piecewise(text: str, error: Exception) -> list[cif.Block | Draft]:
+def _piecewise(text: str, error: Exception, most: int) -> list[cif.Block | Draft]:
     """Read a file with a syntax error block by block, so that one bad block does not cost the others."""
     blocks: list[cif.Block | Draft] = []
     pieces = _pieces(text.split("\n"))
     if not pieces:
         return [refused(f"not a CIF: {_told(error, 0)}", format="CIF")]
-    for first, lines in pieces:
+    for first, lines in pieces[: most + 1]:
         try:
             blocks += cif.read_string("\n".join(lines) + "\n", check_level=0)
         except (ValueError, RuntimeError) as fault:

@@ -1,5 +1,6 @@
 """A structure as a format's reader found it, before it is checked, and the sentence of a reader that gave up."""
 
+import math
 import re
 from dataclasses import dataclass, field
 
@@ -63,16 +64,22 @@ def number(text: str) -> float:
 
 
 def coordinates(tokens: list[str], *, line: int, what: str = "three coordinates") -> tuple[float, float, float]:
-    """Return the first three tokens as numbers; `line` counts from 1. Raises Unreadable otherwise."""
-    if len(tokens) < 3:
-        raise Unreadable(f"line {line}: expected {what}, found {shown(' '.join(tokens))}")
+    """Return the first three tokens as finite numbers; `line` counts from 1. Raises Unreadable otherwise."""
     try:
-        return number(tokens[0]), number(tokens[1]), number(tokens[2])
+        x, y, z = (number(token) for token in tokens[:3])
     except ValueError:
         raise Unreadable(f"line {line}: expected {what}, found {shown(' '.join(tokens[:3]))}") from None
+    if not math.isfinite(x + y + z):
+        raise Unreadable(f"line {line}: expected {what}, found {shown(' '.join(tokens[:3]))}, which is not finite")
+    return x, y, z
+
+
+def printable(text: str) -> str:
+    """Return text from a file with a question mark for everything that cannot be shown."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
 def shown(text: str) -> str:
     """Return text from a file in quotes, shortened, with control characters replaced."""
-    clean = "".join(c if c.isprintable() else "?" for c in text.strip())
+    clean = printable(text.strip())
     return repr(clean if len(clean) <= 40 else clean[:37] + "...") if clean else "nothing"

@@ -6,6 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from bandgap.structures.draft import Unreadable
+
+THINNEST_ANGSTROM = 0.5
+LARGEST_ANGSTROM = 1e5  # larger coordinates are garbage, and their squares leave no digits for distances
 Floats = NDArray[np.float64]
 Pairs = tuple[NDArray[np.intp], NDArray[np.intp], Floats]
 
@@ -17,6 +21,13 @@ def heights(cell: Floats) -> Floats:
         return np.zeros(3)
     result: Floats = 1 / np.linalg.norm(np.linalg.inv(cell), axis=0)
     return result
+
+
+def check_volume(cell: Floats) -> None:
+    """Raise Unreadable when a cell (3, 3) has no volume, or is so thin that an atom would meet its own image."""
+    thinnest = float(heights(cell).min())
+    if thinnest < THINNEST_ANGSTROM:
+        raise Unreadable(f"the unit cell has no volume: its opposite faces are {thinnest:.2g} A apart")
 
 
 def completed(cell: Floats, pbc: tuple[bool, bool, bool]) -> Floats:
@@ -31,7 +42,8 @@ def completed(cell: Floats, pbc: tuple[bool, bool, bool]) -> Floats:
 def close_pairs(positions: Floats, *, cell: Floats, pbc: tuple[bool, bool, bool], cutoff_angstrom: float) -> Pairs:
     """Return atoms i <= j (pair,) and their distances (pair,), Angstrom, for all pairs within the cutoff.
 
-    positions (n, 3); an atom pairs with its own image when a cell vector is that short. Needs a cell with volume.
+    positions (n, 3); an atom pairs with its own image where a cell vector is that short. The cell has passed
+    `check_volume`.
     """
     if any(pbc):
         points, origin, shift = _with_images(positions, completed(cell, pbc), np.array(pbc), cutoff_angstrom)

@@ -39,12 +39,17 @@ def _cell(lines: list[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         scale = np.array([number(token) for token in lines[1].split()[:3]])
     except ValueError:
         scale = np.zeros(0)
-    if len(scale) not in (1, 3) or not scale.all() or (len(scale) == 3 and (scale < 0).any()):
+    if (
+        len(scale) not in (1, 3)
+        or not scale.all()
+        or not np.isfinite(scale).all()
+        or (len(scale) == 3 and (scale < 0).any())
+    ):
         raise Unreadable(f"line 2: expected the scale (one number, or three above zero), found {shown(lines[1])}")
     rows = [coordinates(lines[at].split(), line=at + 1, what="a lattice vector (three numbers)") for at in (2, 3, 4)]
     vectors = np.array(rows)
     if scale[0] < 0:  # minus the volume of the cell
-        volume = abs(np.linalg.det(vectors)) if np.isfinite(vectors).all() else 0.0
+        volume = abs(np.linalg.det(vectors))
         if volume == 0:
             raise Unreadable("the unit cell has no volume")
         scale = np.array([(-scale[0] / volume) ** (1 / 3)])

@@ -13,7 +13,7 @@ from bandgap.progress import Progress, Update, no_progress
 from bandgap.structures.archives import GZIP_MAGIC, ZIP_MAGIC, gunzip, is_ignored, megabytes, unzip
 from bandgap.structures.checks import to_record
 from bandgap.structures.decoding import decode
-from bandgap.structures.draft import Draft, Unreadable
+from bandgap.structures.draft import Draft, Unreadable, printable
 from bandgap.structures.formats import detect, read_text, refuse_by_kind, suffix_of
 from bandgap.structures.records import DEFAULT_LIMITS, Limits, Problem, StructureRecord
 
@@ -149,7 +149,7 @@ def _from_text(text: str, form: str, name: str, stem: str, limits: Limits, left:
 
 
 def _refused(file: str, text: str, *, form: str = "") -> StructureRecord:
-    return StructureRecord(_stem(file), file, form, None, (Problem("refused", text),))
+    return StructureRecord(printable(_stem(file)), file, form, None, (Problem("refused", printable(text)),))
 
 
 def _base(name: str) -> str:

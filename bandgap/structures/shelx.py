@@ -109,7 +109,7 @@ def _take_atom(found: _File, tokens: list[str], line: int) -> None:
     label = tokens[0]
     if _PEAK.fullmatch(label):
         return
-    if len(tokens) < 5 or not tokens[1].isdigit():
+    if len(tokens) < 5 or not _is_count(tokens[1]):
         if label.rstrip("0123456789").upper() in {element.upper() for element in found.elements}:
             raise Unreadable(f"line {line}: expected an atom, found {shown(' '.join(tokens))}. Is the file cut off?")
         found.not_read.append(line)
@@ -168,6 +168,10 @@ def _all_numbers(tokens: list[str]) -> bool:
         return False
 
 
+def _is_count(token: str) -> bool:
+    return token.isascii() and token.isdigit()
+
+
 def _lines(text: str) -> list[tuple[int, list[str]]]:
     """Return lines that are not blank, split, with continuations ("=" at the end) joined and remarks left out."""
     joined: list[tuple[int, list[str]]] = []
@@ -189,4 +193,4 @@ def _lines(text: str) -> list[tuple[int, list[str]]]:
 def _is_remark(tokens: list[str]) -> bool:
     """Return whether an indented line is the remark that SHELX takes it for; some writers indent atoms and cell."""
     keyword = tokens[0].upper() if tokens else ""
-    return keyword not in _READ and not (len(tokens) > 4 and tokens[1].isdigit())
+    return keyword not in _READ and not (len(tokens) > 4 and _is_count(tokens[1]))

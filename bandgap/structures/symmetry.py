@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.structures.draft import Unreadable
-from bandgap.structures.neighbours import close_pairs
+from bandgap.structures.neighbours import LARGEST_ANGSTROM, check_volume, close_pairs
 
 MERGE_ANGSTROM = 0.2  # images of one atom closer than this are one atom on a special position; rounding gives 0.01
 REPEAT_ANGSTROM = 0.05  # two listed atoms closer than this are one atom listed twice; disorder is 0.1 and more
@@ -25,6 +25,10 @@ def cell_vectors(lengths: list[float], angles: list[float]) -> Floats:
         raise Unreadable("the unit cell holds a value that is not a finite number")
     if any(length <= 0 for length in lengths):
         raise Unreadable(f"the unit cell has a length of {min(lengths):g} A. Lengths must be above zero")
+    if max(lengths) > LARGEST_ANGSTROM:
+        raise Unreadable(
+            f"the unit cell has a length of {max(lengths):.3g} A, out of all proportion; is the unit right?"
+        )
     cos_alpha, cos_beta, cos_gamma = (0.0 if a == 90 else math.cos(math.radians(a)) for a in angles)
     squared = 1 - cos_alpha**2 - cos_beta**2 - cos_gamma**2 + 2 * cos_alpha * cos_beta * cos_gamma
     if not all(0 < angle < 180 for angle in angles) or squared <= 1e-8:
@@ -32,13 +36,10 @@ def cell_vectors(lengths: list[float], angles: list[float]) -> Floats:
     a, b, c = lengths
     sin_gamma = math.sqrt(1 - cos_gamma**2)
     y = (cos_alpha - cos_beta * cos_gamma) / sin_gamma
-    return np.array(
-        [
-            [a, 0.0, 0.0],
-            [b * cos_gamma, b * sin_gamma, 0.0],
-            [c * cos_beta, c * y, c * math.sqrt(squared) / sin_gamma],
-        ]
-    )
+    last = [c * cos_beta, c * y, c * math.sqrt(squared) / sin_gamma]
+    cell = np.array([[a, 0.0, 0.0], [b * cos_gamma, b * sin_gamma, 0.0], last])
+    check_volume(cell)
+    return cell
 
 
 def parse_operations(triplets: list[str]) -> Operations:

@@ -11,6 +11,7 @@ from tests.unit.structures.samples import AIMS, PDB, POSCAR, RES, read, read_one
 
 CRYST1 = "CRYST1   10.000   11.000   12.000  90.00  90.00  90.00 {:<11}\n"
 DISORDERED = "Disordered structures are not supported; export one ordered component."
+VECTOR = "expected a lattice vector (three numbers)"
 CUT_OFF = "Is the file cut off?"
 FVAR_AND_C1, C1 = "FVAR 1.0\nC1 1 0.10 0.20 0.30 11.0", "atom C1 has occupancy"
 
@@ -64,15 +65,15 @@ def test_vasp_4_without_symbols_is_refused_and_with_symbols_in_the_comment_read(
     ("old", "new", "expected"),
     [
         ("1.0\n", "one\n", "line 2: expected the scale (one number, or three above zero), found 'one'"),
-        ("0.0 5.64 0.0", "0.0 5.64", "line 4: expected a lattice vector (three numbers), found '0.0 5.64'"),
+        ("0.0 5.64 0.0", "0.0 5.64", f"line 4: {VECTOR}, found '0.0 5.64'"),
         ("4 4", "4 4 4", "lines 6 and 7: 2 element symbols and 3 counts"),
         ("4 4", "four", "lines 6 and 7: expected element symbols and their counts, found 'Na Cl' and 'four'"),
         ("4 4", "4 5", "the counts announce 9 atoms, and 8 positions follow. Is the file cut off?"),
         ("4 4", "4 3", "the counts announce 7 atoms, and more positions follow"),
         ("Direct", "Somewhere", "line 9: expected Direct or Cartesian, found '0.0 0.0 0.0'"),
         ("Direct", "fractional", "line 8: expected Direct or Cartesian, found 'fractional'"),
-        ("0.5 0.5 0.0", "0.5 0.5 nan", "the position of atom 2 (Na) is not a finite number"),
-        ("5.64 0.0 0.0", "nan 0.0 0.0", "the unit cell holds a value that is not a finite number"),
+        ("0.5 0.5 0.0", "0.5 0.5 nan", "line 10: expected three coordinates, found '0.5 0.5 nan', which is not finite"),
+        ("5.64 0.0 0.0", "inf 0.0 0.0", f"line 3: {VECTOR}, found 'inf 0.0 0.0', which is not finite"),
         ("5.64 0.0 0.0", "0.0 5.64 0.0", "the unit cell has no volume: its opposite faces are 0 A apart"),
         ("4 4", "2000 4", "the structure has 2,004 atoms; the limit is 1,000"),
         ("Na Cl", "Na Xx", "atom 5 (Xx) is a dummy atom ('Xx'). Remove dummy and ghost atoms and export again."),
@@ -113,7 +114,7 @@ def test_aims_at_fault_is_refused(text: str, expected: str):
 
 def test_aims_line_that_is_not_understood_is_a_warning():
     record = read_one(AIMS + "initial_moment 1\nato 1 2 3 H\n", "geometry.in")
-    assert record.verdict == "usable: line 6 ('ato 1 2 3 H') is not understood and was not read"
+    assert record.verdict == "usable: line 6 ('ato 1 2 3 H') not understood and not read"
 
 
 def test_pdb_without_a_crystal_is_a_molecule():
