@@ -6,6 +6,7 @@ elements (k2) or per triple (k3); the vector is k1, then k2, then k3, each in th
 """
 
 import math
+import typing
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -14,7 +15,7 @@ from bandgap.errors import ConfigError
 
 Function = Literal["atomic_number", "distance", "inverse_distance", "angle", "cosine"]
 Weighting = Literal["none", "exp", "inverse_square", "smooth_cutoff"]
-Normalisation = Literal["none", "per_atom", "l2_per_term"]
+Normalisation = Literal["per_heavy_atom", "per_atom", "l2_per_term", "none"]
 
 # Chemical symbols by atomic number, hydrogen first. Kept here because this module is read where ASE must not be loaded.
 _SYMBOLS = """
@@ -26,7 +27,7 @@ Mc Lv Ts Og
 ELEMENTS = tuple(_SYMBOLS.split())
 _FUNCTIONS = {1: ("atomic_number",), 2: ("distance", "inverse_distance"), 3: ("angle", "cosine")}
 _WEIGHTINGS = {1: ("none",), 2: ("exp", "inverse_square"), 3: ("exp", "smooth_cutoff")}
-_NORMALISATIONS = ("none", "per_atom", "l2_per_term")
+_NORMALISATIONS = typing.get_args(Normalisation)
 
 
 def _in_order(species: tuple[str, ...]) -> tuple[str, ...]:
@@ -80,16 +81,17 @@ class Term:
 class MBTRConfig:
     """Everything that defines the vector of a structure: species, terms and normalisation.
 
-    `per_atom` divides by the number of atoms (of the cell, for a crystal): a supercell has the vector of its cell.
-    `l2_per_term` scales every term to unit length (a term without any pair stays zero). `none` grows with the cell.
-    Volume-based normalisation is not offered: a molecule has no volume.
+    `per_heavy_atom` divides by the number of atoms other than hydrogen (by all where there are no others), `per_atom` by
+    the number of all atoms of the molecule or cell; `l2_per_term` scales every term to unit length (a term without any
+    pair stays zero). With these three a supercell has the vector of its cell; with `none` it grows with the cell.
+    A normalisation by volume is not offered: a molecule has none.
     """
 
     species: tuple[str, ...]
     k1: Term
     k2: Term
     k3: Term | None = None
-    normalisation: Normalisation = "per_atom"
+    normalisation: Normalisation = "per_heavy_atom"
 
     def __post_init__(self) -> None:
         """Put species in the order of atomic number; raise ConfigError for what cannot be a descriptor."""
@@ -125,11 +127,17 @@ class Estimate:
     n_bytes: int
 
 
-_K1 = Term(function="atomic_number", minimum=-20.0, maximum=120.0, n=36, sigma=4.0)
+_K1 = Term(function="atomic_number", minimum=0.0, maximum=120.0, n=36, sigma=4.0)
 _K2 = Term(
-    function="inverse_distance", minimum=0.0, maximum=1.2, n=36, sigma=0.035,
-    weighting="exp", cutoff_angstrom=6.0, threshold=0.01,
-)  # fmt: skip
+    function="inverse_distance",
+    minimum=0.2,
+    maximum=1.1,
+    n=36,
+    sigma=0.02,
+    weighting="exp",
+    cutoff_angstrom=4.0,
+    threshold=0.01,
+)
 
 PRESETS: dict[str, MBTRConfig] = {
     "thesis-1260": MBTRConfig(species=("H", "C", "N", "O", "F", "S", "Cl"), k1=_K1, k2=_K2),

@@ -34,7 +34,7 @@ def describe(atoms: Atoms, config: MBTRConfig) -> NDArray[np.float64]:
         warnings.filterwarnings("ignore", message="Please use atoms.calc", category=FutureWarning)
         for _, term in config.terms:
             part = np.asarray(_engine(config.species, term, periodic).create_single(plain), dtype=np.float64)
-            parts.append(_normalised(part, config, n_atoms=len(plain)))
+            parts.append(_normalised(part, config, atoms=plain))
     return np.concatenate(parts)
 
 
@@ -77,14 +77,14 @@ def _plain_copy(atoms: Atoms) -> Atoms:
     return Atoms(numbers=atoms.numbers, positions=atoms.positions, cell=cell, pbc=pbc)  # type: ignore[no-untyped-call]
 
 
-def _normalised(part: NDArray[np.float64], config: MBTRConfig, *, n_atoms: int) -> NDArray[np.float64]:
+def _normalised(part: NDArray[np.float64], config: MBTRConfig, *, atoms: Atoms) -> NDArray[np.float64]:
     if config.normalisation == "per_atom":
-        part = part / n_atoms
+        part = part / len(atoms)
+    elif config.normalisation == "per_heavy_atom":
+        part = part / (int(np.sum(atoms.numbers > 1)) or len(atoms))
     part = np.where(np.abs(part) < NEGLIGIBLE, 0.0, part)
-    if config.normalisation == "l2_per_term":
-        length = float(np.linalg.norm(part))
-        part = part / length if length > 0 else part
-    return part
+    length = float(np.linalg.norm(part))
+    return part / length if config.normalisation == "l2_per_term" and length > 0 else part
 
 
 @lru_cache(maxsize=16)
