@@ -49,7 +49,7 @@ def unzip(data: bytes, *, limits: Limits) -> Iterator[Member]:
     for entry in archive.infolist():
         if entry.is_dir() or is_ignored(entry.filename):
             continue
-        member = _member(archive, entry, left, limits)
+        member = _member(archive, entry, left=left, limits=limits)
         left -= len(member.data)
         yield member
 
@@ -64,7 +64,7 @@ def gunzip(data: bytes, *, limits: Limits) -> bytes:
             content = stream.read(limits.max_file_bytes + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise Unreadable(f"not a gzip file that can be opened ({error}). Is the file cut off?") from None
-    _check_size(len(content), len(data), limits.max_file_bytes, limits)
+    _check_size(len(content), len(data), limit=limits.max_file_bytes, limits=limits)
     if content.startswith((GZIP_MAGIC, *ZIP_MAGIC)):
         raise Unreadable("an archive inside an archive is not opened. Unpack it once and upload what is inside.")
     return content
@@ -75,16 +75,16 @@ def megabytes(n_bytes: int) -> str:
     return f"{n_bytes / 1e6:,.1f} MB" if n_bytes >= 100_000 else f"{n_bytes:,} bytes"
 
 
-def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, left: int, limits: Limits) -> Member:
+def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, *, left: int, limits: Limits) -> Member:
     name = "".join(c if c.isprintable() else "?" for c in entry.filename)
     try:
         _check_entry(entry)
         limit = min(limits.max_file_bytes, left)
         if entry.file_size > limit:
-            _check_size(entry.file_size, entry.compress_size, limit, limits)
+            _check_size(entry.file_size, entry.compress_size, limit=limit, limits=limits)
         with archive.open(entry) as stream:
             content = stream.read(limit + 1)  # the size in the header may be a lie
-        _check_size(len(content), entry.compress_size, limit, limits)
+        _check_size(len(content), entry.compress_size, limit=limit, limits=limits)
     except Unreadable as error:
         return Member(name, refusal=str(error))
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, NotImplementedError) as error:
@@ -105,7 +105,7 @@ def _check_entry(entry: zipfile.ZipInfo) -> None:
         raise Unreadable("a link, not a file. Pack the file that it points to.")
 
 
-def _check_size(size: int, packed: int, limit: int, limits: Limits) -> None:
+def _check_size(size: int, packed: int, *, limit: int, limits: Limits) -> None:
     if size > _RATIO_FROM_BYTES and size > limits.max_compression_ratio * max(packed, 1):
         ratio = limits.max_compression_ratio
         raise Unreadable(f"compressed more than {ratio} to 1, as no structure file is; not opened")

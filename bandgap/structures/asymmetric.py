@@ -25,11 +25,11 @@ class Site:
     disorder_group: str = ""
     disorder_assembly: str = ""
 
-    def with_share(self, share: float, operations: Operations, cell: NDArray[np.float64]) -> "Site":
+    def with_share(self, share: float, *, operations: Operations, cell: NDArray[np.float64]) -> "Site":
         """Set the occupancy from SHELX's site occupation factor, 1/2 for a full atom on a mirror plane."""
         if abs(share - 1) <= _OCCUPANCY_SLACK or len(operations) == 1 or not np.isfinite(self.fractional).all():
             return replace(self, occupancy=share)
-        images, _ = expand(np.array([self.fractional]), cell, operations)
+        images, _ = expand(np.array([self.fractional]), cell=cell, operations=operations)
         return replace(self, occupancy=share * len(operations) / len(images))
 
 
@@ -45,7 +45,7 @@ def from_sites(
     where = f" ({place})" if place else ""
     _refuse_occupancies(sites, where)
     draft = Draft(format=format, pbc=(True, True, True), cell=cell)
-    _refuse_groups(sites, where, draft)
+    _refuse_groups(sites, where, draft=draft)
     if not sites:
         return draft
     fractional = np.array([site.fractional for site in sites], dtype=float)
@@ -55,12 +55,12 @@ def from_sites(
     largest = np.abs(fractional).max()
     if largest > _LARGEST_FRACTION:
         raise Unreadable(f"a fractional coordinate of {largest:.3g}{where} is out of all proportion")
-    positions, sources = expand(fractional, cell, operations)
+    positions, sources = expand(fractional, cell=cell, operations=operations)
     if len(positions) > limits.max_atoms:
         raise Unreadable(f"the structure has {len(positions):,} atoms in its cell; the limit is {limits.max_atoms:,}")
     symbols = [sites[source].symbol for source in sources]
     if len(operations) > 1:
-        keep = drop_repeated(positions, cell, symbols)
+        keep = drop_repeated(positions, cell=cell, elements=symbols)
         if not keep.all():
             draft.warn(
                 f"atoms listed again by symmetry were taken once ({np.count_nonzero(~keep)} of {len(keep)} left out)"
@@ -78,7 +78,7 @@ def _refuse_occupancies(sites: list[Site], where: str) -> None:
             raise Unreadable(f"atom {site.name} has occupancy {site.occupancy:.4g}{where}. {_ADVICE}")
 
 
-def _refuse_groups(sites: list[Site], where: str, draft: Draft) -> None:
+def _refuse_groups(sites: list[Site], where: str, *, draft: Draft) -> None:
     """Refuse alternatives that are listed side by side; one group alone, fully occupied, is an ordered component."""
     marked = [site for site in sites if site.disorder_group]
     seen: dict[str, str] = {}

@@ -33,14 +33,14 @@ def read_cif(text: str, *, limits: Limits) -> Iterator[Draft]:
     try:
         blocks: list[cif.Block | Draft] = list(cif.read_string(plain, check_level=0))
     except (ValueError, RuntimeError) as error:
-        blocks = _piecewise(plain, error, limits.max_structures)
+        blocks = _piecewise(plain, error, most=limits.max_structures)
     several = sum(isinstance(block, Draft) or _has_atoms(block) or _has_cell(block) for block in blocks) > 1
     given = 0
     for block in blocks:
         if isinstance(block, Draft):
             draft = block
         elif _has_atoms(block) or _has_cell(block):
-            draft = _from_block(block, limits)
+            draft = _from_block(block, limits=limits)
         else:
             continue
         given += 1
@@ -58,11 +58,11 @@ def _nothing_in(text: str, n_blocks: int) -> str:
     return f"no atoms in the file ({f'{count}, none with _atom_site_fract_x' if n_blocks else 'no data_ block'})"
 
 
-def _from_block(block: cif.Block, limits: Limits) -> Draft:
+def _from_block(block: cif.Block, *, limits: Limits) -> Draft:
     name = block.name.strip()
     place = f"block {name}" if name else "the block without a name"
     try:
-        draft = _structure(block, place, limits)
+        draft = _structure(block, place, limits=limits)
     except Unreadable as error:
         draft = refused(str(error), format="CIF")
     draft.id = name
@@ -71,7 +71,7 @@ def _from_block(block: cif.Block, limits: Limits) -> Draft:
     return draft
 
 
-def _structure(block: cif.Block, place: str, limits: Limits) -> Draft:
+def _structure(block: cif.Block, place: str, *, limits: Limits) -> Draft:
     if not _has_atoms(block):
         raise Unreadable(f"{place} has a unit cell and no atoms (_atom_site_fract_x is missing)")
     values = [value_of(block, tag) for tag in _CELL]
@@ -100,7 +100,7 @@ def _sites(block: cif.Block, formula: dict[str, float]) -> list[Site]:
     groups, assemblies = _column(block, "disorder_group", n), _column(block, "disorder_assembly", n)
     sites = []
     for i in range(n):
-        symbol = _symbol(types[i], labels[i], formula)
+        symbol = _symbol(types[i], labels[i], formula=formula)
         name = labels[i] or f"{symbol}{i + 1}"
         what = f"a coordinate of atom {name}"
         fractional = _number(x[i], what=what), _number(y[i], what=what), _number(z[i], what=what)
@@ -110,7 +110,7 @@ def _sites(block: cif.Block, formula: dict[str, float]) -> list[Site]:
     return sites
 
 
-def _symbol(type_symbol: str, label: str, formula: dict[str, float]) -> str:
+def _symbol(type_symbol: str, label: str, *, formula: dict[str, float]) -> str:
     """Return the element as the type says it, else as the label begins; the text itself when neither is an element."""
     if type_symbol:
         return element_of(type_symbol) or type_symbol
@@ -124,7 +124,7 @@ def _symbol(type_symbol: str, label: str, formula: dict[str, float]) -> str:
     return one if one in formula or (one in _AMBIGUOUS and two not in ("Cl", "Br", "Si", "Se")) else two
 
 
-def _piecewise(text: str, error: Exception, most: int) -> list[cif.Block | Draft]:
+def _piecewise(text: str, error: Exception, *, most: int) -> list[cif.Block | Draft]:
     """Read a file with a syntax error block by block, so that one bad block does not cost the others."""
     blocks: list[cif.Block | Draft] = []
     pieces = _pieces(text.split("\n"))

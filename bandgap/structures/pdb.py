@@ -42,14 +42,14 @@ def read_pdb(text: str, *, limits: Limits) -> Iterator[Draft]:
         yield refused("no atoms in the file (no ATOM or HETATM line)", format="PDB")
     for model in models:
         try:
-            draft = _structure(model, cryst, scale, limits)
+            draft = _structure(model, cryst, scale=scale, limits=limits)
         except Unreadable as error:
             draft = refused(str(error), format="PDB")
         draft.suffix = model.name or "1"
         yield draft
 
 
-def _structure(model: _Model, cryst: str, scale: list[str], limits: Limits) -> Draft:
+def _structure(model: _Model, cryst: str, *, scale: list[str], limits: Limits) -> Draft:
     if len(model.lines) > limits.max_atoms:
         raise Unreadable(f"the structure has {len(model.lines):,} atoms; the limit is {limits.max_atoms:,}")
     symbols = [_symbol(line) for _, line in model.lines]

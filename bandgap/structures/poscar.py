@@ -27,7 +27,7 @@ def read_poscar(text: str, *, limits: Limits) -> Draft:
     if mode not in ("d", "c", "k"):
         found = shown(lines[at]) if at < len(lines) else "the end of the file"
         raise Unreadable(f"line {at + 1}: expected Direct or Cartesian, found {found}")
-    values = _positions(lines, at + 1, sum(counts))
+    values = _positions(lines, at + 1, n_atoms=sum(counts))
     positions = values @ cell if mode == "d" else values * factors
     symbols = [element for element, count in zip(elements, counts, strict=True) for _ in range(count)]
     return Draft(symbols=symbols, positions=positions, cell=cell, pbc=(True, True, True), format="POSCAR")
@@ -78,7 +78,7 @@ def _element(token: str) -> str:
     return element_of(re.split(r"[_/.]", token)[0])
 
 
-def _positions(lines: list[str], at: int, n_atoms: int) -> NDArray[np.float64]:
+def _positions(lines: list[str], at: int, *, n_atoms: int) -> NDArray[np.float64]:
     rows = lines[at : at + n_atoms]
     present = next((index for index, row in enumerate(rows) if not row.strip()), len(rows))
     if present < n_atoms:

@@ -27,7 +27,7 @@ def read_structures(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS) 
     `name` is the file's name or path, which ids are taken from: the structure's own id (extXYZ), else the file's name
     without its suffix, with the block's name or a running number where a file holds several.
     """
-    return _with_unique_ids(list(_records(data, name, limits, left=limits.max_structures)))
+    return _with_unique_ids(list(_records(data, name, limits=limits, left=limits.max_structures)))
 
 
 def read_paths(
@@ -74,21 +74,21 @@ def _from_path(path: Path, limits: Limits, *, left: int) -> list[StructureRecord
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         return [_refused(str(path), f"the file cannot be opened ({reason})")]
-    return list(_records(data, str(path), limits, left=left))
+    return list(_records(data, str(path), limits=limits, left=left))
 
 
-def _records(data: bytes, name: str, limits: Limits, *, left: int) -> Iterator[StructureRecord]:
+def _records(data: bytes, name: str, *, limits: Limits, left: int) -> Iterator[StructureRecord]:
     """Yield the records of one file or archive, at most `left` and one that says so."""
     if left < 1:
         yield _refused(name, f"not read: the limit of {limits.max_structures:,} structures was reached")
         return
     if data.startswith(ZIP_MAGIC) or suffix_of(_base(name)) == "zip":
-        yield from _from_archive(data, name, limits, left=left)
+        yield from _from_archive(data, name, limits=limits, left=left)
     else:
-        yield from _from_file(data, name, limits, left=left)
+        yield from _from_file(data, name, limits=limits, left=left)
 
 
-def _from_archive(data: bytes, name: str, limits: Limits, *, left: int) -> Iterator[StructureRecord]:
+def _from_archive(data: bytes, name: str, *, limits: Limits, left: int) -> Iterator[StructureRecord]:
     try:
         if suffix_of(_base(name)) not in ("zip", ""):
             raise Unreadable("a zip archive by its content, and not by its name. Name it .zip to have it opened.")
@@ -101,7 +101,7 @@ def _from_archive(data: bytes, name: str, limits: Limits, *, left: int) -> Itera
             if member.refusal:
                 records = [_refused(file, member.refusal)]
             else:
-                records = list(_from_file(member.data, file, limits, left=left - given))
+                records = list(_from_file(member.data, file, limits=limits, left=left - given))
             given += len(records)
             yield from records
         if not given:
@@ -110,7 +110,7 @@ def _from_archive(data: bytes, name: str, limits: Limits, *, left: int) -> Itera
         yield _refused(name, str(error))
 
 
-def _from_file(data: bytes, name: str, limits: Limits, *, left: int) -> Iterator[StructureRecord]:
+def _from_file(data: bytes, name: str, *, limits: Limits, left: int) -> Iterator[StructureRecord]:
     try:
         plain_name = name
         if data.startswith(GZIP_MAGIC):
@@ -127,10 +127,10 @@ def _from_file(data: bytes, name: str, limits: Limits, *, left: int) -> Iterator
     except Unreadable as error:
         yield _refused(name, str(error))
         return
-    yield from _from_text(text, form, name, _stem(plain_name), limits, left)
+    yield from _from_text(text, form, name=name, stem=_stem(plain_name), limits=limits, left=left)
 
 
-def _from_text(text: str, form: str, name: str, stem: str, limits: Limits, left: int) -> Iterator[StructureRecord]:
+def _from_text(text: str, form: str, *, name: str, stem: str, limits: Limits, left: int) -> Iterator[StructureRecord]:
     drafts: list[Draft] = []
     ending = ""
     try:

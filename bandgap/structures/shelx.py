@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import gemmi
 import numpy as np
+from numpy.typing import NDArray
 
 from bandgap.structures.asymmetric import Site, from_sites
 from bandgap.structures.draft import Draft, Unreadable, coordinates, number, shown
@@ -16,6 +17,7 @@ from bandgap.structures.formula import compare, parse_formula
 from bandgap.structures.records import Limits
 from bandgap.structures.symmetry import Operations, cell_vectors, parse_operations
 
+Floats = NDArray[np.float64]
 _CENTRINGS = {
     1: [],
     2: ["x+1/2,y+1/2,z+1/2"],
@@ -62,14 +64,16 @@ def read_shelx(text: str, *, limits: Limits) -> Draft:
         if keyword == "END" or (keyword == "HKLF" and found.atoms):
             found.ended = True
             break
-        _take(found, keyword, tokens, line)
+        _take(found, keyword, tokens=tokens, line=line)
         if len(found.atoms) > limits.max_atoms:
             raise Unreadable(f"the structure has more than {limits.max_atoms:,} atoms, the limit")
     if not found.cell:
         raise Unreadable("no unit cell in the file (CELL is missing)")
     cell = cell_vectors(found.cell[:3], found.cell[3:])
     operations = _operations(found)
-    sites = [_with_occupancy(site, factor, found, operations, cell) for site, factor in found.atoms]
+    sites = [
+        _with_occupancy(site, factor, found=found, operations=operations, cell=cell) for site, factor in found.atoms
+    ]
     draft = from_sites(sites, cell=cell, operations=operations, place="", format="SHELX", limits=limits)
     if found.not_read:
         draft.warn(f"lines that are no instruction of SHELX were not read: {', '.join(map(str, found.not_read[:5]))}")
@@ -81,7 +85,7 @@ def read_shelx(text: str, *, limits: Limits) -> Draft:
     return draft
 
 
-def _take(found: _File, keyword: str, tokens: list[str], line: int) -> None:
+def _take(found: _File, keyword: str, *, tokens: list[str], line: int) -> None:
     if keyword == "CELL":
         found.cell = [number(t) for t in tokens[2:8]] if _all_numbers(tokens[1:8]) else []
         if len(found.cell) != 6:
@@ -102,10 +106,10 @@ def _take(found: _File, keyword: str, tokens: list[str], line: int) -> None:
         found.part = int(number(tokens[1])) if _all_numbers(tokens[1:2]) and len(tokens) > 1 else 0
         found.part_occupation = number(tokens[2]) if len(tokens) > 2 and _all_numbers(tokens[2:3]) else None
     elif keyword not in _INSTRUCTIONS and not keyword.startswith("+"):
-        _take_atom(found, tokens, line)
+        _take_atom(found, tokens, line=line)
 
 
-def _take_atom(found: _File, tokens: list[str], line: int) -> None:
+def _take_atom(found: _File, tokens: list[str], *, line: int) -> None:
     label = tokens[0]
     if _PEAK.fullmatch(label):
         return
@@ -133,7 +137,7 @@ def _unfixed(token: str) -> str:
     return token
 
 
-def _with_occupancy(site: Site, factor: float, found: _File, operations: Operations, cell: np.ndarray) -> Site:
+def _with_occupancy(site: Site, factor: float, *, found: _File, operations: Operations, cell: Floats) -> Site:
     """Turn the site occupation factor, which counts site symmetry, into the share of atoms that are there."""
     size, index = abs(factor), round(abs(factor) / 10)
     share = factor if size < 5 else size - 10 if size < 15 else np.nan
@@ -142,7 +146,7 @@ def _with_occupancy(site: Site, factor: float, found: _File, operations: Operati
         share = rest * variable if factor > 0 else rest * (1 - variable)
     if not np.isfinite(share):
         raise Unreadable(f"atom {site.name} has the site occupation {factor:g}, which no FVAR explains")
-    return site.with_share(share, operations, cell)
+    return site.with_share(share, operations=operations, cell=cell)
 
 
 def _operations(found: _File) -> Operations:

@@ -71,7 +71,7 @@ def operations_from_hall(symbol: str) -> Operations | None:
         return None
 
 
-def expand(fractional: Floats, cell: Floats, operations: Operations) -> tuple[Floats, NDArray[np.intp]]:
+def expand(fractional: Floats, *, cell: Floats, operations: Operations) -> tuple[Floats, NDArray[np.intp]]:
     """Copy atoms (n, 3) over the cell; return fractional positions (m, 3) and the source atom of each (m,).
 
     Images of one atom closer than MERGE_ANGSTROM become their mean. P 1 returns the atoms as they are.
@@ -88,7 +88,7 @@ def expand(fractional: Floats, cell: Floats, operations: Operations) -> tuple[Fl
     return np.concatenate(parts), np.concatenate(sources)
 
 
-def drop_repeated(fractional: Floats, cell: Floats, elements: list[str]) -> NDArray[np.bool_]:
+def drop_repeated(fractional: Floats, *, cell: Floats, elements: list[str]) -> NDArray[np.bool_]:
     """Return which atoms (n,) to keep when a file lists a whole cell and its operators too: each position once."""
     keep = np.ones(len(fractional), dtype=bool)
     first, second, _ = close_pairs(
@@ -106,19 +106,19 @@ def _matrices(operations: list[gemmi.Op]) -> Operations:
 
 def _merge(points: Floats, cell: Floats) -> Floats:
     """Merge images (k, 3) of one atom that coincide; the rest is returned as it is."""
-    if np.count_nonzero(_distances(points, points[0], cell) < MERGE_ANGSTROM) == 1:
+    if np.count_nonzero(_distances(points, points[0], cell=cell) < MERGE_ANGSTROM) == 1:
         return points  # operators form a group, so every image has as many coinciding ones as the first
     merged = []
     left = points
     while len(left):
-        near = _distances(left, left[0], cell) < MERGE_ANGSTROM
+        near = _distances(left, left[0], cell=cell) < MERGE_ANGSTROM
         group = left[near]
         merged.append((group - np.round(group - left[0])).mean(axis=0))
         left = left[~near]
     return np.array(merged)
 
 
-def _distances(points: Floats, origin: Floats, cell: Floats) -> Floats:
+def _distances(points: Floats, origin: Floats, *, cell: Floats) -> Floats:
     difference = points - origin
     distances: Floats = np.linalg.norm((difference - np.round(difference)) @ cell, axis=1)
     return distances

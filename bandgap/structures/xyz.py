@@ -55,7 +55,7 @@ def _draft(frame: _Frame, comment: Comment) -> Draft:
         values = [(float(row[start]), float(row[start + 1]), float(row[start + 2])) for row in frame.rows]
         symbols = [row[column.species] for row in frame.rows]
     except (ValueError, IndexError):
-        values, symbols = _slowly(frame, comment, needed)
+        values, symbols = _slowly(frame, comment, needed=needed)
     pbc = comment.pbc or (_PERIODIC_BY_LATTICE if comment.lattice is not None else (False, False, False))
     positions = np.array(values, dtype=float).reshape(-1, 3)
     draft = Draft(symbols=symbols, positions=positions, cell=comment.lattice, pbc=pbc, info=comment.info)
@@ -64,7 +64,7 @@ def _draft(frame: _Frame, comment: Comment) -> Draft:
     return draft
 
 
-def _slowly(frame: _Frame, comment: Comment, needed: int) -> tuple[list[tuple[float, float, float]], list[str]]:
+def _slowly(frame: _Frame, comment: Comment, *, needed: int) -> tuple[list[tuple[float, float, float]], list[str]]:
     """Read rows one by one, to name the line at fault and to understand Fortran's way of writing numbers."""
     start = comment.columns.position
     values = []
@@ -90,14 +90,14 @@ def _frames(lines: list[str], max_atoms: int) -> Iterator[_Frame]:
         count = int(lines[at])
         first = at + 2
         comment = lines[at + 1] if at + 1 < len(lines) else ""
-        end = _end_of_atoms(lines, first, min(first + count, len(lines)))
+        end = _end_of_atoms(lines, first=first, last=min(first + count, len(lines)))
         after = _next_count(lines, end)
         unread = [line for line in lines[end:after] if line.strip()]
-        yield _frame(at, count, comment, lines[first:end], unread, max_atoms)
+        yield _frame(at, count, comment=comment, body=lines[first:end], unread=unread, max_atoms=max_atoms)
         at = after
 
 
-def _frame(at: int, count: int, comment: str, body: list[str], unread: list[str], max_atoms: int) -> _Frame:
+def _frame(at: int, count: int, *, comment: str, body: list[str], unread: list[str], max_atoms: int) -> _Frame:
     fault = ""
     if count > max_atoms:
         fault = f"the structure has {count:,} atoms; the limit is {max_atoms:,}"
@@ -110,7 +110,7 @@ def _frame(at: int, count: int, comment: str, body: list[str], unread: list[str]
     return _Frame(at + 1, comment, [] if fault else [line.split() for line in body], fault, len(unread))
 
 
-def _end_of_atoms(lines: list[str], first: int, last: int) -> int:
+def _end_of_atoms(lines: list[str], *, first: int, last: int) -> int:
     """Return the first line from `first` on that is blank or the next frame's count, at most `last`."""
     for at in range(first, last):
         if len(lines[at]) < 16 and (_COUNT.fullmatch(lines[at]) or not lines[at].strip()):
