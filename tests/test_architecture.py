@@ -19,7 +19,7 @@ LAYERS = (
     ("structures",),
     ("descriptors", "cache"),
     ("datasets",),
-    ("networks", "standardise"),
+    ("networks", "standardise", "training"),
     ("source",),
     ("priors", "inference"),
     ("posterior", "predictions", "prediction_store"),

@@ -1,0 +1,24 @@
+"""R-hat and effective sample size of draws (chain, draw, ...), by arviz-stats (Vehtari et al., 2021)."""
+
+from typing import Any
+
+import numpy as np
+from arviz_stats.base import array_stats
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def rhat(draws: NDArray[Any]) -> Floats:
+    """Return the rank-normalised split R-hat of every quantity of draws (chain, draw, ...), of shape (...)."""
+    return _each(array_stats.rhat, draws)
+
+
+def ess_bulk(draws: NDArray[Any]) -> Floats:
+    """Return the bulk effective sample size of every quantity of draws (chain, draw, ...), of shape (...)."""
+    return _each(array_stats.ess, draws)
+
+
+def _each(statistic: Any, draws: NDArray[Any]) -> Floats:
+    wide = np.asarray(draws, dtype=np.float64)
+    return np.asarray(statistic(wide, chain_axis=0, draw_axis=1), dtype=np.float64)

@@ -1,0 +1,70 @@
+r"""The scales of BTL-PCP-PE: log t, log sigma and the layer weights c, with their joint prior.
+
+t = tau / sigma^2 carries the penalized-complexity prior (its density does not involve sigma), sigma^2 ~ InvGamma(2, b), and
+c = softmax(w) with w_l the logarithm of independent Gamma(c0, 1) variables, that is c ~ Dirichlet(c0, ..., c0); w has one
+direction that only the prior sees, which makes it proper without any other Jacobian. A state is a tensor (chain, 2 + L) in
+float64: log t, log sigma, w_1 ... w_L.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bandgap.priors import penalized_complexity as pcp
+
+SIGMA_SHAPE = 2.0  # of the inverse gamma prior of sigma^2: its mean is then b
+
+
+@dataclass(frozen=True, eq=False)
+class ScalePrior:
+    """Prior of (log t, log sigma, w): squared gradient norms alpha (N, L) at theta_hat, rate lam, b and c0."""
+
+    alpha: Tensor
+    lam: float
+    noise_b: float
+    c0: float = 1.0
+
+    @property
+    def n_layers(self) -> int:
+        return self.alpha.shape[1]
+
+    def log_density(self, state: Tensor) -> Tensor:
+        """Return the log prior density of states (chain, 2 + L), Jacobians included, up to a constant."""
+        log_t, log_sigma, w = state[:, 0], state[:, 1], state[:, 2:]
+        terms = pcp.point_estimate_terms(self.alpha, torch.softmax(w, -1))
+        p_t = pcp.log_density(torch.exp(log_t), terms, lam=self.lam) + log_t
+        p_sigma = -2.0 * SIGMA_SHAPE * log_sigma - self.noise_b * torch.exp(-2.0 * log_sigma)
+        return p_t + p_sigma + (self.c0 * w - torch.exp(w)).sum(-1)
+
+    def draw(self, chains: int, *, generator: torch.Generator) -> Tensor:
+        """Draw states (chain, 2 + L) from the prior."""
+        gamma = torch.distributions.Gamma(self.c0, 1.0)
+        state = torch.get_rng_state()
+        torch.manual_seed(int(torch.randint(2**62, (1,), generator=generator)))
+        w = torch.log(gamma.sample((chains, self.n_layers)).double().clamp_min(1e-30))
+        sigma2 = 1.0 / torch.distributions.Gamma(SIGMA_SHAPE, self.noise_b).sample((chains,)).double()
+        torch.set_rng_state(state)
+        terms = pcp.point_estimate_terms(self.alpha, torch.softmax(w, -1))
+        t = pcp.prior_draws(terms, lam=self.lam, generator=generator, size=(chains,))
+        return torch.cat([torch.log(t)[:, None], 0.5 * torch.log(sigma2)[:, None], w], 1)
+
+
+def relative_scales(state: Tensor) -> Tensor:
+    """Return s_l / sigma = sqrt(t c_l), (chain, L)."""
+    return torch.exp(0.5 * (state[:, :1] + torch.log_softmax(state[:, 2:], -1)))
+
+
+def sigma_of(state: Tensor) -> Tensor:
+    """Return sigma, (chain,), in standardised units."""
+    return torch.exp(state[:, 1])
+
+
+def layer_weights(state: Tensor) -> Tensor:
+    """Return c, (chain, L)."""
+    return torch.softmax(state[:, 2:], -1)
+
+
+def tau_of(state: Tensor) -> Tensor:
+    """Return tau = t sigma^2, (chain,), in squared standardised units."""
+    return torch.exp(state[:, 0] + 2.0 * state[:, 1])

@@ -1,0 +1,150 @@
+r"""A network posterior in whitened coordinates: first layer in the row space of the inputs, last layer integrated out.
+
+theta_l = theta_hat_l + s_l z_l with s_l = sqrt(sigma^2 t c_l) and z ~ N(0, I). Two exact reductions make it small:
+
+- Row space. With the first layer's input written as (x, 1) and X = U S V' for the training inputs (n, p + 1), the likelihood meets
+  z_1 only through z_1 V: its r = rank(X) row-space coordinates are sampled, and the orthogonal part keeps its prior (rotate
+  z_1 by (V, V_orthogonal): an isotropic Gaussian stays one). It is drawn at prediction time.
+- Last layer. Given the last hidden features H (n, q), bias included, the output weights are a Gaussian linear model with
+  B = I + rho H'H, rho = t c_L, residual r = y - H theta_hat_L:
+      log p(y | H) = -n/2 log(2 pi sigma^2) - 1/2 log|B| - (|r|^2 - rho r'H B^-1 H'r) / (2 sigma^2)
+      w | y, H ~ N(mu, sigma^2 rho B^-1),   mu = theta_hat_L + rho B^-1 H'r
+      d log p / dH = ((y - H mu) mu' - sigma^2 rho H B^-1) / sigma^2
+  What is stiff about the joint posterior (the output's level and scale) is gone from what remains.
+
+Layers are lists (index 0 is layer 1) of tensors (chain, out, in + 1), the bias being the last input.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+Layers = list[Tensor]
+RANK_TOLERANCE = 1e-6  # singular values below this share of the largest carry no input that float32 could tell from zero
+
+
+@dataclass(frozen=True, eq=False)
+class WhitenedNetwork:
+    """Training data of one target and the source weights, ready for sampling.
+
+    `theta_hat[l]` (out, in + 1); `inputs` (n, r) are the row-space coordinates of (x, 1); `base` (n, width 1) is the first
+    pre-activation at theta_hat; `basis` (p + 1, r) has orthonormal columns; `y` (n,) standardised gaps in float64.
+    """
+
+    theta_hat: Layers
+    inputs: Tensor
+    base: Tensor
+    basis: Tensor
+    y: Tensor
+
+    @property
+    def n_layers(self) -> int:
+        return len(self.theta_hat)
+
+    @property
+    def n_rows(self) -> int:
+        return self.y.shape[0]
+
+    @property
+    def shapes(self) -> list[tuple[int, int]]:
+        """Shape (out, in) of z for each sampled layer: all but the last; the first one's inputs are row-space coordinates."""
+        first = (self.theta_hat[0].shape[0], self.inputs.shape[1])
+        return [first, *[(int(t.shape[0]), int(t.shape[1])) for t in self.theta_hat[1:-1]]]
+
+
+def whiten(theta_hat: Layers, x: Tensor, y: Tensor, *, device: torch.device, dtype: torch.dtype) -> WhitenedNetwork:
+    """Reduce a problem to row-space coordinates: `theta_hat[l]` (out, in + 1), standardised x (n, p) and y (n,)."""
+    wide = torch.cat([x.double(), torch.ones(x.shape[0], 1, dtype=torch.float64)], 1)
+    u, singular, vt = torch.linalg.svd(wide, full_matrices=False)
+    keep = singular > RANK_TOLERANCE * singular[0]
+    inputs, base = u[:, keep] * singular[keep], wide @ theta_hat[0].double().T
+
+    def place(tensor: Tensor) -> Tensor:
+        return tensor.to(device=device, dtype=dtype).contiguous()
+
+    return WhitenedNetwork(
+        [place(t) for t in theta_hat], place(inputs), place(base), place(vt[keep].T), y.to(device, torch.float64)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Hidden:
+    """What a forward pass to the last hidden layer leaves: each layer's input (chain, n, in) and slopes (chain, n, out)."""
+
+    inputs: Layers  # the last entry is H, the input of the output layer
+    slopes: Layers
+
+    @property
+    def features(self) -> Tensor:
+        """H, (chain, n, q)."""
+        return self.inputs[-1]
+
+
+def hidden_features(net: WhitenedNetwork, z: Layers, scales: Tensor) -> Hidden:
+    """Evaluate the last hidden layer at whitened z, with scales s_l of shape (chain, L)."""
+    s = scales.to(z[0].dtype)[:, :, None, None]
+    pre = net.base + net.inputs @ (s[:, 0] * z[0]).transpose(1, 2)
+    inputs, slopes = [net.inputs], []
+    for layer in range(1, net.n_layers):
+        slopes.append((pre > 0).to(pre.dtype))
+        h = torch.nn.functional.pad(torch.relu(pre), (0, 1), value=1.0)
+        inputs.append(h)
+        if layer + 1 < net.n_layers:
+            pre = h @ (net.theta_hat[layer] + s[:, layer] * z[layer]).transpose(1, 2)
+    return Hidden(inputs, slopes)
+
+
+@dataclass(frozen=True, eq=False)
+class OutputLayer:
+    """The output layer given H: mean (chain, q), factor C of B = CC' (chain, q, q), and log p(y | H), (chain,), in float64."""
+
+    features: Tensor
+    mean: Tensor
+    factor: Tensor
+    log_likelihood: Tensor
+
+
+def integrate_output(net: WhitenedNetwork, hidden: Hidden, rho: Tensor, sigma: Tensor) -> OutputLayer:
+    """Integrate the output layer out, for rho = t c_L and sigma, both (chain,)."""
+    h = hidden.features.double()
+    start = net.theta_hat[-1].double().reshape(-1)
+    residual = net.y - h @ start
+    b = rho[:, None, None] * (h.mT @ h)
+    b.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    factor = torch.linalg.cholesky(b)
+    pull = (h.mT @ residual.unsqueeze(-1)).squeeze(-1)
+    solved = torch.cholesky_solve(pull.unsqueeze(-1), factor).squeeze(-1)
+    misfit = (residual**2).sum(-1) - rho * (pull * solved).sum(-1)
+    log_det = torch.log(factor.diagonal(dim1=-2, dim2=-1)).sum(-1)
+    constant = -0.5 * net.n_rows * math.log(2 * math.pi)
+    value = constant - net.n_rows * torch.log(sigma) - log_det - 0.5 * misfit / sigma**2
+    return OutputLayer(h, start + rho[:, None] * solved, factor, value)
+
+
+def draw_output(output: OutputLayer, rho: Tensor, sigma: Tensor, *, generator: torch.Generator) -> Tensor:
+    """Draw the output weights from their exact conditional, (chain, q), in float64."""
+    noise = torch.randn(output.mean.shape, generator=generator, device=output.mean.device, dtype=torch.float64)
+    step = torch.linalg.solve_triangular(output.factor.mT, noise.unsqueeze(-1), upper=True).squeeze(-1)
+    return output.mean + (sigma * torch.sqrt(rho))[:, None] * step
+
+
+def gradient(
+    net: WhitenedNetwork, z: Layers, scales: Tensor, hidden: Hidden, output: OutputLayer, sigma: Tensor
+) -> Layers:
+    """Return d log p(y | H) / dz of the sampled layers, list of (chain, out, in)."""
+    s = scales.to(z[0].dtype)[:, :, None, None]
+    rho = (scales[:, -1] / sigma) ** 2
+    h, mean = output.features, output.mean
+    misfit = net.y - (h @ mean.unsqueeze(-1)).squeeze(-1)
+    spread = torch.cholesky_solve(h.mT, output.factor).mT
+    by_h = misfit.unsqueeze(-1) * (mean / sigma[:, None] ** 2).unsqueeze(1) - rho[:, None, None] * spread
+    g = by_h[:, :, :-1].to(z[0].dtype) * hidden.slopes[-1]
+    result: Layers = []
+    for layer in range(net.n_layers - 2, -1, -1):
+        result.insert(0, s[:, layer] * (g.transpose(1, 2) @ hidden.inputs[layer]))
+        if layer:
+            weight = (net.theta_hat[layer] + s[:, layer] * z[layer])[:, :, :-1]
+            g = (g @ weight) * hidden.slopes[layer - 1]
+    return result

@@ -1,0 +1,105 @@
+"""The multilayer perceptron, as a pure function of a flat dict of parameters.
+
+Layer l of L is h_l = relu(W_l h_(l-1) + b_l), the last one linear with one output: f(x; theta) in standardised units.
+Parameters are named "weight.1", "bias.1", ... "weight.L", "bias.L"; theta_l means both of layer l.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bandgap.errors import ConfigError
+
+Params = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """Shape of the network: number of input features and widths of the hidden layers."""
+
+    n_features: int
+    hidden: tuple[int, ...] = (128, 64)
+
+    def __post_init__(self) -> None:
+        if self.n_features < 1 or not self.hidden or min(self.hidden) < 1:
+            raise ConfigError(
+                f"network: {self.n_features} features and hidden widths {self.hidden}. Accepted: at least one feature and "
+                "at least one hidden layer, each of width 1 or more."
+            )
+
+    @property
+    def n_layers(self) -> int:
+        """Number L of weight layers: hidden layers and the output."""
+        return len(self.hidden) + 1
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of every parameter by name, in the fixed order weight.1, bias.1, ..., weight.L, bias.L."""
+        widths = (self.n_features, *self.hidden, 1)
+        shapes: dict[str, tuple[int, ...]] = {}
+        for layer in range(1, self.n_layers + 1):
+            shapes[f"weight.{layer}"] = (widths[layer], widths[layer - 1])
+            shapes[f"bias.{layer}"] = (widths[layer],)
+        return shapes
+
+    @property
+    def layer_sizes(self) -> tuple[int, ...]:
+        """Number v_l of parameters of each layer, weights and biases together."""
+        sizes = {name: math.prod(shape) for name, shape in self.shapes.items()}
+        return tuple(sizes[f"weight.{i}"] + sizes[f"bias.{i}"] for i in range(1, self.n_layers + 1))
+
+
+def layer_of(name: str) -> int:
+    """Return the layer number (from 1) of a parameter name."""
+    return int(name.rsplit(".", 1)[1])
+
+
+def init_params(config: NetworkConfig, *, generator: torch.Generator, dtype: torch.dtype = torch.float32) -> Params:
+    """Draw Glorot-uniform weights and zero biases."""
+    params: Params = {}
+    for name, shape in config.shapes.items():
+        if name.startswith("bias"):
+            params[name] = torch.zeros(shape, dtype=dtype)
+            continue
+        limit = math.sqrt(6.0 / (shape[0] + shape[1]))
+        params[name] = (2 * torch.rand(shape, generator=generator, dtype=dtype) - 1) * limit
+    return params
+
+
+def forward(params: Params, x: Tensor) -> Tensor:
+    """Evaluate f(x; theta) for every row of `x` (n, features); leading dimensions of the parameters are kept.
+
+    Parameters of shape (..., out, in) and (..., out) give values of shape (..., n): a batch of chains or draws is one call.
+    """
+    n_layers = layer_of(max(params, key=layer_of))
+    h = x
+    for layer in range(1, n_layers + 1):
+        h = h @ params[f"weight.{layer}"].transpose(-1, -2) + params[f"bias.{layer}"].unsqueeze(-2)
+        if layer < n_layers:
+            h = torch.relu(h)
+    return h.squeeze(-1)
+
+
+def layer_gradient_norms(params: Params, x: Tensor) -> Tensor:
+    """Return alpha_l(x), the squared norm of the gradient of f(x; theta) by the parameters of layer l, shape (n, L).
+
+    One backward pass for all inputs: alpha_l = |g_l|^2 (|h_(l-1)|^2 + 1) with g_l = df / d(pre-activation of l)
+    (Abba 2023, section 2.3.3; biases included). Computed in float64.
+    """
+    wide = {name: value.double() for name, value in params.items()}
+    n_layers = layer_of(max(wide, key=layer_of))
+    h, inputs, slopes = x.double(), [], []
+    for layer in range(1, n_layers + 1):
+        inputs.append(h)
+        pre = h @ wide[f"weight.{layer}"].T + wide[f"bias.{layer}"]
+        slopes.append((pre > 0).double())
+        h = torch.relu(pre)
+    g = torch.ones(x.shape[0], 1, dtype=torch.float64)
+    alpha = torch.empty(x.shape[0], n_layers, dtype=torch.float64)
+    for layer in range(n_layers, 0, -1):
+        alpha[:, layer - 1] = (g**2).sum(1) * ((inputs[layer - 1] ** 2).sum(1) + 1)
+        if layer > 1:
+            g = (g @ wide[f"weight.{layer}"]) * slopes[layer - 2]
+    return alpha

@@ -1,0 +1,135 @@
+r"""The posterior of a transferred network: draws of its weights, and what they predict.
+
+The first layer is stored as theta_hat_1 + coordinates basis' + scale E (I - basis basis'), E standard normal: only the row-space
+coordinates (chain, draw, width, r) meet the likelihood; the rest follows the prior exactly and is drawn, from a seed of its own
+for every draw, when the network is evaluated. So predictions of the same structure never depend on what else is predicted.
+A point estimate is one chain with one draw, an empty basis and scale 0.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bandgap.standardise import Standardiser
+
+Floats = NDArray[np.float64]
+ROWS_PER_BLOCK = 4096  # structures evaluated at once, so that memory stays bounded
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnostics:
+    """Figures of convergence by name (rhat_max, ess_min, divergences, ...) and sentences that must be shown with the result."""
+
+    figures: Mapping[str, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkPosterior:
+    """Draws of a network, index order (chain, draw, ...); sigma and tau in standardised gap units.
+
+    `upper[l]` are the draws of layer l + 2, (chain, draw, out, in + 1), the bias being the last input.
+    """
+
+    standardiser: Standardiser
+    theta_hat_1: Tensor  # (width, p + 1)
+    basis: Tensor  # (p + 1, r)
+    coordinates: Tensor  # (chain, draw, width, r)
+    scale_1: Tensor  # (chain, draw)
+    upper: tuple[Tensor, ...]
+    sigma: Floats  # (chain, draw)
+    seed: int
+    layer_weights: Floats | None = None  # c, (chain, draw, L)
+    tau: Floats | None = None  # (chain, draw)
+    layer_sensitivity: Floats | None = None  # mean over training inputs of alpha_l, (L,)
+    diagnostics: Diagnostics = field(default_factory=Diagnostics)
+
+    @property
+    def n_chains(self) -> int:
+        return int(self.sigma.shape[0])
+
+    @property
+    def n_draws(self) -> int:
+        """Number of draws of each chain."""
+        return int(self.sigma.shape[1])
+
+    @property
+    def sigma_eV(self) -> Floats:
+        """Noise standard deviation of every draw, (chain, draw), in eV."""
+        return self.sigma * self.standardiser.y_sd_eV
+
+    def mean_draws_eV(self, features: NDArray[np.floating]) -> Floats:
+        """Return f(x; theta) of every draw, (chain, draw, n), in eV, for raw features (n, p)."""
+        x = self.standardiser.features(features)
+        blocks = [self._evaluate(x[i : i + ROWS_PER_BLOCK]) for i in range(0, max(1, x.shape[0]), ROWS_PER_BLOCK)]
+        return self.standardiser.gaps_eV(np.concatenate(blocks, axis=-1))
+
+    def _evaluate(self, x: Floats) -> Floats:
+        wide = torch.from_numpy(np.hstack([x, np.ones((x.shape[0], 1))])).float()
+        inside = wide @ self.basis
+        outside = wide - inside @ self.basis.T
+        base = wide @ self.theta_hat_1.T
+        values = np.empty((self.n_chains, self.n_draws, x.shape[0]))
+        for chain in range(self.n_chains):
+            for draw in range(self.n_draws):
+                pre = base + inside @ self.coordinates[chain, draw].T
+                scale = float(self.scale_1[chain, draw])
+                if scale > 0:
+                    pre = pre + scale * (outside @ self._orthogonal(chain, draw).T)
+                for layer in self.upper:
+                    h = torch.nn.functional.pad(torch.relu(pre), (0, 1), value=1.0)
+                    pre = h @ layer[chain, draw].T
+                values[chain, draw] = pre.squeeze(-1).double().numpy()
+        return values
+
+    def _orthogonal(self, chain: int, draw: int) -> Tensor:
+        """Return E of one draw, (width, p + 1); its part inside the basis is removed by the inputs that it meets."""
+        word = np.random.SeedSequence([self.seed, chain, draw]).generate_state(1, np.uint64)[0]
+        generator = torch.Generator().manual_seed(int(word) % 2**63)
+        return torch.randn(self.theta_hat_1.shape, generator=generator)
+
+    def to_arrays(self) -> dict[str, Tensor]:
+        """Return everything but the standardiser's scalars and the diagnostics as named tensors."""
+        arrays: dict[str, Any] = {
+            "theta_hat.1": self.theta_hat_1,
+            "basis.1": self.basis,
+            "coordinates.1": self.coordinates,
+            "scale.1": self.scale_1,
+            "sigma": torch.from_numpy(self.sigma),
+            "x_mean": torch.from_numpy(self.standardiser.x_mean),
+            "x_scale": torch.from_numpy(self.standardiser.x_scale),
+        }
+        arrays |= {f"theta.{i + 2}": value for i, value in enumerate(self.upper)}
+        optional = {"c": self.layer_weights, "tau": self.tau, "layer_sensitivity": self.layer_sensitivity}
+        arrays |= {name: torch.from_numpy(value) for name, value in optional.items() if value is not None}
+        return {name: value.contiguous() for name, value in arrays.items()}
+
+    @staticmethod
+    def from_arrays(
+        arrays: Mapping[str, Tensor], *, y_mean_eV: float, y_sd_eV: float, seed: int, diagnostics: Diagnostics
+    ) -> "NetworkPosterior":
+        """Build a posterior from `to_arrays` and the scalars that stand in the manifest."""
+
+        def numbers(name: str) -> Floats | None:
+            return arrays[name].numpy() if name in arrays else None
+
+        n_upper = sum(name.startswith("theta.") for name in arrays)
+        return NetworkPosterior(
+            standardiser=Standardiser(arrays["x_mean"].numpy(), arrays["x_scale"].numpy(), y_mean_eV, y_sd_eV),
+            theta_hat_1=arrays["theta_hat.1"],
+            basis=arrays["basis.1"],
+            coordinates=arrays["coordinates.1"],
+            scale_1=arrays["scale.1"],
+            upper=tuple(arrays[f"theta.{i + 2}"] for i in range(n_upper)),
+            sigma=arrays["sigma"].numpy(),
+            seed=seed,
+            layer_weights=numbers("c"),
+            tau=numbers("tau"),
+            layer_sensitivity=numbers("layer_sensitivity"),
+            diagnostics=diagnostics,
+        )

@@ -1,0 +1,1 @@
+"""Priors of transfer: one file per family."""

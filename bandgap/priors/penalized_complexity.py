@@ -1,0 +1,110 @@
+r"""Penalized-complexity prior of the global scale tau, for a prior centred on a source model.
+
+Simpson et al. (2017): the distance d(tau) = sqrt(2 KL(flexible || base)) is exponential with rate lam. Abba (2023), eqs. 2.3, 2.4,
+2.7 and 2.8, with the square root that the print lost, gives in both cases
+
+    d(tau)^2 = S(tau) = sum_j w_j phi(a_j tau),   phi(x) = x - log(1 + x),   p(tau) = lam exp(-lam d(tau)) d'(tau)
+
+- VI case: theta_l ~ N(theta_hat_l, (1 + tau c_l) Sigma_l); j runs over layers, w_l = v_l (number of parameters), a_l = c_l;
+- PE case: theta_l ~ N(theta_hat_l, tau c_l I); j runs over the N training inputs of the target, w_j = 1/N,
+  a_j = sum_l c_l alpha_l(x_j) / sigma^2 with alpha_l the squared gradient norm of layer l at theta_hat.
+
+In the PE case t = tau / sigma^2 has the same prior with a_j = sum_l c_l alpha_l(x_j), free of sigma. phi is never formed:
+phi(x) = x^2 psi(x) with a psi that is exact at both ends, so that everything holds from tau = 1e-300 to overflow.
+All functions work on torch tensors in float64, differentiate, and broadcast over leading dimensions of `a`.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bandgap.errors import ConfigError
+
+_TERMS = 17  # of the series of psi below x = 1: the next is under 1e-17
+_NEWTON_STEPS = 60  # at most 6 are needed when d is computed exactly; the rest guards against a stall
+
+
+def psi(x: Tensor) -> Tensor:
+    """Return phi(x) / x^2 = (x - log(1 + x)) / x^2 for x >= 0, accurate to about 1e-15 everywhere; psi(0) = 1/2."""
+    low = x.clamp(max=1.0)  # each branch sees only arguments that it can bear, so that gradients stay finite too
+    r = low / (2.0 + low)
+    z = r * r
+    series = torch.zeros_like(z)
+    for k in range(_TERMS - 1, -1, -1):
+        series = series * z + 1.0 / (2 * k + 3)
+    near = 1.0 / (2.0 + low) - 2.0 * r * series / (2.0 + low) ** 2
+    high = x.clamp(min=1.0)
+    far = (1.0 - torch.log1p(high) / high) / high
+    return torch.where(x <= 1.0, near, far)
+
+
+@dataclass(frozen=True, eq=False)
+class DistanceTerms:
+    """Weights w (J,) and rates a (..., J) of the squared distance S(tau) = sum_j w_j phi(a_j tau), in float64."""
+
+    weights: Tensor
+    rates: Tensor
+
+    @property
+    def products(self) -> Tensor:
+        """w_j a_j^2, the terms of the curvature of S at tau = 0."""
+        return self.weights * self.rates**2
+
+
+def point_estimate_terms(alpha: Tensor, c: Tensor) -> DistanceTerms:
+    """Return the terms of t = tau / sigma^2 in the PE case, from alpha (N, L) and layer weights c (..., L).
+
+    Raises ConfigError when alpha is negative or not finite, or zero for every input.
+    """
+    if alpha.ndim != 2 or not bool(torch.isfinite(alpha).all()) or bool((alpha < 0).any()) or not bool(alpha.any()):
+        raise ConfigError("penalized-complexity prior: alpha must be finite, >= 0 and not all zero, of shape (inputs, layers).")
+    return DistanceTerms(alpha.new_full((alpha.shape[0],), 1.0 / alpha.shape[0]), c @ alpha.T)
+
+
+def variational_terms(layer_sizes: tuple[int, ...], c: Tensor) -> DistanceTerms:
+    """Return the terms of tau in the VI case, from the number of parameters v (L,) and layer weights c (..., L)."""
+    return DistanceTerms(torch.tensor(layer_sizes, dtype=torch.float64, device=c.device), c)
+
+
+def distance(tau: Tensor, terms: DistanceTerms) -> Tensor:
+    """Return d(tau) = sqrt(S(tau)), of the shape of `tau` broadcast with the leading dimensions of the rates."""
+    return tau * torch.sqrt(_q(tau, terms))
+
+
+def log_density(tau: Tensor, terms: DistanceTerms, *, lam: float) -> Tensor:
+    """Return log p(tau) = log lam - lam d(tau) + log d'(tau) for tau >= 0."""
+    q, m = _q(tau, terms), _m(tau, terms)
+    return math.log(lam) - lam * tau * torch.sqrt(q) + torch.log(m) - math.log(2.0) - 0.5 * torch.log(q)
+
+
+def inverse_distance(delta: Tensor, terms: DistanceTerms) -> Tensor:
+    """Return the tau at which d(tau) = delta, by Newton's method from below (d is concave and increasing)."""
+    sum_a, sum_a2 = (terms.weights * terms.rates).sum(-1), terms.products.sum(-1)
+    tau = torch.maximum(delta * torch.sqrt(2.0 / sum_a2), delta**2 / sum_a)
+    for _ in range(_NEWTON_STEPS):
+        q = _q(tau, terms)
+        step = (delta - tau * torch.sqrt(q)) * 2.0 * torch.sqrt(q) / _m(tau, terms)
+        tau = tau + step
+        if bool((step.abs() <= 1e-14 * tau).all()):
+            break
+    return tau
+
+
+def prior_draws(
+    terms: DistanceTerms, *, lam: float, generator: torch.Generator, size: tuple[int, ...] = ()
+) -> Tensor:
+    """Draw tau from its prior by inversion: d(tau) = E / lam with E ~ Exp(1)."""
+    exponential = -torch.log1p(-torch.rand(size, generator=generator, dtype=torch.float64))
+    return inverse_distance(exponential / lam, terms)
+
+
+def _q(tau: Tensor, terms: DistanceTerms) -> Tensor:
+    """Return S(tau) / tau^2."""
+    return (terms.products * psi(terms.rates * tau.unsqueeze(-1))).sum(-1)
+
+
+def _m(tau: Tensor, terms: DistanceTerms) -> Tensor:
+    """Return S'(tau) / tau."""
+    return (terms.products / (1.0 + terms.rates * tau.unsqueeze(-1))).sum(-1)

@@ -1,0 +1,309 @@
+"""The jobs that shell, worker and notebooks share: train a source, transfer it, predict. Each writes or reads one folder."""
+
+import datetime
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.artifacts import Run, load_run, load_source, save_run, save_source, source_fingerprint
+from bandgap.cache import DescriptorCache
+from bandgap.config import fingerprint, to_dict
+from bandgap.datasets.splits import permuted_split
+from bandgap.descriptors import Descriptors, MBTRConfig, featurize
+from bandgap.domain import Domain, fit_domain
+from bandgap.errors import InputError
+from bandgap.inference import diagnostics
+from bandgap.metrics import evaluate_predictions
+from bandgap.posterior import NetworkPosterior
+from bandgap.prediction_store import save_predictions
+from bandgap.predictions import IntervalKind, Predictions, check_level, predictions_from_draws
+from bandgap.progress import Progress, Update, no_progress
+from bandgap.source import SourceConfig, train_source
+from bandgap.structures import StructureRecord
+from bandgap.transfer import TargetData, get_method
+
+PREDICTIONS_CSV, QUANTILES = "predictions.csv", "quantiles.safetensors"
+DEFAULT_TEST_SHARE = 0.2
+RHAT_NAME = "predictions"
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Labelled structures that can be learned from: records, raw features (n, p) and gaps (n,) in eV."""
+
+    records: list[StructureRecord]
+    features: NDArray[np.float32]
+    gaps_eV: Floats
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @property
+    def ids(self) -> list[str]:
+        return [record.id for record in self.records]
+
+    @property
+    def elements(self) -> list[set[str]]:
+        """Element symbols of every structure."""
+        return [elements_of(record) for record in self.records]
+
+    def content(self) -> str:
+        """Return a fingerprint of the structures and their gaps."""
+        return fingerprint([[r.id, r.content, float(g)] for r, g in zip(self.records, self.gaps_eV, strict=True)])
+
+
+def train_source_run(
+    records: Sequence[StructureRecord],
+    gaps_eV: NDArray[np.floating[Any]],
+    *,
+    descriptor: MBTRConfig,
+    config: SourceConfig,
+    out: Path,
+    seed: int,
+    level_of_theory: str = "",
+    licence: str = "",
+    device: str = "auto",
+    cache: DescriptorCache | None = None,
+    n_jobs: int = 1,
+    progress: Progress = no_progress,
+) -> Path:
+    """Train a source network on labelled molecules, write it to `out` and return `out`.
+
+    Structures that are refused or have no gap (NaN) are left out; raises InputError when nothing is left.
+    """
+    table = learnable(records, gaps_eV, descriptor=descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
+    source = train_source(
+        table.features,
+        table.gaps_eV,
+        descriptor=descriptor,
+        config=config,
+        data=sorted({record.file for record in table.records})[:20],
+        elements=sorted(set().union(*table.elements)),
+        level_of_theory=level_of_theory,
+        licence=licence,
+        seed=seed,
+        device=device,
+        progress=progress,
+    )
+    save_source(Path(out), source, references=table.records)
+    return Path(out)
+
+
+def transfer_run(
+    source_folder: Path | str,
+    records: Sequence[StructureRecord],
+    gaps_eV: NDArray[np.floating[Any]],
+    *,
+    method: str = "btl_pcp_pe",
+    n: int | None = None,
+    n_test: int | None = None,
+    seed: int = 0,
+    out: Path,
+    level_of_theory: str = "",
+    settings: Mapping[str, Any] | None = None,
+    device: str = "auto",
+    cache: DescriptorCache | None = None,
+    n_jobs: int = 1,
+    progress: Progress = no_progress,
+) -> Path:
+    """Transfer a source model to labelled crystals, write the run to `out` and return `out`.
+
+    Rows are sorted by id and permuted by the seed; the first `n_test` (default: a fifth, or what `n` leaves if that is less)
+    are the test set, the next `n` (default: the rest) the training set. Raises InputError when there are too few rows.
+    """
+    started = time.perf_counter()
+    chosen = get_method(method)
+    config = chosen.configure(settings or {})
+    source = load_source(source_folder)
+    table = learnable(records, gaps_eV, descriptor=source.descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
+    if n_test is None:
+        n_test = min(round(DEFAULT_TEST_SHARE * len(table)), max(0, len(table) - (n or 0)))
+    split = permuted_split(table.ids, n_test=n_test, n_train=n, seed=seed)
+    train, test = _rows(table, split.train), _rows(table, split.test)
+    data = TargetData(train.features, train.gaps_eV)
+    fit_started = time.perf_counter()
+    posterior = chosen.fit(source, data, config, seed=seed, device=device, progress=progress)
+    fit_s = time.perf_counter() - fit_started
+    domain = fit_domain(
+        train.features, ids=train.ids, elements=train.elements, source_species=source.card.elements
+    )
+    figures: dict[str, float] = {}
+    rhat: dict[str, float] = {}
+    if len(test):
+        progress(Update("predicting the test set"))
+        means = posterior.mean_draws_eV(test.features)
+        predictions = _predictions(posterior, means, test, domain=domain, level_of_theory=level_of_theory)
+        figures = _figures(posterior, means, predictions, test.gaps_eV)
+        rhat = _prediction_rhat(means)
+        Path(out).mkdir(parents=True, exist_ok=True)
+        predictions.to_csv(Path(out) / PREDICTIONS_CSV)
+        save_predictions(Path(out) / QUANTILES, predictions)
+    manifest = {
+        "method": chosen.name,
+        "title": chosen.title,
+        "config": to_dict(config),
+        "seed": seed,
+        "n": len(train),
+        "level_of_theory": level_of_theory,
+        "data": {"fingerprint": table.content(), "n_labelled": len(table), "n_given": len(records)},
+        "source": {"card": to_dict(source.card), "fingerprint": source_fingerprint(source)},
+        "split": {"train": train.ids, "test": test.ids},
+        "metrics": figures,
+        "diagnostics": _diagnostics(posterior, rhat),
+        "warnings": list(posterior.diagnostics.warnings),
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "elapsed_s": {"fit": fit_s, "all": time.perf_counter() - started},
+    }
+    save_run(
+        Path(out), posterior, descriptor=source.descriptor, domain=domain, manifest=manifest, references=train.records
+    )
+    return Path(out)
+
+
+def predict_run(
+    model_folder: Path | str,
+    records: Sequence[StructureRecord],
+    *,
+    level: float = 0.95,
+    interval: IntervalKind = "prediction",
+    cache: DescriptorCache | None = None,
+    n_jobs: int = 1,
+    progress: Progress = no_progress,
+) -> Predictions:
+    """Predict the gaps of new structures with a stored run: one row for every record, refused ones with empty numbers.
+
+    `level` and `interval` are only checked here; every level and both kinds are stored in what is returned.
+    """
+    check_level(level)
+    if interval not in ("prediction", "credible"):
+        raise InputError(f"interval is {interval!r}. Accepted: prediction, credible.")
+    run = load_run(model_folder)
+    described = featurize(list(records), run.descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
+    progress(Update("predicting", 0, len(records)))
+    predictions = _predict_records(run, records, described)
+    progress(Update("predicting", len(records), len(records)))
+    return predictions
+
+
+def learnable(
+    records: Sequence[StructureRecord],
+    gaps_eV: NDArray[np.floating[Any]],
+    *,
+    descriptor: MBTRConfig,
+    cache: DescriptorCache | None = None,
+    n_jobs: int = 1,
+    progress: Progress = no_progress,
+) -> Table:
+    """Return the rows that can be learned from: not refused, with a gap, and inside the descriptor's species.
+
+    Raises InputError when the lengths differ, and when nothing is left (with the first reason).
+    """
+    gaps = np.asarray(gaps_eV, dtype=np.float64)
+    if len(records) != gaps.shape[0]:
+        raise InputError(f"{len(records)} structures but {gaps.shape[0]} gaps: one gap (or NaN) for each is expected.")
+    usable = [i for i, record in enumerate(records) if record.status != "refused" and np.isfinite(gaps[i])]
+    kept = [records[i] for i in usable]
+    described = featurize(kept, descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
+    rows = [k for k, problem in enumerate(described.problems) if problem is None]
+    if not rows:
+        found = [p.text for p in described.problems if p is not None] or [r.problem for r in records if r.problem]
+        reason = found[0] if found else "no structure has a gap"
+        raise InputError(f"None of {len(records)} structures can be learned from: {reason}")
+    return Table([kept[k] for k in rows], described.features[rows], gaps[usable][rows])
+
+
+def elements_of(record: StructureRecord) -> set[str]:
+    """Return the element symbols of a structure; empty when it was refused."""
+    return set() if record.atoms is None else set(record.atoms.get_chemical_symbols())
+
+
+def _rows(table: Table, rows: NDArray[np.int64]) -> Table:
+    return Table([table.records[i] for i in rows], table.features[rows], table.gaps_eV[rows])
+
+
+def _predictions(
+    posterior: NetworkPosterior, means: Floats, table: Table, *, domain: Domain, level_of_theory: str
+) -> Predictions:
+    judged = [judgement.text for judgement in domain.judge(table.features, table.elements)]
+    return predictions_from_draws(
+        means.reshape(-1, len(table)),
+        posterior.sigma_eV.reshape(-1),
+        ids=table.ids,
+        files=[r.file for r in table.records],
+        formulas=[r.formula for r in table.records],
+        domain=judged,
+        status=["ok" if r.status == "ready" and text == "ok" else "warning" for r, text in zip(table.records, judged, strict=True)],
+        problem=[r.problem for r in table.records],
+        level_of_theory=level_of_theory,
+    )
+
+
+def _predict_records(run: Run, records: Sequence[StructureRecord], described: Descriptors) -> Predictions:
+    usable = [i for i, p in enumerate(described.problems) if p is None and records[i].status != "refused"]
+    draws = run.posterior.n_chains * run.posterior.n_draws
+    means = np.full((draws, len(records)), np.nan)
+    if usable:
+        means[:, usable] = run.posterior.mean_draws_eV(described.features[usable]).reshape(draws, -1)
+    judged = run.domain.judge(described.features, [elements_of(r) for r in records])
+    good = set(usable)
+    status, problem, domain = [], [], []
+    for i, (record, judgement, found) in enumerate(zip(records, judged, described.problems, strict=True)):
+        fine = record.status == "ready" and judgement.text == "ok"
+        status.append(("ok" if fine else "warning") if i in good else "refused")
+        problem.append("; ".join(text for text in (record.problem, found.text if found else "") if text))
+        domain.append(judgement.text if i in good else "")
+    return predictions_from_draws(
+        means,
+        run.posterior.sigma_eV.reshape(-1),
+        ids=[r.id for r in records],
+        files=[r.file for r in records],
+        formulas=[r.formula for r in records],
+        domain=domain,
+        status=status,
+        problem=problem,
+        level_of_theory=run.manifest.get("level_of_theory", ""),
+    )
+
+
+def _figures(posterior: NetworkPosterior, means: Floats, predictions: Predictions, gaps: Floats) -> dict[str, float]:
+    lower, upper = predictions.interval(0.95, "prediction")
+    return evaluate_predictions(
+        gaps, means.reshape(-1, gaps.size), sds=posterior.sigma_eV.reshape(-1), lower=lower, upper=upper
+    )
+
+
+def _prediction_rhat(means: Floats) -> dict[str, float]:
+    if means.shape[0] < 2:
+        return {}
+    return {
+        f"rhat_{RHAT_NAME}": float(diagnostics.rhat(means).max()),
+        f"ess_{RHAT_NAME}": float(diagnostics.ess_bulk(means).min()),
+    }
+
+
+def _diagnostics(posterior: NetworkPosterior, rhat: Mapping[str, float]) -> dict[str, Any]:
+    """Return flat figures, and the same grouped by statistic and name for pages."""
+    flat = {**posterior.diagnostics.figures, **rhat}
+    if "rhat_max" in flat and rhat:
+        flat["rhat_max"] = max(flat["rhat_max"], rhat[f"rhat_{RHAT_NAME}"])
+    groups = {
+        prefix: {
+            name.removeprefix(f"{prefix}_"): value
+            for name, value in flat.items()
+            if name.startswith(f"{prefix}_") and name.removeprefix(f"{prefix}_") not in ("max", "min", "fit_max", "fit_median")
+        }
+        for prefix in ("rhat", "ess")
+    }
+    c = posterior.layer_weights
+    extra: dict[str, Any] = {} if c is None else {"c_mean": c.mean((0, 1)).tolist(), "c_sd": c.std((0, 1)).tolist()}
+    return {**flat, **extra, **groups, "warnings": list(posterior.diagnostics.warnings)}
+
+
+__all__ = ["Table", "learnable", "predict_run", "train_source_run", "transfer_run"]

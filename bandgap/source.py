@@ -1,0 +1,95 @@
+"""The source model: a network trained on molecules, with its scales, its descriptor and its card."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bandgap.descriptors import MBTRConfig, n_features
+from bandgap.devices import choose_device
+from bandgap.errors import InputError
+from bandgap.networks import NetworkConfig, Params, init_params
+from bandgap.progress import Progress, no_progress
+from bandgap.standardise import Standardiser, fit_standardiser
+from bandgap.training import Epoch, TrainingConfig, train
+
+
+@dataclass(frozen=True)
+class SourceConfig:
+    """Widths of the hidden layers and how the network is trained."""
+
+    hidden: tuple[int, ...] = (128, 64)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+
+
+@dataclass(frozen=True)
+class SourceCard:
+    """What a source was trained on: names of its files, elements, level of theory, licence, sizes and errors (eV)."""
+
+    data: tuple[str, ...]
+    n_structures: int
+    elements: tuple[str, ...]
+    level_of_theory: str = ""
+    licence: str = ""
+    validation_rmse_eV: float = float("nan")
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class SourceModel:
+    """Weights (float32, on the CPU), shape, standardisation, descriptor, card and learning curve of a source network."""
+
+    params: Params
+    network: NetworkConfig
+    standardiser: Standardiser
+    descriptor: MBTRConfig
+    card: SourceCard
+    config: SourceConfig
+    history: tuple[Epoch, ...] = ()
+
+
+def train_source(
+    features: NDArray[np.floating],
+    gaps_eV: NDArray[np.floating],
+    *,
+    descriptor: MBTRConfig,
+    config: SourceConfig,
+    data: Sequence[str],
+    elements: Sequence[str],
+    level_of_theory: str = "",
+    licence: str = "",
+    seed: int,
+    device: str = "auto",
+    progress: Progress = no_progress,
+) -> SourceModel:
+    """Train a source network on raw features (n, p) and gaps (n,) in eV, by Adam with early stopping.
+
+    Weights of features that never vary start at zero and stay there (their gradient is zero and the penalty pulls to zero), so
+    that elements new in the target enter through the prior and not through noise. Raises InputError when the shapes do not fit.
+    """
+    if features.shape != (gaps_eV.shape[0], n_features(descriptor)):
+        raise InputError(
+            f"features have shape {features.shape}; {gaps_eV.shape[0]} gaps and the descriptor's {n_features(descriptor)} "
+            "features were expected."
+        )
+    target = choose_device(device)
+    standardiser = fit_standardiser(features, gaps_eV)
+    network = NetworkConfig(features.shape[1], config.hidden)
+    generator = torch.Generator().manual_seed(seed)
+    start = init_params(network, generator=generator)
+    varies = features.astype(np.float64).std(axis=0) > 0
+    start["weight.1"][:, torch.from_numpy(~varies)] = 0.0
+    x = torch.from_numpy(standardiser.features(features)).float().to(target)
+    y = torch.from_numpy(standardiser.gaps(gaps_eV)).float().to(target)
+    placed = {name: value.to(target) for name, value in start.items()}
+    trained = train(
+        placed, x, y, config=config.training, generator=generator, phase="training the source network", progress=progress
+    )
+    rmse = float(trained.validation_residuals.double().square().mean().sqrt()) * standardiser.y_sd_eV
+    card = SourceCard(
+        tuple(data), int(gaps_eV.shape[0]), tuple(sorted(elements)), level_of_theory, licence, rmse, seed
+    )
+    params = {name: value.cpu() for name, value in trained.params.items()}
+    return SourceModel(params, network, standardiser, descriptor, card, config, trained.history)

@@ -1,0 +1,71 @@
+"""The one rule for standardising features and gaps.
+
+Features are centred and scaled by the statistics of the source set or of the target's training set, by a named setting; gaps
+always by the source set's mean and standard deviation, because the source network's weights mean nothing on another scale.
+
+The scale of a feature is sqrt(sd^2 + (0.1 rms)^2), rms being the root mean square of all features' standard deviations: without
+the floor the far tails of the descriptor's Gaussians and elements that one training row contains make new rows thousands
+of standard deviations long (measured on organic crystals, n = 250: longest new row 6,700 times the typical one, 3.9 with the
+floor, and the error of kernel ridge falls from 0.594 to 0.586 eV). A feature that never varies in the set gets unit scale.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.errors import InputError
+
+Statistics = Literal["source", "target"]
+FLOOR = 0.1  # of the root mean square standard deviation, added in quadrature to every feature's
+VARIES = 1e-6  # standard deviation, relative to the largest of all features, below which a feature is called constant
+
+
+@dataclass(frozen=True, eq=False)
+class Standardiser:
+    """Means and scales of features (p,) and of gaps (eV)."""
+
+    x_mean: NDArray[np.float64]
+    x_scale: NDArray[np.float64]
+    y_mean_eV: float
+    y_sd_eV: float
+
+    def features(self, x: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Return standardised features (n, p); raises InputError when the number of features differs."""
+        if x.ndim != 2 or x.shape[1] != self.x_mean.shape[0]:
+            raise InputError(
+                f"features have shape {x.shape}, the model was fitted on {self.x_mean.shape[0]} features. "
+                "Compute them with the descriptor stored in the model."
+            )
+        return (x.astype(np.float64) - self.x_mean) / self.x_scale
+
+    def gaps(self, y_eV: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Return standardised gaps of gaps in eV."""
+        return (np.asarray(y_eV, dtype=np.float64) - self.y_mean_eV) / self.y_sd_eV
+
+    def gaps_eV(self, y: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Return gaps in eV of standardised gaps."""
+        return np.asarray(y, dtype=np.float64) * self.y_sd_eV + self.y_mean_eV
+
+    def with_features_of(self, x: NDArray[np.floating]) -> "Standardiser":
+        """Return the same gap scale with the feature statistics of `x` (n, p)."""
+        mean, scale = feature_statistics(x)
+        return Standardiser(mean, scale, self.y_mean_eV, self.y_sd_eV)
+
+
+def feature_statistics(x: NDArray[np.floating]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean and scale (p,) of features (n, p); the scale of a feature that never varies is 1."""
+    wide = np.asarray(x, dtype=np.float64)
+    mean, sd = wide.mean(axis=0), wide.std(axis=0)
+    floor = FLOOR * np.sqrt(np.mean(sd**2))
+    return mean, np.where(sd > VARIES * sd.max(initial=0.0), np.hypot(sd, floor), 1.0)
+
+
+def fit_standardiser(x: NDArray[np.floating], y_eV: NDArray[np.floating]) -> Standardiser:
+    """Fit means and scales on a source set: features (n, p) and gaps (n,) in eV; raises InputError on constant gaps."""
+    gaps = np.asarray(y_eV, dtype=np.float64)
+    if gaps.std() <= 0:
+        raise InputError(f"all {gaps.size} gaps of the source set are {gaps[0]} eV. A source needs gaps that differ.")
+    mean, scale = feature_statistics(x)
+    return Standardiser(mean, scale, float(gaps.mean()), float(gaps.std()))

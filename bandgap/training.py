@@ -1,0 +1,121 @@
+"""Least-squares training of a network by Adam with early stopping (Abba 2023, appendix A.2; Kingma and Ba, 2015)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bandgap.errors import ConfigError, InputError
+from bandgap.networks import Params, forward
+from bandgap.progress import Progress, Update, no_progress
+
+ADAM_EPS = 1e-7  # the source's setting
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How a network is trained. The loss is the mean squared error + l1 sum|theta| + l2 sum theta^2, standardised units.
+
+    The learning rate is multiplied by `plateau_factor` after `plateau_epochs` epochs without a better validation loss;
+    training ends after `patience` such epochs, and the weights of the best validation epoch are returned, never the last.
+    """
+
+    learning_rate: float = 1e-3
+    l1: float = 1e-6
+    l2: float = 1e-5
+    batch_size: int = 64
+    max_epochs: int = 150
+    patience: int = 12
+    plateau_epochs: int = 4
+    plateau_factor: float = 0.5
+    validation_share: float = 0.2
+
+    def __post_init__(self) -> None:
+        if not 0 < self.validation_share < 1 or self.batch_size < 1 or self.max_epochs < 1 or self.learning_rate <= 0:
+            raise ConfigError(
+                f"training: validation share {self.validation_share}, batch size {self.batch_size}, {self.max_epochs} epochs, "
+                f"learning rate {self.learning_rate}. Accepted: a share between 0 and 1, the others above 0."
+            )
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """Mean squared errors of one epoch in squared standardised units."""
+
+    train: float
+    validation: float
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """Best weights, the history of epochs, and the residuals y - f of the validation rows (standardised)."""
+
+    params: Params
+    history: tuple[Epoch, ...]
+    validation_residuals: Tensor
+
+
+def train(
+    start: Params,
+    x: Tensor,
+    y: Tensor,
+    *,
+    config: TrainingConfig,
+    generator: torch.Generator,
+    phase: str = "training",
+    progress: Progress = no_progress,
+) -> Trained:
+    """Train from `start` on standardised x (n, p) and y (n,); raises InputError below 3 rows.
+
+    Biases and weights are penalised alike. Rows are split once into training and validation rows at random.
+    """
+    n = y.shape[0]
+    if n < 3:
+        raise InputError(f"{n} labelled structures are too few to train on. Give at least 3, better 50 or more.")
+    order = torch.randperm(n, generator=generator)
+    n_validation = min(max(1, round(config.validation_share * n)), n - 1)
+    held, rows = order[:n_validation], order[n_validation:]
+    params = {name: value.detach().clone().requires_grad_(True) for name, value in start.items()}
+    optimiser = torch.optim.Adam(list(params.values()), lr=config.learning_rate, eps=ADAM_EPS)
+    best, best_params, waiting = float("inf"), {k: v.detach().clone() for k, v in params.items()}, 0
+    history: list[Epoch] = []
+    for epoch in range(config.max_epochs):
+        loss = _one_epoch(params, x, y, rows, optimiser=optimiser, config=config, generator=generator)
+        with torch.no_grad():
+            validation = float(((forward(params, x[held]) - y[held]) ** 2).mean())
+        history.append(Epoch(loss, validation))
+        progress(Update(phase, epoch + 1, config.max_epochs, values={"validation_mse": validation}))
+        if validation < best:
+            best, waiting = validation, 0
+            best_params = {name: value.detach().clone() for name, value in params.items()}
+            continue
+        waiting += 1
+        if waiting % config.plateau_epochs == 0:
+            for group in optimiser.param_groups:
+                group["lr"] *= config.plateau_factor
+        if waiting >= config.patience:
+            break
+    with torch.no_grad():
+        residuals = y[held] - forward(best_params, x[held])
+    return Trained(best_params, tuple(history), residuals)
+
+
+def _one_epoch(
+    params: Params,
+    x: Tensor,
+    y: Tensor,
+    rows: Tensor,
+    *,
+    optimiser: torch.optim.Optimizer,
+    config: TrainingConfig,
+    generator: torch.Generator,
+) -> float:
+    total = 0.0
+    for batch in rows[torch.randperm(rows.shape[0], generator=generator)].split(config.batch_size):
+        optimiser.zero_grad()
+        error = ((forward(params, x[batch]) - y[batch]) ** 2).mean()
+        penalty = sum(config.l1 * p.abs().sum() + config.l2 * (p**2).sum() for p in params.values())
+        (error + penalty).backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        total += float(error.detach()) * batch.shape[0]
+    return total / rows.shape[0]

@@ -1,0 +1,38 @@
+"""Transfer methods: one file each, one line each in the registry; shell, worker, pages and tests read it."""
+
+from collections.abc import Mapping
+
+from bandgap.errors import ConfigError
+from bandgap.transfer import btl_pcp, fine_tune
+from bandgap.transfer.method import Method, TargetData
+
+_ALL = (
+    Method(
+        "btl_pcp_pe",
+        "Bayesian transfer, penalized complexity",
+        "Samples all layers around the molecule model; the data decide how far each layer moves.",
+        "about 1 to 3 minutes for 200 crystals on 2 cores",
+        btl_pcp.BtlPcpConfig,
+        btl_pcp.fit,
+    ),
+    Method(
+        "fine_tune",
+        "Fine-tuning",
+        "Trains all layers from the molecule model's weights; one network, no posterior.",
+        "seconds",
+        fine_tune.FineTuneConfig,
+        fine_tune.fit,
+    ),
+)
+
+METHODS: Mapping[str, Method] = {method.name: method for method in _ALL}
+
+
+def get_method(name: str) -> Method:
+    """Return the method of this name; raises ConfigError that lists the names."""
+    if name not in METHODS:
+        raise ConfigError(f"transfer method {name!r} does not exist. Accepted: {', '.join(METHODS)}.")
+    return METHODS[name]
+
+
+__all__ = ["METHODS", "Method", "TargetData", "get_method"]

@@ -1,0 +1,66 @@
+"""What every transfer method is given and what the registry knows of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.config import from_dict
+from bandgap.errors import InputError
+from bandgap.posterior import NetworkPosterior
+from bandgap.progress import Progress, no_progress
+from bandgap.source import SourceModel
+
+MIN_ROWS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class TargetData:
+    """Labelled training rows of a target: raw features (n, p) and gaps (n,) in eV."""
+
+    features: NDArray[np.floating[Any]]
+    gaps_eV: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        n = self.gaps_eV.shape[0]
+        if n < MIN_ROWS:
+            raise InputError(f"{n} labelled structures are too few to transfer to. Give at least {MIN_ROWS}, better 50.")
+        if self.features.shape[0] != n:
+            raise InputError(f"features of {self.features.shape[0]} structures, gaps of {n}: one gap for each is expected.")
+        if not np.isfinite(self.features).all() or not np.isfinite(self.gaps_eV).all():
+            raise InputError("features or gaps of the training rows are not finite. Leave out refused structures first.")
+        if float(np.std(self.gaps_eV)) <= 0:
+            raise InputError(f"all {n} labels are {self.gaps_eV[0]} eV. A transfer needs gaps that differ.")
+
+
+class Fit(Protocol):
+    """Fit a method; the same seed on the same device gives the same posterior."""
+
+    def __call__(
+        self,
+        source: SourceModel,
+        data: TargetData,
+        config: Any,
+        *,
+        seed: int,
+        device: str = "auto",
+        progress: Progress = no_progress,
+    ) -> NetworkPosterior: ...
+
+
+@dataclass(frozen=True)
+class Method:
+    """One transfer method: title, one line on what it does, one on what it costs, its settings and its fit."""
+
+    name: str
+    title: str
+    summary: str
+    cost: str
+    config: type
+    fit: Fit
+
+    def configure(self, settings: Mapping[str, Any]) -> Any:
+        """Build the method's config from plain settings; raises ConfigError that names an unknown one."""
+        return from_dict(self.config, settings, where=self.name)
