@@ -1,0 +1,112 @@
+"""Load the demo data that is shipped: molecules, crystals, sample CIF files and the source network's folder.
+
+The data are CC0 (see `data/README.md` for how they were made); `xtb.py`, `packing.py` and `making.py` make them again.
+"""
+
+import gzip
+import hashlib
+import importlib.resources
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bandgap.errors import ArtifactError, InputError
+from bandgap.structures import Limits, StructureRecord, read_structures
+
+DemoName = Literal["molecules", "crystals"]
+
+
+@dataclass(frozen=True, eq=False)
+class DemoSet:
+    """Structures with their gaps in eV (n,), the method behind the gaps, and the table of everything known of them."""
+
+    name: DemoName
+    records: list[StructureRecord]
+    gaps_eV: NDArray[np.float64]
+    level_of_theory: str
+    licence: str
+    table: pd.DataFrame  # one row for each record, in the same order; columns in data/README.md
+
+
+def data_folder() -> Path:
+    """Return the folder of the demo data: inside an installed package, else the checkout's `data`.
+
+    Raises ArtifactError where neither exists.
+    """
+    installed = Path(str(importlib.resources.files("bandgap"))) / "_data"
+    checkout = Path(__file__).resolve().parents[2] / "data"
+    for folder in (installed, checkout):
+        if (folder / "manifest.json").is_file():
+            return folder
+    raise ArtifactError(
+        f"The demo data are missing: neither {installed} nor {checkout} holds a manifest.json. Install bandgap again, "
+        "or make them with `bandgap demo-data make --out data`."
+    )
+
+
+def load_demo(name: DemoName) -> DemoSet:
+    """Return the demo molecules (the source) or crystals (the target) with their gaps.
+
+    Raises InputError on another name, ArtifactError on files that do not belong together.
+    """
+    if name not in get_args(DemoName):
+        raise InputError(f"Demo data {name!r} do not exist. Accepted: {', '.join(get_args(DemoName))}.")
+    folder = data_folder()
+    manifest = read_demo_manifest(folder)
+    file = f"{name}.extxyz"
+    text = gzip.decompress(_bytes(folder / f"{file}.gz"))
+    records = read_structures(text, file, limits=Limits())
+    table = pd.read_csv(folder / f"{name}.csv", keep_default_na=False)
+    if [r.id for r in records] != table["id"].tolist():
+        raise ArtifactError(
+            f"{folder}: {file}.gz and {name}.csv do not list the same structures. Install bandgap again."
+        )
+    gaps_eV = table["gap_eV"].to_numpy(dtype=np.float64)
+    return DemoSet(name, records, gaps_eV, manifest["sets"][name]["level_of_theory"], manifest["licence"], table)
+
+
+def demo_source_folder() -> Path:
+    """Return the folder of the source network that was trained on the demo molecules."""
+    return data_folder() / "source_model"
+
+
+def unlabelled_cifs() -> list[Path]:
+    """Return the sample CIF files, sorted: new crystals without gaps, the last four damaged on purpose."""
+    return sorted((data_folder() / "new_crystals").glob("*.cif"))
+
+
+def read_demo_manifest(folder: Path | None = None) -> dict[str, Any]:
+    """Return the manifest of the demo data: seed, versions, checksums, and distributions of both sets."""
+    manifest: dict[str, Any] = json.loads(_bytes((folder or data_folder()) / "manifest.json"))
+    return manifest
+
+
+def verify_demo_data(folder: Path | None = None) -> int:
+    """Compare every shipped file with its checksum in the manifest and return how many there are.
+
+    Raises ArtifactError on the first file that is missing or differs.
+    """
+    folder = folder or data_folder()
+    files = read_demo_manifest(folder)["files"]
+    for name, expected in files.items():
+        found = hashlib.sha256(_bytes(folder / name)).hexdigest()
+        if found != expected["sha256"]:
+            raise ArtifactError(
+                f"{folder / name}: sha256 is {found[:12]}..., the manifest says {expected['sha256'][:12]}.... The "
+                "file was changed or cut off; install bandgap again."
+            )
+    return len(files)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ArtifactError(
+            f"{path}: a file of the demo data cannot be read ({error.strerror}). Install bandgap again."
+        ) from error

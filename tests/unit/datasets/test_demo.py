@@ -1,0 +1,152 @@
+"""The demo data as they are shipped: what the tables promise, what the structures are, and the loader's errors."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from bandgap.datasets.contacts import closest_contact, density_g_cm3
+from bandgap.datasets.demo import (
+    data_folder,
+    demo_source_folder,
+    load_demo,
+    read_demo_manifest,
+    unlabelled_cifs,
+    verify_demo_data,
+)
+from bandgap.datasets.distributions import distributions, markdown_table
+from bandgap.datasets.lattice_energy import SPACE_GROUPS
+from bandgap.errors import ArtifactError, InputError
+from bandgap.structures import read_paths
+
+ELEMENTS = {"H", "C", "N", "O", "F", "S", "Cl"}
+MEGABYTE = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def molecules():
+    return load_demo("molecules")
+
+
+@pytest.fixture(scope="module")
+def crystals():
+    return load_demo("crystals")
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """A copy of the shipped files that a test may damage."""
+    shutil.copytree(data_folder(), tmp_path / "data")
+    return tmp_path / "data"
+
+
+def test_molecules_are_at_least_ten_thousand_distinct_ones_of_5_to_60_atoms(molecules):
+    table = molecules.table
+    assert len(table) == len(molecules.records) == len(molecules.gaps_eV) >= 10_000
+    assert table["inchikey"].is_unique and table["smiles"].is_unique
+    assert table["n_atoms"].between(5, 60).all()
+    assert table["id"].tolist()[0] == "mol-00001"
+    assert molecules.level_of_theory == "GFN2-xTB"
+
+
+def test_crystals_are_at_least_fifteen_hundred_of_other_molecules(molecules, crystals):
+    assert len(crystals.records) == len(crystals.gaps_eV) >= 1_500
+    assert crystals.table["inchikey"].is_unique
+    assert not set(crystals.table["inchikey"]) & set(molecules.table["inchikey"])
+    assert not set(crystals.table["inchikey"].str[:14]) & set(molecules.table["inchikey"].str[:14])
+    assert crystals.table["id"].tolist()[0] == "xtal-0001"
+    assert "GFN1-xTB" in crystals.level_of_theory
+
+
+@pytest.mark.parametrize("name", ["molecules", "crystals"])
+def test_records_agree_with_their_rows_and_nothing_is_refused(name, request):
+    demo = request.getfixturevalue(name)
+    assert [r.n_atoms for r in demo.records] == demo.table["n_atoms"].tolist()
+    assert {r.periodic for r in demo.records} == {name == "crystals"}
+    assert {symbol for r in demo.records for symbol in set(r.atoms.get_chemical_symbols())} == ELEMENTS
+    assert not [r.problem for r in demo.records if r.status == "refused"]
+    assert [r.info["gap_eV"] for r in demo.records] == demo.gaps_eV.tolist()
+    assert np.isfinite(demo.gaps_eV).all() and demo.gaps_eV.min() >= 0.2
+    assert demo.licence == "CC0-1.0"
+
+
+def test_crystals_have_realistic_densities_which_follow_from_their_cells(crystals):
+    found = [density_g_cm3(r.atoms.numbers, r.atoms.cell.array) for r in crystals.records]
+    assert np.allclose(found, crystals.table["density_g_cm3"], atol=2e-4)
+    assert min(found) >= 1.0 and max(found) <= 1.8
+
+
+def test_crystals_have_no_contact_under_four_fifths_of_the_van_der_waals_sum(crystals):
+    for row in range(0, len(crystals.records), 16):
+        atoms, z = crystals.records[row].atoms, int(crystals.table["Z"][row])
+        contact = closest_contact(atoms.numbers, atoms.positions, atoms.cell.array, atoms_per_molecule=len(atoms) // z)
+        assert contact >= 0.8, crystals.records[row].id
+        assert contact == pytest.approx(crystals.table["closest_contact"][row], abs=6e-4)
+
+
+def test_crystals_have_the_symmetry_of_their_space_group(crystals):
+    for row in range(0, len(crystals.records), 16):
+        atoms, group = crystals.records[row].atoms, crystals.table["space_group"][row]
+        blocks = atoms.get_scaled_positions(wrap=False).reshape(len(SPACE_GROUPS[group]), -1, 3)
+        for (signs, translation), block in zip(SPACE_GROUPS[group], blocks, strict=True):
+            apart = block - (blocks[0] * np.array(signs) + np.array(translation))
+            assert np.abs((apart - np.round(apart)) @ atoms.cell.array).max() < 1e-3, crystals.records[row].id
+
+
+def test_manifest_holds_the_distributions_of_the_tables_and_the_readme_shows_them(molecules, crystals):
+    sets = read_demo_manifest()["sets"]
+    readme = (data_folder() / "README.md").read_text(encoding="utf-8")
+    for demo in (molecules, crystals):
+        assert distributions(demo.table) == sets[demo.name]["distributions"]
+        assert len(demo.table) == sets[demo.name]["n"]
+        assert markdown_table(sets[demo.name]["distributions"]) in readme
+        assert f"{len(demo.table):,}" in readme
+
+
+def test_crystal_gaps_are_related_to_the_molecules_and_differ_from_them(crystals):
+    gap, alone, alone_gfn1 = (crystals.table[c] for c in ("gap_eV", "molecule_gap_eV", "molecule_gap_gfn1_eV"))
+    assert 0.5 < np.corrcoef(gap, alone)[0, 1] < 0.99
+    assert 0.03 < (gap - alone_gfn1).std() < 0.5
+
+
+def test_checksums_of_the_shipped_files_hold_and_they_stay_small():
+    assert verify_demo_data() == 4 + 12
+    files = [p for p in data_folder().rglob("*") if p.is_file() and "pictures" not in p.parts]
+    assert sum(p.stat().st_size for p in files) < 14 * MEGABYTE  # with the source network, which may take 2
+    listed = read_demo_manifest()["files"]
+    assert sum(entry["bytes"] for entry in listed.values()) < 12 * MEGABYTE
+
+
+def test_changed_file_is_named_with_both_checksums(copied):
+    with (copied / "crystals.csv").open("a") as file:
+        file.write("\n")
+    with pytest.raises(ArtifactError, match=r"crystals\.csv: sha256 is .* the manifest says .* install bandgap again"):
+        verify_demo_data(copied)
+
+
+def test_missing_file_is_named(copied):
+    (copied / "molecules.extxyz.gz").unlink()
+    with pytest.raises(ArtifactError, match=r"molecules\.extxyz\.gz: .* cannot be read \(No such file or directory\)"):
+        verify_demo_data(copied)
+
+
+def test_unknown_set_is_refused_with_the_names_there_are():
+    with pytest.raises(InputError, match=r"Demo data 'oe62' do not exist\. Accepted: molecules, crystals\."):
+        load_demo("oe62")
+
+
+def test_sample_cifs_are_eight_sound_ones_and_four_with_the_problems_that_the_readme_names():
+    records = read_paths(unlabelled_cifs())
+    assert [r.status for r in records] == ["ready"] * 8 + ["refused", "warning", "refused", "refused"]
+    for record, words in zip(records[8:], ("occupancy", "hydrogen", "cut off", "0.10 A apart"), strict=True):
+        assert words in record.problem
+    readme = (data_folder() / "README.md").read_text(encoding="utf-8")
+    assert all(path.name in readme for path in unlabelled_cifs()[8:])
+
+
+def test_sample_cifs_hold_no_gap():
+    assert not [path.name for path in unlabelled_cifs() if "gap" in path.read_text(encoding="utf-8").lower()]
+
+
+def test_source_network_lies_beside_the_data():
+    assert demo_source_folder() == data_folder() / "source_model"
