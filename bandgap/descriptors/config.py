@@ -1,4 +1,4 @@
-"""Settings of the many-body tensor representation (MBTR), the presets, and what they cost before anything is computed.
+"""Settings of the many-body tensor representation (MBTR), and what they cost before anything is computed.
 
 Reference: H. Huo and M. Rupp, Unified representation of molecules and crystals for machine learning, Mach. Learn.:
 Sci. Technol. 3, 045017 (2022). A term is a sum of Gaussian bumps on a grid, one grid per element (k1), per pair of
@@ -7,7 +7,6 @@ elements (k2) or per triple (k3); the vector is k1, then k2, then k3, each in th
 
 import math
 import typing
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -81,9 +80,9 @@ class Term:
 class MBTRConfig:
     """Everything that defines the vector of a structure: species, terms and normalisation.
 
-    `per_heavy_atom` divides by the number of atoms other than hydrogen (by all where there are no others), `per_atom` by
-    the number of all atoms of the molecule or cell; `l2_per_term` scales every term to unit length (a term without any
-    pair stays zero). With these three a supercell has the vector of its cell; with `none` it grows with the cell.
+    `per_heavy_atom` divides by the number of atoms other than hydrogen (by all where there are no others), `per_atom`
+    by the number of all atoms of the molecule or cell; `l2_per_term` scales every term to unit length (a term without
+    any pair stays zero). With these three a supercell has the vector of its cell; with `none` it grows with the cell.
     A normalisation by volume is not offered: a molecule has none.
     """
 
@@ -114,9 +113,10 @@ class MBTRConfig:
         return tuple((order, term) for order, term in pairs if term is not None)
 
     @property
-    def cutoff_angstrom(self) -> float:
-        """Largest distance at which two atoms see each other in any term."""
-        return max(term.cutoff_angstrom or 0.0 for _, term in self.terms)
+    def reach_angstrom(self) -> float:
+        """Distance up to which DScribe collects the neighbours of a cell: the largest of the terms' cutoffs."""
+        twice = {"smooth_cutoff": 2.0}  # from one neighbour of the apex to the other
+        return max(twice.get(term.weighting, 1.0) * (term.cutoff_angstrom or 0.0) for _, term in self.terms)
 
 
 @dataclass(frozen=True)
@@ -125,42 +125,6 @@ class Estimate:
 
     n_features: int
     n_bytes: int
-
-
-_K1 = Term(function="atomic_number", minimum=0.0, maximum=120.0, n=36, sigma=4.0)
-_K2 = Term(
-    function="inverse_distance",
-    minimum=0.2,
-    maximum=1.1,
-    n=36,
-    sigma=0.02,
-    weighting="exp",
-    cutoff_angstrom=4.0,
-    threshold=0.01,
-)
-
-PRESETS: dict[str, MBTRConfig] = {
-    "thesis-1260": MBTRConfig(species=("H", "C", "N", "O", "F", "S", "Cl"), k1=_K1, k2=_K2),
-    "oe62-16": MBTRConfig(
-        species=("H", "Li", "B", "C", "N", "O", "F", "Si", "P", "S", "Cl", "As", "Se", "Br", "Te", "I"), k1=_K1, k2=_K2
-    ),
-}
-
-
-def config_for(*, preset: str | None = None, species: Sequence[str] | None = None) -> MBTRConfig:
-    """Return the settings of a named preset, or the presets' settings for the user's own species.
-
-    Raises ConfigError for an unknown preset or element, for an element given twice, and unless exactly one is given.
-    """
-    names = ", ".join(PRESETS)
-    if (preset is None) == (species is None):
-        found = "neither preset nor species" if preset is None else "both preset and species"
-        raise ConfigError(f"{found} given. Give one: a preset ({names}) or chemical symbols, such as H C N O.")
-    if species is not None:
-        return MBTRConfig(species=tuple(species), k1=_K1, k2=_K2)
-    if preset not in PRESETS:
-        raise ConfigError(f"preset is {preset!r}. Accepted: {names}; or give the species themselves.")
-    return PRESETS[preset]
 
 
 def n_features(config: MBTRConfig) -> int:

@@ -1,8 +1,9 @@
 """Vectors of many structures: refused over budget, from the cache where known, else in chunks over processes."""
 
+import contextlib
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from bandgap.cache import DescriptorCache
 from bandgap.config import fingerprint, to_dict
-from bandgap.descriptors.config import MBTRConfig, estimate
+from bandgap.descriptors.config import MBTRConfig, estimate, n_features
 from bandgap.errors import BudgetError
 from bandgap.progress import Progress, Update, no_progress
 from bandgap.structures import Problem, StructureRecord
@@ -21,6 +22,8 @@ from bandgap.structures import Problem, StructureRecord
 FORMAT = 1  # raise it when the same settings give other numbers: older cache entries are then not found any more
 CHUNK_ATOMS = 1_000  # atoms in a chunk: about 20 ms of molecules or 0.3 s of crystals between two updates
 CHUNK_STRUCTURES = 64
+PROCESSES_FROM_ATOMS = 200_000  # about 5 s of work in one process
+CACHE_BATCH = 1_000  # structures looked up in the cache between two updates
 
 Row = NDArray[np.float32] | str  # a vector, or why there is none
 
@@ -57,35 +60,23 @@ def featurize(
     cache. Raises BudgetError before any work when the array would be larger than `memory_budget_bytes`.
     """
     _refuse_over_budget(config, len(records), memory_budget_bytes)
-    width = estimate(config, len(records)).n_features
-    features = np.full((len(records), width), np.nan, dtype=np.float32)
+    features = np.full((len(records), n_features(config)), np.nan, dtype=np.float32)
     problems: list[Problem | None] = [None] * len(records)
     places = _places_by_key(records, config)
+    structures = {key: _atoms(records[where[0]]) for key, where in places.items()}
     total, done, n_computed = sum(map(len, places.values())), 0, 0
-
-    def place(key: str, row: Row) -> None:
-        for i in places[key]:
-            if isinstance(row, str):
-                problems[i] = Problem("refused", row)
-            else:
-                features[i] = row
-
     progress(Update("descriptors", 0, total))
-    known = cache.get_many(list(places), width=width) if cache is not None else {}
-    for key, vector in known.items():
-        place(key, vector)
-        done += len(places[key])
-    del known
-    missing = {k: _atoms(records[where[0]]) for k, where in places.items() if np.isnan(features[where[0], 0])}
-    progress(Update("descriptors", done, total))
-    for rows in _computed(missing, config, n_jobs=n_jobs):
-        for key, row in rows.items():
-            place(key, row)
-            done += len(places[key])
-            n_computed += 0 if isinstance(row, str) else 1
-        if cache is not None:
-            cache.put_many({key: row for key, row in rows.items() if not isinstance(row, str)})
-        progress(Update("descriptors", done, total))
+    with contextlib.closing(_rows(structures, config, cache=cache, n_jobs=n_jobs)) as chunks:
+        for chunk, computed in chunks:
+            for key, row in chunk.items():
+                for i in places[key]:
+                    if isinstance(row, str):
+                        problems[i] = Problem("refused", row)
+                    else:
+                        features[i] = row
+                done += len(places[key])
+                n_computed += int(computed and not isinstance(row, str))
+            progress(Update("descriptors", done, total))
     return Descriptors(features=features, problems=tuple(problems), n_computed=n_computed)
 
 
@@ -117,13 +108,41 @@ def _atoms(record: StructureRecord) -> Atoms:
     return record.atoms
 
 
-def _computed(missing: Mapping[str, Atoms], config: MBTRConfig, *, n_jobs: int) -> Iterator[dict[str, Row]]:
+def _rows(
+    structures: Mapping[str, Atoms], config: MBTRConfig, *, cache: DescriptorCache | None, n_jobs: int
+) -> Generator[tuple[Mapping[str, Row], bool], None, None]:
+    """Yield rows by key, chunk after chunk, and whether they were computed: first the cached ones, then the others."""
+    missing = dict(structures)
+    keys = list(structures) if cache is not None else []
+    for start in range(0, len(keys), CACHE_BATCH):
+        assert cache is not None  # without a cache there are no keys to look up
+        known = cache.get_many(keys[start : start + CACHE_BATCH], width=n_features(config))
+        for key in known:
+            del missing[key]
+        yield known, False
+    for chunk in _computed(missing, config, n_jobs=n_jobs):
+        if cache is not None:
+            cache.put_many({key: row for key, row in chunk.items() if not isinstance(row, str)})
+        yield chunk, True
+
+
+def _computed(
+    missing: Mapping[str, Atoms], config: MBTRConfig, *, n_jobs: int
+) -> Generator[dict[str, Row], None, None]:
     chunks = _chunks(missing)
-    if n_jobs == 1 or len(chunks) < 2:
-        return (_compute_chunk(chunk, config) for chunk in chunks)
+    if n_jobs == 1 or not _pays_processes(missing, config):
+        for chunk in chunks:
+            yield _compute_chunk(chunk, config)
+        return
     work = joblib.Parallel(n_jobs=n_jobs, backend="loky", return_as="generator_unordered")
-    rows: Iterator[dict[str, Row]] = work(joblib.delayed(_compute_chunk)(chunk, config) for chunk in chunks)
-    return rows
+    yield from work(joblib.delayed(_compute_chunk)(chunk, config) for chunk in chunks)
+
+
+def _pays_processes(missing: Mapping[str, Atoms], config: MBTRConfig) -> bool:
+    """Return whether there is more work than the seconds that it takes to start processes and load DScribe in them."""
+    weights = {False: 1, True: 4}  # an atom of a crystal takes about four times as long as one of a molecule
+    work = sum(len(atoms) * weights[bool(atoms.pbc.any())] for atoms in missing.values())
+    return work > PROCESSES_FROM_ATOMS or (config.k3 is not None and len(missing) > CHUNK_STRUCTURES)
 
 
 def _chunks(missing: Mapping[str, Atoms]) -> list[dict[str, Atoms]]:

@@ -59,11 +59,11 @@ def _cell_obstacle(atoms: Atoms, config: MBTRConfig) -> str | None:
     if volume < 1e-6:
         return "is periodic but its cell has no volume; give three lattice vectors that are not in one plane."
     heights = volume / np.linalg.norm(np.cross(atoms.cell.array[[1, 2, 0]], atoms.cell.array[[2, 0, 1]]), axis=1)
-    grown = np.where(atoms.pbc, 1.0 + 2.0 * config.cutoff_angstrom / heights, 1.0)
+    grown = np.where(atoms.pbc, 1.0 + 2.0 * config.reach_angstrom / heights, 1.0)
     neighbours = len(atoms) * float(np.prod(grown))
     if neighbours > MAX_NEIGHBOURS:
         return (
-            f"has about {neighbours:,.0f} atoms within {config.cutoff_angstrom:g} angstroms of its cell; accepted: "
+            f"has about {neighbours:,.0f} atoms within {config.reach_angstrom:g} angstroms of its cell; accepted: "
             f"{MAX_NEIGHBOURS:,}. Check the cell ({volume / len(atoms):.2f} cubic angstroms per atom) or use the "
             "primitive cell."
         )
