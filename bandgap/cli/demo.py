@@ -10,13 +10,14 @@ import typer
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
-from bandgap.cli.report import label, read_manifest, shown
+from bandgap.cli.report import check_out, label, run_figures, shown
+from bandgap.errors import ConfigError
 from bandgap.progress import Progress
 
 METHODS = ("btl_pcp_pe", "fine_tune")
 N_TRAIN, N_TEST = 200, 300
 
-demo_data = typer.Typer(no_args_is_help=True, help="Make the data that the demo uses again, from its seed.")
+demo_data = typer.Typer(no_args_is_help=True)
 
 
 def demo(
@@ -33,25 +34,32 @@ def demo(
 
     set_threads()
     started = time.perf_counter()
+    folders = {name: out / f"seed-{seed}" / name for name in METHODS}
+    for folder in folders.values():
+        check_out(folder)
     with progress_bars() as progress:
-        figures = {name: _run(name, out / f"seed-{seed}", seed, device, progress) for name in METHODS}
+        manifests = {name: _run(name, folder, seed, device, progress) for name, folder in folders.items()}
+    figures = {name: run_figures(manifest) for name, manifest in manifests.items()}
     seconds = round(time.perf_counter() - started, 1)
     result = {"methods": figures, "seed": seed, "n_train": N_TRAIN, "n_test": N_TEST, "seconds": seconds}
     _print_table(figures)
     typer.echo(f"{N_TRAIN} labelled and {N_TEST} test crystals; {shown('seconds', seconds)} in all.")
-    for name in METHODS:
-        typer.echo(f"{out / f'seed-{seed}' / name}: run folder; its predictions.csv has the test crystals.")
+    for name, folder in folders.items():
+        for warning in manifests[name]["warnings"]:
+            typer.echo(f"Warning: {name}: {warning}", err=True)
+        typer.echo(f"{folder / 'predictions.csv'}: the test crystals by {name}; the folder is the run.")
     if json_file is not None:
         json_file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
 def _run(method: str, out: Path, seed: int, device: str, progress: Progress) -> dict[str, Any]:
-    """Transfer the demo's source network by one method and return its figures."""
+    """Transfer the demo's source network by one method and return the run's manifest."""
+    from bandgap.artifacts import read_manifest
     from bandgap.datasets.demo import demo_source_folder, load_demo
+    from bandgap.devices import cores
     from bandgap.runs import transfer_run
 
     crystals = load_demo("crystals")
-    started = time.perf_counter()
     folder = transfer_run(
         demo_source_folder(),
         crystals.records,
@@ -60,30 +68,51 @@ def _run(method: str, out: Path, seed: int, device: str, progress: Progress) -> 
         n=N_TRAIN,
         n_test=N_TEST,
         seed=seed,
-        out=out / method,
+        out=out,
         level_of_theory=crystals.level_of_theory,
         device=device,
         cache=descriptor_cache(),
+        n_jobs=cores(),
         progress=progress,
     )
-    manifest = read_manifest(folder)
-    figures = {**manifest.get("metrics", {}), **manifest.get("diagnostics", {})}
-    return {**figures, "seconds": round(time.perf_counter() - started, 1)}
+    return read_manifest(folder, kind="run")
 
 
 def _print_table(figures: dict[str, dict[str, Any]]) -> None:
-    """Print one column for every method and one line for every figure that is a number or a list of numbers."""
+    """Print one column for every method and one line for every figure."""
     from rich.console import Console
     from rich.table import Column, Table
 
     names = list(dict.fromkeys(name for row in figures.values() for name in row))
     table = Table("", *(Column(method, justify="right") for method in figures), box=None)
     for name in names:
-        table.add_row(label(name), *(_cell(name, row.get(name)) for row in figures.values()))
+        table.add_row(label(name), *(shown(name, row.get(name)) for row in figures.values()))
     Console().print(table)
 
 
-def _cell(name: str, value: Any) -> str:
-    if isinstance(value, (list, tuple)):
-        return ", ".join(_cell(name, part) for part in value)
-    return shown(name, value) if isinstance(value, (int, float)) else str(value if value is not None else "-")
+@demo_data.callback()
+def _root() -> None:
+    """Make the data that the demo uses again, from its seed."""
+
+
+@demo_data.command("make", epilog="Example: bandgap demo-data make --out data --jobs 2")
+def make(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write; an interrupted one is continued.")],
+    seed: Annotated[int, typer.Option(min=0, help="Seed; the shipped data have 2026.")] = 2026,
+    n_molecules: Annotated[int, typer.Option(min=1, help="Molecules of the source set.")] = 11_000,
+    n_crystals: Annotated[int, typer.Option(min=1, help="Molecular crystals of the target set.")] = 1_600,
+    jobs: options.Jobs = 1,
+) -> None:
+    """Make the demo molecules and crystals with their semi-empirical gaps, and sample CIF files.
+
+    Takes about 70 minutes on one core. Needs the extra datagen: pip install "bandgap[datagen]".
+    """
+    try:
+        from bandgap.datasets.making import make_demo_data
+    except ModuleNotFoundError as error:
+        raise ConfigError(f'{error.name} is not installed. Run pip install "bandgap[datagen]" first.') from error
+    with progress_bars() as progress:
+        manifest = make_demo_data(
+            out, seed=seed, n_molecules=n_molecules, n_crystals=n_crystals, n_jobs=jobs, progress=progress
+        )
+    typer.echo(f"written to {manifest.parent}")

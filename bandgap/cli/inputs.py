@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from bandgap.descriptors import MBTRConfig
     from bandgap.structures import StructureRecord
 
+SHOWN = 3  # refused structures that are named before training or predicting
+
 
 def say(text: str) -> None:
     """Write one line for the reader to stderr, beside the progress; stdout holds only results."""
@@ -29,11 +31,22 @@ def say(text: str) -> None:
 
 
 def load_structures(paths: Sequence[Path], *, progress: Progress) -> list[StructureRecord]:
-    """Read every structure under the paths and say how many are ready, usable with a warning and refused."""
+    """Read every structure under the paths and say how many are ready, usable with a warning and refused, and why.
+
+    Raises InputError for a path that does not exist.
+    """
     from bandgap.structures import read_paths
 
+    for path in paths:
+        if not path.exists():
+            raise InputError(f"{path}: there is no such file or folder.")
     records = read_paths(paths, progress=progress)
     say(verdict_counts(records))
+    refused = [record for record in records if record.status == "refused"]
+    for record in refused[:SHOWN]:
+        say(f"  {record.file}: {record.problem}")
+    if len(refused) > SHOWN:
+        say(f"  ... and {len(refused) - SHOWN:,} more; `bandgap check` lists them all.")
     return records
 
 

@@ -66,6 +66,7 @@ def evaluate(
     labels: options.Labels = None,
     unit: options.LabelUnit = None,
     column: options.GapColumn = None,
+    level_of_theory: options.LevelOfTheory = "",
     json_file: options.JsonFile = None,
 ) -> None:
     """Compare a table of predictions with known gaps: errors, coverage and width of the intervals.
@@ -74,14 +75,17 @@ def evaluate(
     """
     import numpy as np
 
+    from bandgap.datasets.levels import mixed_levels_warning
     from bandgap.metrics import evaluate_gaussian
     from bandgap.predictions import read_predictions_csv
 
-    choice = LabelChoice(label, labels, unit=unit, column=column)
+    choice = LabelChoice(label, labels, unit=unit, column=column, level_of_theory=level_of_theory)
     table = read_predictions_csv(predictions)
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)
-        gaps, _ = load_gaps(records, choice)
+        gaps, level_of_theory = load_gaps(records, choice)
+    if warning := mixed_levels_warning([*table.get("level_of_theory", []), level_of_theory]):
+        say(f"Warning: {warning}")
     known = {(r.file, r.id): gap for r, gap in zip(records, gaps, strict=True)}
     by_id = _unique_by_id(records, gaps)
     observed = np.array(

@@ -1,74 +1,88 @@
 """What a run found, as the few lines that a reader needs on the terminal."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from bandgap.errors import ArtifactError
+from bandgap.errors import InputError
 from bandgap.quantities import Quantity
 
-_LABELS = {q.column: q.axis for q in Quantity}
+# What a reader needs of a run's diagnostics, in this order; the manifest has more.
+DIAGNOSTICS = ("c_mean", "rhat_max", "ess_min", "divergences")
+
+_LABELS = {q.column: q.axis for q in Quantity} | {
+    "n": "structures",
+    "c_mean": "layer weights c, mean",
+    "rhat_max": "R-hat, largest",
+    "ess_min": "effective draws, fewest",
+    "seconds": "time",
+}
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a run's or a model's folder.
-
-    Raises ArtifactError when there is none, or when it is not JSON.
-    """
-    path = folder / "manifest.json"
-    try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise ArtifactError(f"{folder} has no manifest.json. Give what train-source or transfer wrote.") from error
-    except json.JSONDecodeError as error:
-        raise ArtifactError(f"{path}: not readable as JSON ({error}). The folder is damaged; make it again.") from error
-    return manifest
+def run_figures(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the figures of a run in the order in which they are shown: metrics, diagnostics, seconds."""
+    figures = dict(manifest.get("metrics", {}))
+    figures |= {k: manifest["diagnostics"][k] for k in DIAGNOSTICS if k in manifest.get("diagnostics", {})}
+    if "elapsed_s" in manifest:
+        figures["seconds"] = round(manifest["elapsed_s"]["all"], 1)
+    return figures
 
 
-def print_run(folder: Path) -> None:
-    """Print the figures and the warnings in a folder's manifest, and where it is."""
-    manifest = read_manifest(folder)
-    print_figures(manifest.get("metrics", {}))
-    print_figures({k: v for k, v in manifest.get("diagnostics", {}).items() if isinstance(v, (int, float))})
+def print_run(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Print the figures and the warnings of a run or a source model, and where it is."""
+    print_figures(run_figures(manifest))
     for warning in manifest.get("warnings", ()):
         typer.echo(f"Warning: {warning}", err=True)
     typer.echo(f"written to {folder}")
 
 
 def print_figures(figures: Mapping[str, Any]) -> None:
-    """Print figures by name, one a line, aligned; errors in eV with three digits, coverage in per cent."""
-    lines = [(label(name), shown(name, value)) for name, value in figures.items() if isinstance(value, (int, float))]
-    width = max((len(name) for name, _ in lines), default=0)
-    for name, value in lines:
-        typer.echo(f"{name:<{width}}  {value}")
+    """Print figures by name, one a line, aligned."""
+    width = max((len(label(name)) for name in figures), default=0)
+    for name, value in figures.items():
+        typer.echo(f"{label(name):<{width}}  {shown(name, value)}")
 
 
 def label(name: str) -> str:
-    """Return the reader's name of a figure: rmse_eV -> RMSE (eV), coverage_95 -> coverage of the 95 % interval."""
+    """Return the reader's name of a figure.
+
+    >>> label("rmse_eV"), label("coverage_95"), label("width_95_eV"), label("validation_rmse_eV")
+    ('RMSE (eV)', 'coverage of the 95 % interval', 'mean width of the 95 % interval (eV)', 'validation RMSE (eV)')
+    """
     if name in _LABELS:
         return _LABELS[name]
     head, _, tail = name.partition("_")
-    if head in ("coverage", "width") and tail.removesuffix("_eV"):
-        noun = "coverage" if head == "coverage" else "mean width"
-        unit = " (eV)" if head == "width" else ""
+    if head in ("coverage", "width") and tail:
+        noun, unit = ("coverage", "") if head == "coverage" else ("mean width", " (eV)")
         return f"{noun} of the {tail.removesuffix('_eV')} % interval{unit}"
-    return name.replace("_", " ")
+    return f"{head} {_LABELS[tail]}" if tail in _LABELS else name.replace("_", " ")
 
 
-def shown(name: str, value: float) -> str:
-    """Return a figure as it is printed.
+def check_out(folder: Path) -> None:
+    """Raise InputError when a run cannot be written to the folder without mixing with files of another kind."""
+    if folder.is_file():
+        raise InputError(f"--out {folder} is a file. Give the name of a folder.")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / "manifest.json").is_file():
+        raise InputError(f"--out {folder} holds other files. Give a new folder, or an empty one.")
 
-    >>> shown("rmse_eV", 0.45678), shown("coverage_95", 0.947), shown("seconds", 130.4), shown("divergences", 0)
-    ('0.457', '95 %', '2 min 10 s', '0')
+
+def shown(name: str, value: Any) -> str:
+    """Return a figure as it is printed: errors with three digits, coverage in per cent, times in words.
+
+    >>> shown("rmse_eV", 0.45678), shown("coverage_95", 0.947), shown("seconds", 130.4), shown("c_mean", [0.2, 0.8])
+    ('0.457', '95 %', '2 min 10 s', '0.200, 0.800')
     """
+    if isinstance(value, (list, tuple)):
+        return ", ".join(shown(name, part) for part in value)
+    if not isinstance(value, (int, float)):
+        return "-" if value is None else str(value)
     if name.startswith("coverage"):
         return f"{100 * value:.0f} %"
-    if name in ("seconds", "elapsed_s"):
+    if name == "seconds":
         return duration(value)
-    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+    return f"{value:,.0f}" if value == int(value) or abs(value) >= 100 else f"{value:.3f}"
 
 
 def duration(seconds: float) -> str:

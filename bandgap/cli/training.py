@@ -8,7 +8,7 @@ import typer
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import LabelChoice, descriptor_cache, descriptor_of, load_gaps, load_structures, say
-from bandgap.cli.report import print_run
+from bandgap.cli.report import check_out, print_run
 
 
 def _list_methods(asked: bool) -> None:
@@ -45,11 +45,13 @@ def train_source(
 
     The folder that it writes is what `bandgap transfer --source` starts from.
     """
+    from bandgap.artifacts import read_manifest
     from bandgap.devices import set_threads
     from bandgap.runs import train_source_run
     from bandgap.source import SourceConfig
 
     set_threads()
+    check_out(out)
     descriptor = descriptor_of(preset, species)
     with progress_bars() as progress:
         if oe62 is not None:
@@ -80,7 +82,7 @@ def train_source(
             n_jobs=jobs,
             progress=progress,
         )
-    print_run(folder)
+    print_run(folder, read_manifest(folder, kind="source"))
     say(f"Next: bandgap transfer --source {folder} --structures CRYSTALS --labels CSV --out RUN")
 
 
@@ -114,10 +116,12 @@ def transfer(
 
     Rows are sorted by id and permuted by the seed: the first ones are the test set, the next N the training set.
     """
+    from bandgap.artifacts import read_manifest
     from bandgap.devices import set_threads
     from bandgap.runs import transfer_run
 
     set_threads()
+    check_out(out)
     choice = LabelChoice(label, labels, unit=unit, column=column, level_of_theory=level_of_theory)
     chosen = parse_settings(settings)
     with progress_bars() as progress:
@@ -139,7 +143,7 @@ def transfer(
             n_jobs=jobs,
             progress=progress,
         )
-    print_run(folder)
+    print_run(folder, read_manifest(folder, kind="run"))
     say(f"Next: bandgap predict --model {folder} --structures NEW --out predictions.csv")
 
 

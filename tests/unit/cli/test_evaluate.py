@@ -107,6 +107,12 @@ def test_evaluate_of_credible_intervals_says_how_to_read_their_coverage(
     assert "credible intervals of the mean" in result.stderr
 
 
+def test_evaluate_of_gaps_of_another_level_of_theory_is_a_warning(run: Run, table: Path, waters: Path) -> None:
+    command = ("evaluate", "--predictions", table, "--structures", waters, "--label", "gap_eV", "--level-of-theory")
+    assert "Warning" not in run(*command, "PBE").stderr
+    assert "Warning: Levels of theory are mixed (PBE, GW)" in run(*command, "GW").stderr
+
+
 def test_evaluate_of_a_table_that_is_none_is_refused(run: Run, waters: Path) -> None:
     result = run("evaluate", "--predictions", waters, "--structures", waters, "--label", "gap_eV")
     assert result.exit_code == 1

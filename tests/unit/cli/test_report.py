@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bandgap.cli.report import duration, label, read_manifest, shown
-from bandgap.errors import ArtifactError
+from bandgap.cli.report import check_out, duration, label, shown
+from bandgap.errors import InputError
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,8 @@ from bandgap.errors import ArtifactError
         ("rmse_eV", "RMSE (eV)"),
         ("coverage_95", "coverage of the 95 % interval"),
         ("width_95_eV", "mean width of the 95 % interval (eV)"),
-        ("rhat_max", "rhat max"),
+        ("rhat_max", "R-hat, largest"),
+        ("validation_rmse_eV", "validation RMSE (eV)"),
     ],
 )
 def test_label_of_a_figure_is_words_with_its_unit(name: str, text: str) -> None:
@@ -23,7 +24,13 @@ def test_label_of_a_figure_is_words_with_its_unit(name: str, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value", "text"),
-    [("mae_eV", 0.30049, "0.3"), ("coverage_95", 0.949, "95 %"), ("seconds", 61.0, "1 min 1 s"), ("n", 2987, "2,987")],
+    [
+        ("mae_eV", 0.30049, "0.300"),
+        ("coverage_95", 0.949, "95 %"),
+        ("seconds", 61.0, "1 min 1 s"),
+        ("n", 2987, "2,987"),
+        ("ess_min", None, "-"),
+    ],
 )
 def test_figure_is_shown_with_three_digits_or_in_words(name: str, value: float, text: str) -> None:
     assert shown(name, value) == text
@@ -36,9 +43,13 @@ def test_duration_is_in_words(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-def test_manifest_that_is_absent_or_damaged_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match="has no manifest.json. Give what train-source or transfer wrote"):
-        read_manifest(tmp_path)
-    (tmp_path / "manifest.json").write_text("{")
-    with pytest.raises(ArtifactError, match="not readable as JSON"):
-        read_manifest(tmp_path)
+def test_out_that_holds_other_files_is_refused(tmp_path: Path) -> None:
+    check_out(tmp_path / "new")
+    check_out(tmp_path)
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(InputError, match="holds other files. Give a new folder"):
+        check_out(tmp_path)
+    with pytest.raises(InputError, match="is a file"):
+        check_out(tmp_path / "thesis.txt")
+    (tmp_path / "manifest.json").write_text("{}")
+    check_out(tmp_path)

@@ -1,0 +1,106 @@
+"""Errors as one plain message, exit codes, help texts and the start-up of the command line."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from bandgap.cli.commands import PlainErrors, join_words
+from bandgap.errors import BudgetError, Cancelled
+from tests.unit.cli.conftest import Run, Shell
+
+COMMANDS = (
+    "check", "featurize", "train-source", "transfer", "predict", "evaluate", "demo", "app", "worker", "doctor",
+)  # fmt: skip
+
+
+def failing_app(error: BaseException) -> typer.Typer:
+    app = typer.Typer(cls=PlainErrors, pretty_exceptions_enable=False)
+
+    @app.callback()
+    def root() -> None:
+        pass
+
+    @app.command()
+    def fail() -> None:
+        raise error
+
+    return app
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (BudgetError("5 GB are too much."), 1, "Error: 5 GB are too much.\n"),
+        (PermissionError(13, "Permission denied", "/root/x"), 1, "Error: /root/x: Permission denied.\n"),
+        (OSError(28, "No space left on device"), 1, "Error: No space left on device.\n"),
+        (Cancelled("The run was cancelled."), 130, "The run was cancelled.\n"),
+    ],
+    ids=["ours", "file", "disk", "cancelled"],
+)
+def test_error_of_a_user_is_one_message_on_stderr(error: BaseException, code: int, text: str) -> None:
+    result = CliRunner().invoke(failing_app(error), ["fail"], catch_exceptions=False)
+    assert (result.exit_code, result.stderr, result.stdout) == (code, text, "")
+
+
+def test_error_of_the_program_itself_is_not_hidden() -> None:
+    with pytest.raises(ZeroDivisionError):
+        CliRunner().invoke(failing_app(ZeroDivisionError()), ["fail"], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("words", "joined"),
+    [
+        (["--species", "H", "C", "N"], ["--species", "H,C,N"]),
+        (["--species", "H,C", "--out", "x", "--seed", "1"], ["--species", "H,C", "--out", "x", "--seed", "1"]),
+        (["--out", "x", "--species", "H", "C", "--seed", "1"], ["--out", "x", "--species", "H,C", "--seed", "1"]),
+        (["--species"], ["--species"]),
+        (["--species=H", "--out", "x"], ["--species=H", "--out", "x"]),
+        ([], []),
+    ],
+)
+def test_species_with_spaces_become_one_word(words: list[str], joined: list[str]) -> None:
+    assert join_words(words, option="--species") == joined
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_every_command_has_an_example(command: str, run: Run) -> None:
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    assert f"Example: bandgap {command}" in result.stdout
+
+
+def test_help_of_demo_data_names_make(run: Run) -> None:
+    assert "make" in run("demo-data", "--help").stdout
+
+
+def test_unknown_command_is_a_usage_error(shell: Shell) -> None:
+    result = shell("pretict")
+    assert result.returncode == 2
+    assert "No such command 'pretict'" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_version_is_printed(run: Run) -> None:
+    assert run("--version").stdout.startswith("bandgap 0.")
+
+
+def test_help_loads_nothing_heavy() -> None:
+    script = (
+        "import sys\nfrom bandgap.cli import main\nsys.argv = ['bandgap', '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print('LOADED', *({'torch', 'dscribe', 'ase', 'sklearn', 'numpy', 'pandas'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1].split() == ["LOADED"]
+
+
+def test_path_that_does_not_exist_is_named_without_traceback(shell: Shell, tmp_path: Path) -> None:
+    absent, out = tmp_path / "absent.cif", tmp_path / "out.csv"
+    result = shell("predict", "--model", tmp_path, "--structures", absent, "--out", out)
+    assert result.returncode == 1
+    assert "absent.cif: there is no such file or folder." in result.stderr
+    assert "Traceback" not in result.stderr

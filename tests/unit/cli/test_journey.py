@@ -1,0 +1,111 @@
+"""`bandgap train-source`, `transfer`, `predict`, `evaluate` one after the other, on made-up gaps of water molecules."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bandgap.predictions import COLUMNS, read_predictions_csv
+from tests.unit.cli.conftest import WATER, Run, Shell
+
+
+def write_waters(path: Path, *, n: int, shift_eV: float, name: str) -> Path:
+    """Write n water molecules whose gap falls with the height of the oxygen, shifted by a constant."""
+    heights = np.random.default_rng(0 if name == "m" else 1).uniform(-0.3, 0.2, n)
+    gaps = 6 + shift_eV - 3 * heights
+    frames = [
+        WATER.format(id=f"{name}{k:03d}", gap=gap, height=f"{height:.6f}")
+        for k, (gap, height) in enumerate(zip(gaps, heights, strict=True))
+    ]
+    path.write_text("".join(frames), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with molecules to train on, targets with other gaps, and a broken file."""
+    path = tmp_path_factory.mktemp("journey")
+    write_waters(path / "molecules.extxyz", n=80, shift_eV=0.0, name="m")
+    write_waters(path / "targets.extxyz", n=60, shift_eV=-0.5, name="t")
+    (path / "broken.cif").write_bytes(b"data_x\n")
+    return path
+
+
+def test_journey_from_molecules_to_evaluated_predictions(run: Run, folder: Path, tmp_path: Path) -> None:
+    source, model, table = tmp_path / "source", tmp_path / "run", tmp_path / "predictions.csv"
+    gaps = ("--label", "gap_eV")
+    trained = run(
+        "train-source", "--structures", folder / "molecules.extxyz", *gaps, "--species", "H", "O", "--out", source,
+        "--level-of-theory", "PBE0", "--device", "cpu",
+    )  # fmt: skip
+    assert trained.exit_code == 0
+    assert (source / "manifest.json").is_file()
+
+    transferred = run(
+        "transfer", "--source", source, "--structures", folder / "targets.extxyz", *gaps, "--method", "fine_tune",
+        "--n", "30", "--n-test", "20", "--out", model, "--level-of-theory", "PBE",
+    )  # fmt: skip
+    assert transferred.exit_code == 0
+    assert "RMSE (eV)" in transferred.stdout
+
+    inputs = ("--structures", folder / "targets.extxyz", "--structures", folder / "broken.cif")
+    predicted = run("predict", "--model", model, *inputs, "--level", "0.9", "--out", table)
+    assert predicted.exit_code == 0
+    assert "61 structures: 60 ready, 0 with a warning, 1 refused." in predicted.stderr
+    assert "broken.cif: " in predicted.stderr
+    rows = read_predictions_csv(table)
+    assert tuple(rows.columns) == COLUMNS
+    assert len(rows) == 61
+    assert set(rows["level"]) == {0.9} and set(rows["level_of_theory"]) == {"PBE"}
+    assert rows["status"].tolist().count("refused") == 1
+    assert np.isfinite(rows["mean_eV"][rows["status"] != "refused"]).all()
+
+    figures = tmp_path / "figures.json"
+    evaluated = run("evaluate", "--predictions", table, *inputs[:2], *gaps, "--json", figures)
+    assert evaluated.exit_code == 0
+    assert json.loads(figures.read_text())["n"] == 60
+
+
+def test_transfer_by_an_unknown_method_lists_the_methods(shell: Shell, folder: Path, tmp_path: Path) -> None:
+    result = shell(
+        "transfer", "--source", tmp_path, "--structures", folder / "targets.extxyz", "--label", "gap_eV",
+        "--method", "magic", "--out", tmp_path / "run",
+    )  # fmt: skip
+    assert result.returncode == 1
+    assert "'magic'" in result.stderr and "btl_pcp_pe" in result.stderr and "fine_tune" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_transfer_from_a_folder_that_is_no_source_says_what_to_give(run: Run, folder: Path, tmp_path: Path) -> None:
+    command = ("transfer", "--source", tmp_path, "--structures", folder / "targets.extxyz", "--label", "gap_eV")
+    result = run(*command, "--out", tmp_path / "run")
+    assert result.exit_code == 1
+    assert str(tmp_path) in result.stderr
+
+
+def test_predict_with_a_level_in_per_cent_says_how_to_write_it(run: Run, folder: Path, tmp_path: Path) -> None:
+    command = ("predict", "--model", tmp_path, "--structures", folder / "targets.extxyz", "--out", tmp_path / "x.csv")
+    result = run(*command, "--level", "95")
+    assert result.exit_code == 1
+    assert "write 0.95" in result.stderr
+
+
+def test_train_source_without_structures_says_what_to_give(run: Run, tmp_path: Path) -> None:
+    result = run("train-source", "--species", "H", "O", "--out", tmp_path / "source")
+    assert result.exit_code == 2
+    assert "--structures PATH" in result.stderr and "--oe62 FILE" in result.stderr
+
+
+def test_list_of_methods_has_title_and_cost(run: Run) -> None:
+    result = run("transfer", "--list-methods")
+    assert result.exit_code == 0
+    assert "btl_pcp_pe: " in result.stdout and "Cost: " in result.stdout
+
+
+@pytest.mark.parametrize("word", ["lam", "=1", ""])
+def test_setting_without_name_and_value_is_a_usage_error(run: Run, folder: Path, tmp_path: Path, word: str) -> None:
+    command = ("transfer", "--source", tmp_path, "--structures", folder / "targets.extxyz", "--label", "gap_eV")
+    result = run(*command, "--out", tmp_path / "run", "--set", word)
+    assert result.exit_code == 2
+    assert "NAME=VALUE" in result.stderr
