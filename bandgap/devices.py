@@ -1,8 +1,8 @@
 """The one place that chooses the device and the number of threads for torch.
 
-torch with as many threads as there are cores runs 8 to 20 times slower than with one thread as soon as a second process is
-busy (measured on 2 cores: 2.7 ms against 21 ms for one gradient). So every process of this package uses ONE torch thread,
-and parallel work is a map over independent items (chains, descriptors) instead. `BANDGAP_THREADS` overrides it.
+torch with as many threads as there are cores runs 8 to 20 times slower than with one thread as soon as a second process
+is busy (measured on 2 cores: 2.7 ms against 21 ms for one gradient). So every process of this package uses ONE torch
+thread, and parallel work is a map over independent items (chains, descriptors) instead. `BANDGAP_THREADS` overrides it.
 """
 
 import os

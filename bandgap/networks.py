@@ -25,8 +25,8 @@ class NetworkConfig:
     def __post_init__(self) -> None:
         if self.n_features < 1 or not self.hidden or min(self.hidden) < 1:
             raise ConfigError(
-                f"network: {self.n_features} features and hidden widths {self.hidden}. Accepted: at least one feature and "
-                "at least one hidden layer, each of width 1 or more."
+                f"network: {self.n_features} features and hidden widths {self.hidden}. Accepted: at least one feature "
+                "and at least one hidden layer, each of width 1 or more."
             )
 
     @property
@@ -71,7 +71,7 @@ def init_params(config: NetworkConfig, *, generator: torch.Generator, dtype: tor
 def forward(params: Params, x: Tensor) -> Tensor:
     """Evaluate f(x; theta) for every row of `x` (n, features); leading dimensions of the parameters are kept.
 
-    Parameters of shape (..., out, in) and (..., out) give values of shape (..., n): a batch of chains or draws is one call.
+    Parameters of shape (..., out, in) and (..., out) give values of shape (..., n): a batch of draws is one call.
     """
     n_layers = layer_of(max(params, key=layer_of))
     h = x

@@ -1,9 +1,9 @@
 r"""The posterior of a transferred network: draws of its weights, and what they predict.
 
-The first layer is stored as theta_hat_1 + coordinates basis' + scale E (I - basis basis'), E standard normal: only the row-space
-coordinates (chain, draw, width, r) meet the likelihood; the rest follows the prior exactly and is drawn, from a seed of its own
-for every draw, when the network is evaluated. So predictions of the same structure never depend on what else is predicted.
-A point estimate is one chain with one draw, an empty basis and scale 0.
+The first layer is stored as theta_hat_1 + coordinates basis' + scale E (I - basis basis'), E standard normal: only the
+row-space coordinates (chain, draw, width, r) meet the likelihood; the rest follows the prior exactly and is drawn, from
+a seed of its own for every draw, when the network is evaluated. So predictions of the same structure never depend on
+what else is predicted. A point estimate is one chain with one draw, an empty basis and scale 0.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ ROWS_PER_BLOCK = 4096  # structures evaluated at once, so that memory stays boun
 
 @dataclass(frozen=True, eq=False)
 class Diagnostics:
-    """Figures of convergence by name (rhat_max, ess_min, divergences, ...) and sentences that must be shown with the result."""
+    """Figures of convergence by name (rhat_max, ess_min, divergences, ...) and sentences to show with the result."""
 
     figures: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()

@@ -1,9 +1,8 @@
-"""The jobs that shell, worker and notebooks share: train a source, transfer it, predict. Each writes or reads one folder."""
+"""The jobs that shell, worker and notebooks share: train a source, transfer it, predict; one folder each."""
 
 import datetime
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,9 @@ from numpy.typing import NDArray
 
 from bandgap.artifacts import Run, load_run, load_source, save_run, save_source, source_fingerprint
 from bandgap.cache import DescriptorCache
-from bandgap.config import fingerprint, to_dict
+from bandgap.config import to_dict
 from bandgap.datasets.splits import permuted_split
+from bandgap.datasets.table import Table, elements_of, learnable
 from bandgap.descriptors import Descriptors, MBTRConfig, featurize
 from bandgap.domain import Domain, fit_domain
 from bandgap.errors import InputError
@@ -30,33 +30,9 @@ from bandgap.transfer import TargetData, get_method
 PREDICTIONS_CSV, QUANTILES = "predictions.csv", "quantiles.safetensors"
 DEFAULT_TEST_SHARE = 0.2
 RHAT_NAME = "predictions"
+SUMMARIES = ("max", "min", "fit_max", "fit_median")  # figures over several quantities, not one of them
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """Labelled structures that can be learned from: records, raw features (n, p) and gaps (n,) in eV."""
-
-    records: list[StructureRecord]
-    features: NDArray[np.float32]
-    gaps_eV: Floats
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-    @property
-    def ids(self) -> list[str]:
-        return [record.id for record in self.records]
-
-    @property
-    def elements(self) -> list[set[str]]:
-        """Element symbols of every structure."""
-        return [elements_of(record) for record in self.records]
-
-    def content(self) -> str:
-        """Return a fingerprint of the structures and their gaps."""
-        return fingerprint([[r.id, r.content, float(g)] for r, g in zip(self.records, self.gaps_eV, strict=True)])
 
 
 def train_source_run(
@@ -115,8 +91,9 @@ def transfer_run(
 ) -> Path:
     """Transfer a source model to labelled crystals, write the run to `out` and return `out`.
 
-    Rows are sorted by id and permuted by the seed; the first `n_test` (default: a fifth, or what `n` leaves if that is less)
-    are the test set, the next `n` (default: the rest) the training set. Raises InputError when there are too few rows.
+    Rows are sorted by id and permuted by the seed; the first `n_test` (default: a fifth, or what `n` leaves if that is
+    less) are the test set, the next `n` (default: the rest) the training set. Raises InputError when there are too few
+    rows.
     """
     started = time.perf_counter()
     chosen = get_method(method)
@@ -126,14 +103,12 @@ def transfer_run(
     if n_test is None:
         n_test = min(round(DEFAULT_TEST_SHARE * len(table)), max(0, len(table) - (n or 0)))
     split = permuted_split(table.ids, n_test=n_test, n_train=n, seed=seed)
-    train, test = _rows(table, split.train), _rows(table, split.test)
+    train, test = table.rows(split.train), table.rows(split.test)
     data = TargetData(train.features, train.gaps_eV)
     fit_started = time.perf_counter()
     posterior = chosen.fit(source, data, config, seed=seed, device=device, progress=progress)
     fit_s = time.perf_counter() - fit_started
-    domain = fit_domain(
-        train.features, ids=train.ids, elements=train.elements, source_species=source.card.elements
-    )
+    domain = fit_domain(train.features, ids=train.ids, elements=train.elements, source_species=source.card.elements)
     figures: dict[str, float] = {}
     rhat: dict[str, float] = {}
     if len(test):
@@ -192,46 +167,11 @@ def predict_run(
     return predictions
 
 
-def learnable(
-    records: Sequence[StructureRecord],
-    gaps_eV: NDArray[np.floating[Any]],
-    *,
-    descriptor: MBTRConfig,
-    cache: DescriptorCache | None = None,
-    n_jobs: int = 1,
-    progress: Progress = no_progress,
-) -> Table:
-    """Return the rows that can be learned from: not refused, with a gap, and inside the descriptor's species.
-
-    Raises InputError when the lengths differ, and when nothing is left (with the first reason).
-    """
-    gaps = np.asarray(gaps_eV, dtype=np.float64)
-    if len(records) != gaps.shape[0]:
-        raise InputError(f"{len(records)} structures but {gaps.shape[0]} gaps: one gap (or NaN) for each is expected.")
-    usable = [i for i, record in enumerate(records) if record.status != "refused" and np.isfinite(gaps[i])]
-    kept = [records[i] for i in usable]
-    described = featurize(kept, descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
-    rows = [k for k, problem in enumerate(described.problems) if problem is None]
-    if not rows:
-        found = [p.text for p in described.problems if p is not None] or [r.problem for r in records if r.problem]
-        reason = found[0] if found else "no structure has a gap"
-        raise InputError(f"None of {len(records)} structures can be learned from: {reason}")
-    return Table([kept[k] for k in rows], described.features[rows], gaps[usable][rows])
-
-
-def elements_of(record: StructureRecord) -> set[str]:
-    """Return the element symbols of a structure; empty when it was refused."""
-    return set() if record.atoms is None else set(record.atoms.get_chemical_symbols())
-
-
-def _rows(table: Table, rows: NDArray[np.int64]) -> Table:
-    return Table([table.records[i] for i in rows], table.features[rows], table.gaps_eV[rows])
-
-
 def _predictions(
     posterior: NetworkPosterior, means: Floats, table: Table, *, domain: Domain, level_of_theory: str
 ) -> Predictions:
     judged = [judgement.text for judgement in domain.judge(table.features, table.elements)]
+    fine = [r.status == "ready" and text == "ok" for r, text in zip(table.records, judged, strict=True)]
     return predictions_from_draws(
         means.reshape(-1, len(table)),
         posterior.sigma_eV.reshape(-1),
@@ -239,7 +179,7 @@ def _predictions(
         files=[r.file for r in table.records],
         formulas=[r.formula for r in table.records],
         domain=judged,
-        status=["ok" if r.status == "ready" and text == "ok" else "warning" for r, text in zip(table.records, judged, strict=True)],
+        status=["ok" if good else "warning" for good in fine],
         problem=[r.problem for r in table.records],
         level_of_theory=level_of_theory,
     )
@@ -297,7 +237,7 @@ def _diagnostics(posterior: NetworkPosterior, rhat: Mapping[str, float]) -> dict
         prefix: {
             name.removeprefix(f"{prefix}_"): value
             for name, value in flat.items()
-            if name.startswith(f"{prefix}_") and name.removeprefix(f"{prefix}_") not in ("max", "min", "fit_max", "fit_median")
+            if name.startswith(f"{prefix}_") and name.removeprefix(f"{prefix}_") not in SUMMARIES
         }
         for prefix in ("rhat", "ess")
     }

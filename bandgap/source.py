@@ -12,7 +12,7 @@ from bandgap.devices import choose_device
 from bandgap.errors import InputError
 from bandgap.networks import NetworkConfig, Params, init_params
 from bandgap.progress import Progress, no_progress
-from bandgap.standardise import Standardiser, fit_standardiser
+from bandgap.standardise import Standardiser, fit_standardiser, varies
 from bandgap.training import Epoch, TrainingConfig, train
 
 
@@ -39,7 +39,7 @@ class SourceCard:
 
 @dataclass(frozen=True, eq=False)
 class SourceModel:
-    """Weights (float32, on the CPU), shape, standardisation, descriptor, card and learning curve of a source network."""
+    """Weights (float32, on the CPU), shape, standardisation, descriptor, card and learning curve of a source."""
 
     params: Params
     network: NetworkConfig
@@ -66,30 +66,28 @@ def train_source(
 ) -> SourceModel:
     """Train a source network on raw features (n, p) and gaps (n,) in eV, by Adam with early stopping.
 
-    Weights of features that never vary start at zero and stay there (their gradient is zero and the penalty pulls to zero), so
-    that elements new in the target enter through the prior and not through noise. Raises InputError when the shapes do not fit.
+    Weights of features that never vary are zero, so that elements new in the target enter through the prior and not
+    through noise. Raises InputError when the shapes do not fit.
     """
     if features.shape != (gaps_eV.shape[0], n_features(descriptor)):
         raise InputError(
-            f"features have shape {features.shape}; {gaps_eV.shape[0]} gaps and the descriptor's {n_features(descriptor)} "
-            "features were expected."
+            f"features have shape {features.shape}; {gaps_eV.shape[0]} gaps and the descriptor's "
+            f"{n_features(descriptor)} features were expected."
         )
     target = choose_device(device)
     standardiser = fit_standardiser(features, gaps_eV)
     network = NetworkConfig(features.shape[1], config.hidden)
     generator = torch.Generator().manual_seed(seed)
     start = init_params(network, generator=generator)
-    varies = features.astype(np.float64).std(axis=0) > 0
-    start["weight.1"][:, torch.from_numpy(~varies)] = 0.0
+    constant = torch.from_numpy(~varies(features))
+    start["weight.1"][:, constant] = 0.0
     x = torch.from_numpy(standardiser.features(features)).float().to(target)
+    x[:, constant.to(target)] = 0.0  # Adam would blow up gradients by rounding; by zero they leave the weights at zero
     y = torch.from_numpy(standardiser.gaps(gaps_eV)).float().to(target)
     placed = {name: value.to(target) for name, value in start.items()}
-    trained = train(
-        placed, x, y, config=config.training, generator=generator, phase="training the source network", progress=progress
-    )
+    phase = "training the source network"
+    trained = train(placed, x, y, config=config.training, generator=generator, phase=phase, progress=progress)
     rmse = float(trained.validation_residuals.double().square().mean().sqrt()) * standardiser.y_sd_eV
-    card = SourceCard(
-        tuple(data), int(gaps_eV.shape[0]), tuple(sorted(elements)), level_of_theory, licence, rmse, seed
-    )
+    card = SourceCard(tuple(data), int(gaps_eV.shape[0]), tuple(sorted(elements)), level_of_theory, licence, rmse, seed)
     params = {name: value.cpu() for name, value in trained.params.items()}
     return SourceModel(params, network, standardiser, descriptor, card, config, trained.history)

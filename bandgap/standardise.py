@@ -1,12 +1,14 @@
 """The one rule for standardising features and gaps.
 
-Features are centred and scaled by the statistics of the source set or of the target's training set, by a named setting; gaps
-always by the source set's mean and standard deviation, because the source network's weights mean nothing on another scale.
+Features are centred and scaled by the statistics of the source set or of the target's training set, by a named setting;
+gaps always by the source set's mean and standard deviation, because the source network's weights mean nothing on
+another scale.
 
-The scale of a feature is sqrt(sd^2 + (0.1 rms)^2), rms being the root mean square of all features' standard deviations: without
-the floor the far tails of the descriptor's Gaussians and elements that one training row contains make new rows thousands
-of standard deviations long (measured on organic crystals, n = 250: longest new row 6,700 times the typical one, 3.9 with the
-floor, and the error of kernel ridge falls from 0.594 to 0.586 eV). A feature that never varies in the set gets unit scale.
+The scale of a feature is sqrt(sd^2 + (0.1 rms)^2), rms being the root mean square of all features' standard deviations:
+without the floor the far tails of the descriptor's Gaussians and elements that one training row contains make new rows
+thousands of standard deviations long (measured on organic crystals, n = 250: longest new row 6,700 times the typical
+one, 3.9 with the floor, and the error of kernel ridge falls from 0.594 to 0.586 eV). A feature that never varies in
+the set gets unit scale.
 """
 
 from dataclasses import dataclass
@@ -59,7 +61,14 @@ def feature_statistics(x: NDArray[np.floating]) -> tuple[NDArray[np.float64], ND
     wide = np.asarray(x, dtype=np.float64)
     mean, sd = wide.mean(axis=0), wide.std(axis=0)
     floor = FLOOR * np.sqrt(np.mean(sd**2))
-    return mean, np.where(sd > VARIES * sd.max(initial=0.0), np.hypot(sd, floor), 1.0)
+    return mean, np.where(varies(wide), np.hypot(sd, floor), 1.0)
+
+
+def varies(x: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Return which features (p,) of rows (n, p) vary by more than rounding."""
+    sd = np.asarray(x, dtype=np.float64).std(axis=0)
+    result: NDArray[np.bool_] = sd > VARIES * sd.max(initial=0.0)
+    return result
 
 
 def fit_standardiser(x: NDArray[np.floating], y_eV: NDArray[np.floating]) -> Standardiser:

@@ -14,10 +14,11 @@ ADAM_EPS = 1e-7  # the source's setting
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How a network is trained. The loss is the mean squared error + l1 sum|theta| + l2 sum theta^2, standardised units.
+    """How a network is trained; the loss is the mean squared error + l1 sum|theta| + l2 sum theta^2, standardised.
 
     The learning rate is multiplied by `plateau_factor` after `plateau_epochs` epochs without a better validation loss;
-    training ends after `patience` such epochs, and the weights of the best validation epoch are returned, never the last.
+    training ends after `patience` such epochs, and the weights of the best validation epoch are returned, never the
+    last.
     """
 
     learning_rate: float = 1e-3
@@ -31,10 +32,12 @@ class TrainingConfig:
     validation_share: float = 0.2
 
     def __post_init__(self) -> None:
-        if not 0 < self.validation_share < 1 or self.batch_size < 1 or self.max_epochs < 1 or self.learning_rate <= 0:
+        counts = (self.batch_size, self.max_epochs, self.patience, self.plateau_epochs)
+        if not 0 < self.validation_share < 1 or min(counts) < 1 or self.learning_rate <= 0:
             raise ConfigError(
-                f"training: validation share {self.validation_share}, batch size {self.batch_size}, {self.max_epochs} epochs, "
-                f"learning rate {self.learning_rate}. Accepted: a share between 0 and 1, the others above 0."
+                f"training: validation share {self.validation_share}, batch size {self.batch_size}, {self.max_epochs} "
+                f"epochs, patience {self.patience}, plateau {self.plateau_epochs}, learning rate {self.learning_rate}. "
+                "Accepted: a share between 0 and 1, whole numbers from 1, a learning rate above 0."
             )
 
 
@@ -111,7 +114,7 @@ def _one_epoch(
     generator: torch.Generator,
 ) -> float:
     total = 0.0
-    for batch in rows[torch.randperm(rows.shape[0], generator=generator)].split(config.batch_size):
+    for batch in torch.split(rows[torch.randperm(rows.shape[0], generator=generator)], config.batch_size):
         optimiser.zero_grad()
         error = ((forward(params, x[batch]) - y[batch]) ** 2).mean()
         penalty = sum(config.l1 * p.abs().sum() + config.l2 * (p**2).sum() for p in params.values())

@@ -26,7 +26,7 @@ LAYERS = (
     ("calibration", "metrics", "domain"),
     ("transfer",),
     ("plots",),
-    ("artifacts",),
+    ("manifests", "references", "artifacts"),
     ("runs",),
     ("studies", "benchmarks"),
     ("jobs",),

@@ -54,9 +54,9 @@ def demo(
 
 def _run(method: str, out: Path, seed: int, device: str, progress: Progress) -> dict[str, Any]:
     """Transfer the demo's source network by one method and return the run's manifest."""
-    from bandgap.artifacts import read_manifest
     from bandgap.datasets.demo import demo_source_folder, load_demo
     from bandgap.devices import cores
+    from bandgap.manifests import read_manifest
     from bandgap.runs import transfer_run
 
     crystals = load_demo("crystals")

@@ -45,8 +45,8 @@ def train_source(
 
     The folder that it writes is what `bandgap transfer --source` starts from.
     """
-    from bandgap.artifacts import read_manifest
     from bandgap.devices import set_threads
+    from bandgap.manifests import read_manifest
     from bandgap.runs import train_source_run
     from bandgap.source import SourceConfig
 
@@ -98,9 +98,7 @@ def transfer(
     n: Annotated[
         int | None, typer.Option("--n", min=1, help="Labelled structures to learn from; default: all but the test set.")
     ] = None,
-    n_test: Annotated[
-        int | None, typer.Option(min=0, help="Labelled structures to hold back for testing.")
-    ] = None,
+    n_test: Annotated[int | None, typer.Option(min=0, help="Labelled structures to hold back for testing.")] = None,
     seed: options.Seed = 0,
     level_of_theory: options.LevelOfTheory = "",
     device: options.Device = "auto",
@@ -116,8 +114,8 @@ def transfer(
 
     Rows are sorted by id and permuted by the seed: the first ones are the test set, the next N the training set.
     """
-    from bandgap.artifacts import read_manifest
     from bandgap.devices import set_threads
+    from bandgap.manifests import read_manifest
     from bandgap.runs import transfer_run
 
     set_threads()

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from arviz_stats.base import array_stats
+from arviz_stats.base.array import array_stats
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]

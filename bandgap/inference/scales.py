@@ -1,11 +1,12 @@
 r"""The scales of BTL-PCP-PE: log t, log sigma and the layer weights c, with their joint prior.
 
-t = tau / sigma^2 carries the penalized-complexity prior (its density does not involve sigma), sigma^2 ~ InvGamma(2, b), and
-c = softmax(w) with w_l the logarithm of independent Gamma(c0, 1) variables, that is c ~ Dirichlet(c0, ..., c0); w has one
-direction that only the prior sees, which makes it proper without any other Jacobian. A state is a tensor (chain, 2 + L) in
-float64: log t, log sigma, w_1 ... w_L.
+t = tau / sigma^2 carries the penalized-complexity prior (its density does not involve sigma), sigma^2 ~ InvGamma(2, b),
+and c = softmax(w) with w_l the logarithm of independent Gamma(c0, 1) variables, that is c ~ Dirichlet(c0, ..., c0); w
+has one direction that only the prior sees, which makes it proper without any other Jacobian. A state is a tensor
+(chain, 2 + L) in float64: log t, log sigma, w_1 ... w_L.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -38,16 +39,12 @@ class ScalePrior:
         return p_t + p_sigma + (self.c0 * w - torch.exp(w)).sum(-1)
 
     def draw(self, chains: int, *, generator: torch.Generator) -> Tensor:
-        """Draw states (chain, 2 + L) from the prior."""
-        gamma = torch.distributions.Gamma(self.c0, 1.0)
-        state = torch.get_rng_state()
-        torch.manual_seed(int(torch.randint(2**62, (1,), generator=generator)))
-        w = torch.log(gamma.sample((chains, self.n_layers)).double().clamp_min(1e-30))
-        sigma2 = 1.0 / torch.distributions.Gamma(SIGMA_SHAPE, self.noise_b).sample((chains,)).double()
-        torch.set_rng_state(state)
-        terms = pcp.point_estimate_terms(self.alpha, torch.softmax(w, -1))
+        """Draw states (chain, 2 + L) from the prior, on the CPU, with nothing but the given CPU generator."""
+        w = _log_gamma(self.c0, (chains, self.n_layers), generator=generator)
+        log_sigma2 = math.log(self.noise_b) - _log_gamma(SIGMA_SHAPE, (chains,), generator=generator)
+        terms = pcp.point_estimate_terms(self.alpha.cpu(), torch.softmax(w, -1))
         t = pcp.prior_draws(terms, lam=self.lam, generator=generator, size=(chains,))
-        return torch.cat([torch.log(t)[:, None], 0.5 * torch.log(sigma2)[:, None], w], 1)
+        return torch.cat([torch.log(t)[:, None], 0.5 * log_sigma2[:, None], w], 1)
 
 
 def relative_scales(state: Tensor) -> Tensor:
@@ -68,3 +65,10 @@ def layer_weights(state: Tensor) -> Tensor:
 def tau_of(state: Tensor) -> Tensor:
     """Return tau = t sigma^2, (chain,), in squared standardised units."""
     return torch.exp(state[:, 0] + 2.0 * state[:, 1])
+
+
+def _log_gamma(shape: float, size: tuple[int, ...], *, generator: torch.Generator) -> Tensor:
+    """Draw logarithms of Gamma(shape, 1) variables, exact for small shapes: G(a) has the law of G(a + 1) U^(1/a)."""
+    above = torch._standard_gamma(torch.full(size, shape + 1.0, dtype=torch.float64), generator=generator)
+    uniform = 1.0 - torch.rand(size, generator=generator, dtype=torch.float64)
+    return torch.log(above) + torch.log(uniform) / shape

@@ -1,17 +1,18 @@
 r"""Penalized-complexity prior of the global scale tau, for a prior centred on a source model.
 
-Simpson et al. (2017): the distance d(tau) = sqrt(2 KL(flexible || base)) is exponential with rate lam. Abba (2023), eqs. 2.3, 2.4,
-2.7 and 2.8, with the square root that the print lost, gives in both cases
+Simpson et al. (2017): the distance d(tau) = sqrt(2 KL(flexible || base)) is exponential with rate lam. Abba (2023),
+eqs. 2.3, 2.4, 2.7 and 2.8, with the square root that the print lost, gives in both cases
 
     d(tau)^2 = S(tau) = sum_j w_j phi(a_j tau),   phi(x) = x - log(1 + x),   p(tau) = lam exp(-lam d(tau)) d'(tau)
 
-- VI case: theta_l ~ N(theta_hat_l, (1 + tau c_l) Sigma_l); j runs over layers, w_l = v_l (number of parameters), a_l = c_l;
+- VI case: theta_l ~ N(theta_hat_l, (1 + tau c_l) Sigma_l); j runs over layers, w_l = v_l (number of parameters) and
+  a_l = c_l;
 - PE case: theta_l ~ N(theta_hat_l, tau c_l I); j runs over the N training inputs of the target, w_j = 1/N,
   a_j = sum_l c_l alpha_l(x_j) / sigma^2 with alpha_l the squared gradient norm of layer l at theta_hat.
 
-In the PE case t = tau / sigma^2 has the same prior with a_j = sum_l c_l alpha_l(x_j), free of sigma. phi is never formed:
-phi(x) = x^2 psi(x) with a psi that is exact at both ends, so that everything holds from tau = 1e-300 to overflow.
-All functions work on torch tensors in float64, differentiate, and broadcast over leading dimensions of `a`.
+In the PE case t = tau / sigma^2 has the same prior with a_j = sum_l c_l alpha_l(x_j), free of sigma. phi is never
+formed: phi(x) = x^2 psi(x) with a psi that is exact at both ends, so that everything holds from tau = 1e-300 to
+overflow. All functions work on torch tensors in float64, differentiate, and broadcast over leading dimensions of `a`.
 """
 
 import math
@@ -59,7 +60,9 @@ def point_estimate_terms(alpha: Tensor, c: Tensor) -> DistanceTerms:
     Raises ConfigError when alpha is negative or not finite, or zero for every input.
     """
     if alpha.ndim != 2 or not bool(torch.isfinite(alpha).all()) or bool((alpha < 0).any()) or not bool(alpha.any()):
-        raise ConfigError("penalized-complexity prior: alpha must be finite, >= 0 and not all zero, of shape (inputs, layers).")
+        raise ConfigError(
+            "penalized-complexity prior: alpha must be finite, >= 0 and not all zero, of shape (inputs, layers)."
+        )
     return DistanceTerms(alpha.new_full((alpha.shape[0],), 1.0 / alpha.shape[0]), c @ alpha.T)
 
 
@@ -92,9 +95,7 @@ def inverse_distance(delta: Tensor, terms: DistanceTerms) -> Tensor:
     return tau
 
 
-def prior_draws(
-    terms: DistanceTerms, *, lam: float, generator: torch.Generator, size: tuple[int, ...] = ()
-) -> Tensor:
+def prior_draws(terms: DistanceTerms, *, lam: float, generator: torch.Generator, size: tuple[int, ...] = ()) -> Tensor:
     """Draw tau from its prior by inversion: d(tau) = E / lam with E ~ Exp(1)."""
     exponential = -torch.log1p(-torch.rand(size, generator=generator, dtype=torch.float64))
     return inverse_distance(exponential / lam, terms)

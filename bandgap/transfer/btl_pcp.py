@@ -1,14 +1,14 @@
-r"""BTL-PCP-PE: Bayesian transfer of all layers with a penalized-complexity prior, centred at the source's point estimate.
+r"""BTL-PCP-PE: Bayesian transfer of all layers with a penalized-complexity prior around the source's point estimate.
 
-Abba (2023), sections 2.3.3 and 2.4, eqs. 2.6 to 2.8: theta_l ~ N(theta_hat_l, tau c_l I), c ~ Dirichlet(c0, ..., c0), tau | c, sigma with
-density lam exp(-lam d(tau)) d'(tau), d(tau)^2 = mean over training inputs of phi(tau c'alpha(x) / sigma^2), y ~ N(f(x; theta), sigma^2),
-sigma^2 ~ InvGamma(2, b) with b = `noise_share` times the variance of the training gaps. lam = 1 by default: as accurate as the
-thesis' correlation rule and better covering where the source fit has error.
+Abba (2023), sections 2.3.3 and 2.4, eqs. 2.6 to 2.8: theta_l ~ N(theta_hat_l, tau c_l I), c ~ Dirichlet(c0, ..., c0),
+tau | c, sigma with density lam exp(-lam d(tau)) d'(tau), d(tau)^2 = mean over training inputs of
+phi(tau c'alpha(x) / sigma^2), y ~ N(f(x; theta), sigma^2), sigma^2 ~ InvGamma(2, b) with b = `noise_share` times the
+variance of the training gaps. lam = 1 by default: as accurate as the thesis' correlation rule and better covering where
+the source fit has error.
 """
 
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 
 from bandgap.devices import choose_device
@@ -17,7 +17,7 @@ from bandgap.inference.network_sampler import NetworkDraws, SamplerConfig, Sampl
 from bandgap.inference.scales import ScalePrior, layer_weights, relative_scales, sigma_of, tau_of
 from bandgap.inference.whitened_network import WhitenedNetwork, whiten
 from bandgap.networks import layer_gradient_norms
-from bandgap.posterior import Diagnostics, NetworkPosterior
+from bandgap.posterior import Diagnostics, Floats, NetworkPosterior
 from bandgap.progress import Progress, Update, no_progress
 from bandgap.source import SourceModel
 from bandgap.standardise import Standardiser, Statistics
@@ -28,7 +28,7 @@ RHAT_LIMIT, DIVERGENT_SHARE = 1.05, 0.001
 
 @dataclass(frozen=True)
 class BtlPcpConfig:
-    """Rate `lam` of the prior on the distance, Dirichlet parameter `c0`, feature statistics, noise prior and sampler."""
+    """Rate `lam` of the prior on the distance, Dirichlet parameter `c0`, feature statistics, noise prior, sampler."""
 
     lam: float = 1.0
     c0: float = 1.0
@@ -39,7 +39,8 @@ class BtlPcpConfig:
     def __post_init__(self) -> None:
         if self.lam <= 0 or self.c0 <= 0 or self.noise_share <= 0:
             raise ConfigError(
-                f"btl_pcp_pe: lam = {self.lam}, c0 = {self.c0}, noise_share = {self.noise_share}. Accepted: numbers above 0."
+                f"btl_pcp_pe: lam = {self.lam}, c0 = {self.c0}, noise_share = {self.noise_share}. "
+                "Accepted: numbers above 0."
             )
 
 
@@ -82,15 +83,16 @@ def diagnose(info: SamplerInfo) -> Diagnostics:
     scales = {name.removeprefix("rhat_"): value for name, value in figures.items() if name.startswith("rhat_")}
     worst = max((name for name in scales if name not in ("max", "fit_max")), key=lambda name: scales[name])
     if figures["rhat_max"] > RHAT_LIMIT:
-        what, value = ("the predictions", scales["fit_max"]) if scales["fit_max"] >= scales[worst] else (worst, scales[worst])
+        fit_is_worst = scales["fit_max"] >= scales[worst]
+        what, value = ("the predictions", scales["fit_max"]) if fit_is_worst else (worst, scales[worst])
         warnings.append(
-            f"The chains have not agreed yet on {what} (R-hat {value:.2f}, want below {RHAT_LIMIT}). Predictions are usable for a "
-            "look, not for a table. Raise draws or warmup of the sampler."
+            f"The chains have not agreed yet on {what} (R-hat {value:.2f}, want below {RHAT_LIMIT}). Predictions are "
+            "usable for a look, not for a table. Raise draws or warmup of the sampler."
         )
     if figures["divergences"] > DIVERGENT_SHARE * info.divergent.size:
         warnings.append(
-            f"{figures['divergences']:.0f} of {info.divergent.size} paths diverged: part of the posterior may be missing. "
-            "Raise target_accept of the sampler."
+            f"{figures['divergences']:.0f} of {info.divergent.size} paths diverged: part of the posterior may be "
+            "missing. Raise target_accept of the sampler."
         )
     return Diagnostics(figures, tuple(warnings))
 
@@ -125,5 +127,5 @@ def _posterior(
     )
 
 
-def _shaped(values: torch.Tensor, chains: int) -> np.ndarray:  # type: ignore[type-arg]
+def _shaped(values: torch.Tensor, chains: int) -> Floats:
     return values.reshape(chains, -1, *values.shape[1:]).double().numpy()

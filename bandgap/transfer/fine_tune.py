@@ -1,6 +1,7 @@
-"""Fine-tuning: all layers trained from the source weights by early-stopped Adam (Abba 2023, section 2.5, "TL-fine-tune").
+"""Fine-tuning: all layers trained from the source weights by early-stopped Adam (Abba 2023, section 2.5).
 
-A point estimate, wrapped as one draw. Its noise is the root mean square residual of the rows held out for early stopping.
+A point estimate, wrapped as one draw. Its noise is the root mean square residual of the rows held out for early
+stopping.
 """
 
 from dataclasses import dataclass, field

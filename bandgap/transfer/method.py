@@ -26,11 +26,16 @@ class TargetData:
     def __post_init__(self) -> None:
         n = self.gaps_eV.shape[0]
         if n < MIN_ROWS:
-            raise InputError(f"{n} labelled structures are too few to transfer to. Give at least {MIN_ROWS}, better 50.")
+            raise InputError(
+                f"{n} labelled structures are too few to transfer to. Give at least {MIN_ROWS}, better 50."
+            )
         if self.features.shape[0] != n:
-            raise InputError(f"features of {self.features.shape[0]} structures, gaps of {n}: one gap for each is expected.")
+            rows = self.features.shape[0]
+            raise InputError(f"features of {rows} structures, gaps of {n}: one gap for each is expected.")
         if not np.isfinite(self.features).all() or not np.isfinite(self.gaps_eV).all():
-            raise InputError("features or gaps of the training rows are not finite. Leave out refused structures first.")
+            raise InputError(
+                "features or gaps of the training rows are not finite. Leave out refused structures first."
+            )
         if float(np.std(self.gaps_eV)) <= 0:
             raise InputError(f"all {n} labels are {self.gaps_eV[0]} eV. A transfer needs gaps that differ.")
 
