@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from ase import Atoms
+from ase.geometry import wrap_positions
 from dscribe.descriptors import MBTR
 from numpy.typing import NDArray
 
@@ -49,16 +50,17 @@ def obstacle(atoms: Atoms, config: MBTRConfig) -> str | None:
         return "has no atoms."
     if not np.isfinite(atoms.positions).all() or not np.isfinite(atoms.cell.array).all():
         return "has positions or a cell that are not finite numbers."
-    return _cell_obstacle(_plain_copy(atoms), config)
+    return _cell_obstacle(atoms, config)
 
 
 def _cell_obstacle(atoms: Atoms, config: MBTRConfig) -> str | None:
     if not atoms.pbc.any():
         return None
-    volume = abs(float(np.linalg.det(atoms.cell.array)))
+    cell = _full_cell(atoms)
+    volume = abs(float(np.linalg.det(cell)))
     if volume < 1e-6:
         return "is periodic but its cell has no volume; give three lattice vectors that are not in one plane."
-    heights = volume / np.linalg.norm(np.cross(atoms.cell.array[[1, 2, 0]], atoms.cell.array[[2, 0, 1]]), axis=1)
+    heights = volume / np.linalg.norm(np.cross(cell[[1, 2, 0]], cell[[2, 0, 1]]), axis=1)
     grown = np.where(atoms.pbc, 1.0 + 2.0 * config.reach_angstrom / heights, 1.0)
     neighbours = len(atoms) * float(np.prod(grown))
     if neighbours > MAX_NEIGHBOURS:
@@ -71,10 +73,22 @@ def _cell_obstacle(atoms: Atoms, config: MBTRConfig) -> str | None:
 
 
 def _plain_copy(atoms: Atoms) -> Atoms:
-    """Return numbers, positions, cell and periodicity only, with lattice vectors missing along open axes filled in."""
-    pbc = np.asarray(atoms.pbc, dtype=bool)
-    cell = atoms.cell.complete() if pbc.any() and not (pbc & ~atoms.cell.any(1)).any() else atoms.cell
-    return Atoms(numbers=atoms.numbers, positions=atoms.positions, cell=cell, pbc=pbc)  # type: ignore[no-untyped-call]
+    """Return numbers, positions, cell and periodicity only, with the atoms of a periodic structure inside the cell.
+
+    DScribe 2.1.2 takes as many images as atoms inside the cell need, and loses neighbours of atoms that lie outside.
+    """
+    if not atoms.pbc.any():
+        return Atoms(numbers=atoms.numbers, positions=atoms.positions)  # type: ignore[no-untyped-call]
+    positions = wrap_positions(atoms.positions, _full_cell(atoms), pbc=atoms.pbc)  # type: ignore[no-untyped-call]
+    return Atoms(  # type: ignore[no-untyped-call]
+        numbers=atoms.numbers, positions=positions, cell=_full_cell(atoms), pbc=atoms.pbc
+    )
+
+
+def _full_cell(atoms: Atoms) -> NDArray[np.float64]:
+    """Return the cell (3, 3) with vectors filled in that are missing along open axes, as in a slab without vacuum."""
+    missing_along_periodic = (atoms.pbc & ~atoms.cell.any(1)).any()
+    return np.asarray((atoms.cell if missing_along_periodic else atoms.cell.complete()).array, dtype=np.float64)
 
 
 def _normalised(part: NDArray[np.float64], config: MBTRConfig, *, atoms: Atoms) -> NDArray[np.float64]:

@@ -134,8 +134,11 @@ def _computed(
         for chunk in chunks:
             yield _compute_chunk(chunk, config)
         return
-    work = joblib.Parallel(n_jobs=n_jobs, backend="loky", return_as="generator_unordered")
-    yield from work(joblib.delayed(_compute_chunk)(chunk, config) for chunk in chunks)
+    with joblib.Parallel(n_jobs=n_jobs, backend="loky") as parallel:
+        window = 4 * joblib.effective_n_jobs(n_jobs)
+        for start in range(0, len(chunks), window):
+            work = (joblib.delayed(_compute_chunk)(chunk, config) for chunk in chunks[start : start + window])
+            yield from parallel(work)
 
 
 def _pays_processes(missing: Mapping[str, Atoms], config: MBTRConfig) -> bool:

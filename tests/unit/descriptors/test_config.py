@@ -1,0 +1,120 @@
+"""Settings of the descriptor: what a preset is, what is refused, and what is known before computing."""
+
+import dataclasses
+import json
+
+import ase.data
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bandgap.config import fingerprint, from_dict, to_dict
+from bandgap.descriptors import PRESETS, MBTRConfig, Term, config_for, estimate, feature_blocks, n_features
+from bandgap.descriptors.config import ELEMENTS
+from bandgap.descriptors.presets import K1, K2
+from bandgap.errors import ConfigError
+
+
+@pytest.mark.parametrize(("preset", "expected"), [("thesis-1260", 1_260), ("oe62-16", 5_472)])
+def test_preset_has_the_number_of_features_that_it_promises(preset: str, expected: int) -> None:
+    assert n_features(config_for(preset=preset)) == expected
+
+
+def test_preset_of_52_points_stays_below_8000_features() -> None:
+    finer = dataclasses.replace(PRESETS["oe62-16"], k1=dataclasses.replace(K1, n=52), k2=dataclasses.replace(K2, n=52))
+    assert n_features(finer) == 7_904
+
+
+def test_config_for_species_has_the_presets_settings_and_the_order_of_atomic_numbers() -> None:
+    config = config_for(species=["Pb", "H", "I", "C"])
+    assert config.species == ("H", "C", "I", "Pb")
+    assert dataclasses.replace(config, species=PRESETS["oe62-16"].species) == PRESETS["oe62-16"]
+
+
+def test_elements_are_those_of_ase() -> None:
+    assert list(ELEMENTS) == ase.data.chemical_symbols[1:]
+
+
+@given(st.permutations(["H", "C", "N", "S", "Br"]))
+def test_config_given_species_in_any_order_is_the_same(species: list[str]) -> None:
+    assert fingerprint(config_for(species=species)) == fingerprint(config_for(species=["H", "C", "N", "S", "Br"]))
+
+
+@given(st.lists(st.sampled_from(ELEMENTS), min_size=1, max_size=12, unique=True), st.booleans())
+def test_feature_blocks_of_any_species_cover_the_vector_without_gaps(species: list[str], with_k3: bool) -> None:
+    k3 = Term("cosine", -1.0, 1.0, 5, 0.1, "exp", 3.0, 0.01) if with_k3 else None
+    config = dataclasses.replace(config_for(species=species), k3=k3)
+    blocks = feature_blocks(config)
+    stops = [0] + [place.stop for _, place in blocks]
+    assert [place.start for _, place in blocks] == stops[:-1]
+    assert stops[-1] == n_features(config)
+    assert len({name for name, _ in blocks}) == len(blocks)
+
+
+def test_estimate_of_oe62_is_four_bytes_a_number() -> None:
+    need = estimate(PRESETS["oe62-16"], 61_489)
+    assert (need.n_features, need.n_bytes) == (5_472, 61_489 * 5_472 * 4)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_config_after_json_is_the_same(name: str) -> None:
+    again = from_dict(MBTRConfig, json.loads(json.dumps(to_dict(PRESETS[name]))))
+    assert again == PRESETS[name]
+    assert fingerprint(again) == fingerprint(PRESETS[name])
+
+
+@pytest.mark.parametrize(
+    ("preset", "species", "text"),
+    [
+        (None, None, "neither preset nor species given. Give one: a preset (thesis-1260, oe62-16) or chemical symbols"),
+        ("oe62-16", ["H"], "both preset and species given"),
+        ("oe62", None, "preset is 'oe62'. Accepted: thesis-1260, oe62-16; or give the species themselves."),
+        (None, [], "no species given. Accepted: chemical symbols, such as H C N O."),
+        (None, ["H", "Xx"], "'Xx' is not a chemical element. Accepted: chemical symbols, such as H C Cl."),
+        (None, ["H", "CL"], "'CL' is not a chemical element"),
+        (None, ["H", "C", "H"], "the species name H 2 times. Give every element once."),
+    ],
+    ids=["neither", "both", "unknown preset", "empty", "no element", "wrong case", "twice"],
+)
+def test_config_for_wrong_choice_says_what_is_accepted(
+    preset: str | None, species: list[str] | None, text: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config_for(preset=preset, species=species)
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"minimum": 2.0}, "MBTR grid runs from 2.0 to 1.1. The minimum must be smaller."),
+        ({"n": 1}, "MBTR grid has 1 points. Accepted: 2 or more."),
+        ({"sigma": 0.0}, "MBTR sigma is 0.0. Accepted: a positive number."),
+        ({"cutoff_angstrom": None}, "MBTR weighting 'exp' has cutoff_angstrom None. Accepted: a positive number"),
+        ({"cutoff_angstrom": float("inf")}, "has cutoff_angstrom inf"),
+        ({"threshold": 1.5}, "MBTR weighting 'exp' has threshold 1.5. Accepted: above 0, below 1."),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_term_with_wrong_number_says_what_is_accepted(changes: dict[str, float | None], text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        dataclasses.replace(K2, **changes)  # type: ignore[arg-type]
+    assert text in str(caught.value)
+
+
+def test_config_with_term_in_the_wrong_place_says_what_is_accepted() -> None:
+    with pytest.raises(ConfigError, match=r"k1 has function 'inverse_distance'\. Accepted: atomic_number\."):
+        MBTRConfig(("H",), k1=K2, k2=K2)
+
+
+def test_config_with_unweighted_pairs_says_what_is_accepted() -> None:
+    open_range = dataclasses.replace(K2, weighting="none")
+    with pytest.raises(ConfigError, match=r"k2 has weighting 'none'\. Accepted: exp, inverse_square\."):
+        MBTRConfig(("H",), k1=K1, k2=open_range)
+
+
+def test_config_with_unknown_normalisation_says_what_is_accepted() -> None:
+    with pytest.raises(
+        ConfigError, match=r"normalisation is 'l1'\. Accepted: per_heavy_atom, per_atom, l2_per_term, none"
+    ):
+        MBTRConfig(("H",), k1=K1, k2=K2, normalisation="l1")  # type: ignore[arg-type]

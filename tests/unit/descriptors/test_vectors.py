@@ -1,0 +1,167 @@
+"""Vectors of many structures: one problem per structure, cache, budget, progress, cancel, processes."""
+
+import dataclasses
+from pathlib import Path
+
+import ase.build
+import numpy as np
+import pytest
+from ase import Atoms
+
+from bandgap.cache import DescriptorCache
+from bandgap.descriptors import Descriptors, config_for, featurize, n_features
+from bandgap.descriptors.mbtr import describe
+from bandgap.errors import BudgetError, Cancelled
+from bandgap.progress import Update
+from bandgap.structures import Problem, StructureRecord, read_paths
+from tests.unit.descriptors.samples import CONFIGS, K3, crystal, ethanol, random_molecules, record
+
+CONFIG = CONFIGS["k1 k2 per heavy atom"]
+
+
+def refused() -> StructureRecord:
+    """Return a record as the readers make it of a file that cannot be used."""
+    problem = Problem("refused", "no atoms.")
+    return StructureRecord(id="broken", file="broken.cif", format="CIF", atoms=None, problems=(problem,))
+
+
+def same(first: Descriptors, second: Descriptors) -> bool:
+    """Return whether vectors (NaN included) and problems are identical."""
+    return np.array_equal(first.features, second.features, equal_nan=True) and first.problems == second.problems
+
+
+def test_featurize_gives_the_vectors_of_molecules_and_crystals_in_float32() -> None:
+    found = featurize([record(ethanol()), record(crystal())], CONFIG)
+    assert found.features.dtype == np.float32
+    assert found.features.shape == (2, n_features(CONFIG))
+    assert found.problems == (None, None)
+    assert found.n_computed == 2
+    for row, atoms in zip(found.features, (ethanol(), crystal()), strict=True):
+        np.testing.assert_array_equal(row, describe(atoms, CONFIG).astype(np.float32))
+
+
+def test_featurize_nothing_gives_no_rows() -> None:
+    found = featurize([], CONFIG)
+    assert found.features.shape == (0, n_features(CONFIG))
+    assert (found.problems, found.n_computed) == ((), 0)
+
+
+def test_featurize_unseen_element_is_the_problem_of_that_structure_alone() -> None:
+    bromide = ase.build.molecule("CH3Cl")
+    found = featurize([record(ethanol()), record(bromide), record(crystal())], CONFIG)
+    assert np.isfinite(found.features[[0, 2]]).all()
+    assert np.isnan(found.features[1]).all()
+    assert found.problems == (
+        None,
+        Problem("refused", "contains Cl, which the descriptor was not set up for; accepted: H C N O."),
+        None,
+    )
+    assert found.n_computed == 2
+
+
+def test_featurize_refused_record_has_an_empty_row_and_no_second_problem() -> None:
+    found = featurize([refused(), record(ethanol())], CONFIG)
+    assert np.isnan(found.features[0]).all()
+    assert found.problems == (None, None)
+    assert np.isfinite(found.features[1]).all()
+
+
+def test_featurize_atoms_at_one_place_never_costs_the_others() -> None:
+    found = featurize([record(Atoms("CC")), record(ethanol())], CONFIG)
+    assert np.isfinite(found.features[1]).all()
+    assert (found.problems[0] is None) == bool(np.isfinite(found.features[0]).all())
+
+
+def test_featurize_equal_structures_are_computed_once() -> None:
+    found = featurize([record(ethanol(), "a"), record(crystal()), record(ethanol(), "b")], CONFIG)
+    assert found.n_computed == 2
+    np.testing.assert_array_equal(found.features[0], found.features[2])
+
+
+def test_featurize_second_run_computes_nothing(tmp_path: Path) -> None:
+    records = [record(ethanol()), record(Atoms("Br")), record(crystal())]
+    first = featurize(records, CONFIG, cache=DescriptorCache(tmp_path))
+    second = featurize(records, CONFIG, cache=DescriptorCache(tmp_path))
+    assert (first.n_computed, second.n_computed) == (2, 0)
+    assert same(first, second)
+
+
+def test_featurize_with_other_settings_computes_again(tmp_path: Path) -> None:
+    cache = DescriptorCache(tmp_path)
+    featurize([record(ethanol())], CONFIG, cache=cache)
+    per_atom = dataclasses.replace(CONFIG, normalisation="per_atom")
+    found = featurize([record(ethanol())], per_atom, cache=cache)
+    assert found.n_computed == 1
+    np.testing.assert_array_equal(found.features[0], describe(ethanol(), per_atom).astype(np.float32))
+
+
+def test_featurize_moved_atom_is_computed_again(tmp_path: Path) -> None:
+    cache = DescriptorCache(tmp_path)
+    featurize([record(ethanol())], CONFIG, cache=cache)
+    other = ethanol()
+    other.positions[0, 0] += 1e-6
+    assert featurize([record(other)], CONFIG, cache=cache).n_computed == 1
+
+
+def test_featurize_over_budget_is_refused_with_what_to_change() -> None:
+    config = dataclasses.replace(config_for(preset="oe62-16"), k3=K3)
+    with pytest.raises(BudgetError) as caught:
+        featurize([record(ethanol())] * 1000, config, memory_budget_bytes=50_000_000)
+    assert str(caught.value) == (
+        "1,000 structures x 22,880 features need 0.09 GB, more than the budget of 0.05 GB. Use fewer species "
+        "(now 16: H Li B C N O F Si P S Cl As Se Br Te I), no k3, fewer grid points, fewer structures, or raise "
+        "the memory budget."
+    )
+
+
+def test_featurize_progress_rises_to_the_number_of_usable_structures() -> None:
+    updates: list[Update] = []
+    records = [refused(), *(record(m) for m in random_molecules(200)), record(Atoms("Br"))]
+    featurize(records, CONFIG, progress=updates.append)
+    done = [update.done for update in updates]
+    assert len(done) > 3
+    assert done == sorted(done)
+    assert (done[0], done[-1]) == (0, 201)
+    assert {update.total for update in updates} == {201}
+    assert {update.phase for update in updates} == {"descriptors"}
+
+
+class CancelAfter:
+    """Progress that asks for the end at its n-th call."""
+
+    def __init__(self, calls: int) -> None:
+        self.left = calls
+
+    def __call__(self, update: Update, /) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise Cancelled("cancelled")
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_featurize_cancelled_keeps_what_it_had_computed(
+    n_jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bandgap.descriptors.vectors.PROCESSES_FROM_ATOMS", 0)
+    records, cache = [record(m) for m in random_molecules(500)], DescriptorCache(tmp_path)
+    with pytest.raises(Cancelled):
+        featurize(records, CONFIG, cache=cache, n_jobs=n_jobs, progress=CancelAfter(4))
+    kept = len(cache)
+    assert 0 < kept < 500
+    assert featurize(records, CONFIG, cache=cache).n_computed == 500 - kept
+
+
+def test_featurize_over_processes_gives_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bandgap.descriptors.vectors.PROCESSES_FROM_ATOMS", 0)
+    records = [*(record(m) for m in random_molecules(150)), record(crystal()), record(Atoms("Br"))]
+    assert same(featurize(records, CONFIG, n_jobs=2), featurize(records, CONFIG))
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_featurize_perovskite_crystals_describes_every_one(test_data: Path) -> None:
+    records = read_paths([test_data / "dj_perovskite_hse" / "cifs.zip"])
+    found = featurize(records, config_for(species=["H", "C", "N", "O", "F", "S", "I", "Pb"]))
+    assert found.features.shape == (353, (8 + 36) * 36)
+    assert set(found.problems) == {None}
+    assert np.isfinite(found.features).all()
