@@ -1,0 +1,172 @@
+"""Predictions from draws: the orthogonal part follows the prior, and nothing depends on what else is predicted."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from bandgap.posterior import ROWS_PER_BLOCK, Diagnostics, NetworkPosterior
+from bandgap.standardise import Standardiser
+
+FALSE_ALARM = 1e-6  # of every statistical test here; seeds are fixed
+P, RANK = 6, 3
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture(scope="module")
+def basis():
+    """Three orthonormal directions among the seven inputs, the constant one included."""
+    wide = torch.randn(P + 1, RANK, generator=generator(1), dtype=torch.float64)
+    return torch.linalg.qr(wide).Q.float()
+
+
+def linear_posterior(basis, *, draws=4000, scale=0.7, seed=3):
+    """A network of one linear layer, f(x) = theta'(x, 1), with its row-space coordinates fixed at zero."""
+    return NetworkPosterior(
+        standardiser=Standardiser(np.zeros(P), np.ones(P), 0.0, 1.0),
+        theta_hat_1=torch.randn(1, P + 1, generator=generator(2)),
+        basis=basis,
+        coordinates=torch.zeros(1, draws, 1, RANK),
+        scale_1=torch.full((1, draws), scale),
+        upper=(),
+        sigma=np.ones((1, draws)),
+        seed=seed,
+    )
+
+
+def network_posterior(basis, *, seed=3):
+    """Two chains of five draws of a 6-4-2-1 network with scales of gaps and features."""
+    shape = (2, 5)
+    return NetworkPosterior(
+        standardiser=Standardiser(np.arange(P) / 2.0, np.linspace(0.5, 2.0, P), 4.0, 1.5),
+        theta_hat_1=torch.randn(4, P + 1, generator=generator(4)),
+        basis=basis,
+        coordinates=0.3 * torch.randn(*shape, 4, RANK, generator=generator(5)),
+        scale_1=torch.rand(shape, generator=generator(6)),
+        upper=(
+            torch.randn(*shape, 2, 5, generator=generator(7)),
+            torch.randn(*shape, 1, 3, generator=generator(8)),
+        ),
+        sigma=np.linspace(0.1, 0.4, 10).reshape(shape),
+        seed=seed,
+        layer_weights=np.full((2, 5, 3), 1 / 3),
+        tau=np.full((2, 5), 0.2),
+        layer_sensitivity=np.array([5.0, 2.0, 1.0]),
+        diagnostics=Diagnostics({"rhat_max": 1.01}, ("a sentence",)),
+    )
+
+
+def rows(n, seed=11):
+    return np.random.default_rng(seed).normal(size=(n, P))
+
+
+def test_variance_outside_the_row_space_is_that_of_the_prior(basis):
+    """Var f(x) = scale^2 |x_perp|^2: a chi-squared variable times that, over 4000 draws."""
+    posterior, x = linear_posterior(basis), rows(4)
+    wide = np.hstack([x, np.ones((4, 1))])
+    outside = wide - wide @ basis.double().numpy() @ basis.double().numpy().T
+    expected = 0.7**2 * (outside**2).sum(axis=1)
+    values = posterior.mean_draws_eV(x)[0]
+    centre = wide @ posterior.theta_hat_1.double().numpy()[0]
+    ratio = ((values - centre) ** 2).sum(axis=0) / expected
+    low, high = stats.chi2(4000).ppf([FALSE_ALARM / 8, 1 - FALSE_ALARM / 8])
+    assert ((ratio > low) & (ratio < high)).all()
+    score = (values[:, 0] - centre[0]) / np.sqrt(expected[0])
+    assert stats.kstest(score, "norm").pvalue > FALSE_ALARM
+
+
+def test_covariance_of_two_structures_is_that_of_the_prior(basis):
+    posterior, x = linear_posterior(basis), rows(2)
+    wide = np.hstack([x, np.ones((2, 1))])
+    outside = wide - wide @ basis.double().numpy() @ basis.double().numpy().T
+    found = np.cov(posterior.mean_draws_eV(x)[0].T)
+    expected = 0.7**2 * outside @ outside.T
+    # standard error of a covariance of 4000 normal draws, times the quantile of the false-alarm rate
+    error = np.sqrt((expected[0, 0] * expected[1, 1] + expected[0, 1] ** 2) / 4000)
+    assert abs(found[0, 1] - expected[0, 1]) < stats.norm.isf(FALSE_ALARM / 2) * error
+
+
+def test_nothing_is_drawn_inside_the_row_space(basis):
+    posterior = linear_posterior(basis)
+    inside = (torch.randn(3, RANK, generator=generator(9)) @ basis.T).double().numpy()
+    x = inside[:, :-1] / inside[:, -1:]  # so that the constant input is 1
+    values = posterior.mean_draws_eV(x)[0]
+    assert (values.std(axis=0) < 1e-5 * np.linalg.norm(x, axis=1)).all()
+
+
+def test_a_structure_is_predicted_the_same_whatever_else_is_predicted(basis):
+    posterior, x = network_posterior(basis), rows(9)
+    together = posterior.mean_draws_eV(x)
+    for i in range(9):
+        np.testing.assert_allclose(posterior.mean_draws_eV(x[i : i + 1])[..., 0], together[..., i], atol=1e-5)
+    np.testing.assert_allclose(posterior.mean_draws_eV(x[::-1]), together[..., ::-1], atol=1e-5)
+
+
+def test_blocks_of_structures_make_no_difference(basis):
+    posterior = network_posterior(basis)
+    x = rows(ROWS_PER_BLOCK + 3)
+    np.testing.assert_allclose(posterior.mean_draws_eV(x)[..., -3:], posterior.mean_draws_eV(x[-3:]), atol=1e-5)
+
+
+def test_predictions_repeat_and_depend_on_the_seed(basis):
+    x = rows(5)
+    first, second, other = (network_posterior(basis, seed=s).mean_draws_eV(x) for s in (3, 3, 4))
+    assert (first == second).all()
+    assert not np.allclose(first, other)
+
+
+def test_global_random_state_is_left_alone(basis):
+    before = torch.get_rng_state()
+    network_posterior(basis).mean_draws_eV(rows(2))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_predictions_are_those_of_the_network_with_full_weights(basis):
+    """Draw 3 of chain 1, its first layer put together, evaluated by hand."""
+    posterior, x = network_posterior(basis), rows(4)
+    noise = posterior._orthogonal(1, 3)
+    first = (
+        posterior.theta_hat_1
+        + posterior.coordinates[1, 3] @ basis.T
+        + posterior.scale_1[1, 3] * (noise - noise @ basis @ basis.T)
+    ).double()
+    h = torch.from_numpy(
+        np.hstack([(x - posterior.standardiser.x_mean) / posterior.standardiser.x_scale, np.ones((4, 1))])
+    )
+    h = torch.relu(h @ first.T)
+    for k, layer in enumerate(posterior.upper):
+        weight = layer[1, 3].double()
+        h = h @ weight[:, :-1].T + weight[:, -1]
+        h = torch.relu(h) if k == 0 else h
+    np.testing.assert_allclose(posterior.mean_draws_eV(x)[1, 3], 4.0 + 1.5 * h[:, 0].numpy(), rtol=1e-4, atol=1e-4)
+
+
+def test_no_structures_give_no_predictions(basis):
+    assert network_posterior(basis).mean_draws_eV(np.zeros((0, P))).shape == (2, 5, 0)
+
+
+def test_sigma_is_given_in_electron_volts(basis):
+    posterior = network_posterior(basis)
+    np.testing.assert_allclose(posterior.sigma_eV, 1.5 * posterior.sigma)
+    assert (posterior.n_chains, posterior.n_draws) == (2, 5)
+
+
+def test_arrays_round_trip(basis):
+    posterior, x = network_posterior(basis), rows(4)
+    again = NetworkPosterior.from_arrays(
+        posterior.to_arrays(), y_mean_eV=4.0, y_sd_eV=1.5, seed=3, diagnostics=posterior.diagnostics
+    )
+    assert (again.mean_draws_eV(x) == posterior.mean_draws_eV(x)).all()
+    for name in ("sigma", "tau", "layer_weights", "layer_sensitivity"):
+        assert (getattr(again, name) == getattr(posterior, name)).all()
+
+
+def test_arrays_of_a_point_estimate_hold_no_scales(basis):
+    posterior = linear_posterior(basis, draws=1, scale=0.0)
+    arrays = posterior.to_arrays()
+    assert not {"c", "tau", "layer_sensitivity"} & set(arrays)
+    again = NetworkPosterior.from_arrays(arrays, y_mean_eV=0.0, y_sd_eV=1.0, seed=3, diagnostics=Diagnostics())
+    assert again.layer_weights is None and again.tau is None
