@@ -9,7 +9,7 @@ from bandgap.jobs.lock import worker_status
 from bandgap.jobs.store import Job
 from components import stores, words
 
-POLL_S = 1.0
+POLL_S = 2.0
 
 
 def job_panel(job: Job, *, noun: str) -> None:

@@ -74,7 +74,7 @@ def summary_frame(draws: Mapping[str, np.ndarray], rhat: Mapping[str, float], es
         if values.ndim == 3:
             columns |= {f"{name}{k + 1}": values[..., k].ravel() for k in range(values.shape[-1])}
         else:
-            columns[name] = values.ravel()
+            columns[name.removesuffix("_eV")] = values.ravel()
     rows = []
     for name in dict.fromkeys([*columns, *rhat, *ess]):
         row: dict[str, Any] = {"quantity": name}

@@ -52,7 +52,7 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) -> No
             "Method",
             list(methods),
             format_func=lambda m: methods[m]["title"],
-            captions=[f"{m['summary']} {m['cost']}".strip() for m in methods.values()],
+            captions=[f"{m['summary']} Takes {m['cost']}." for m in methods.values()],
         )
         left, right = st.columns(2)
         most = max(total - n_test_default, 1)
@@ -61,16 +61,22 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) -> No
         with st.expander(f"More settings ({n_test_default} held out, device auto)"):
             n_test = st.number_input("Held out for the test", 1, max(total - 10, 1), n_test_default, help=_TEST_HELP)
             device = st.selectbox("Device", ["auto", "cpu", "cuda"], help="auto takes a GPU where there is one.")
+            sampler = sampler_settings(methods)
         if st.form_submit_button("Start the transfer", type="primary"):
-            config = {
-                "source": source,
-                "method": method,
-                "n": int(n),
-                "n_test": int(n_test),
-                "seed": int(seed),
-                "device": device,
-            }
+            settings = {"sampler": sampler} if "sampler" in methods[method]["settings"] else {}
+            config = {"source": source, "method": method, "device": device, "settings": settings}
+            config |= {"n": int(n), "n_test": int(n_test), "seed": int(seed)}
             start(datasets[picked], config, usable=total, title=f"{methods[method]['title']}, n = {int(n)}")
+
+
+def sampler_settings(methods: Mapping[str, Any]) -> dict[str, int]:
+    """Draw the length of the chains, for the methods that sample, with their defaults."""
+    defaults = next((m["settings"]["sampler"] for m in methods.values() if "sampler" in m["settings"]), None)
+    if defaults is None:
+        return {}
+    warmup = st.number_input("Warm-up iterations", 20, 100_000, defaults["warmup"], help=_WARMUP_HELP)
+    draws = st.number_input("Draws of each chain", 20, 100_000, defaults["draws"], help=_DRAWS_HELP)
+    return {"warmup": int(warmup), "draws": int(draws)}
 
 
 def start(dataset: Dataset, config: dict[str, Any], *, usable: int, title: str) -> None:
@@ -113,4 +119,6 @@ def start(dataset: Dataset, config: dict[str, Any], *, usable: int, title: str) 
 _SOURCE_HELP = "The network that was trained on many molecules; the transfer moves it to your crystals."
 _N_HELP = "How many the transfer learns from, drawn at random among those not held out. More is better and slower."
 _SEED_HELP = "Fixes the split and the random numbers: the same seed repeats the run."
+_WARMUP_HELP = "Methods that sample: iterations in which each chain finds its place; they are thrown away."
+_DRAWS_HELP = "Methods that sample: iterations that count. Raise them when the chains have not agreed yet."
 _TEST_HELP = "Never learned from; error and coverage are measured on them."

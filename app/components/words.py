@@ -48,11 +48,11 @@ def progress_line(event: Event, *, now: float) -> str:
     """Say how far a phase is and, after 5 % of it, how long it will take."""
     update = event.update
     if not update.total:
-        return f"{duration(now - event.phase_started)} so far"
+        return f"{duration(now - event.since)} so far"
     parts = [f"{update.done:,} of {update.total:,}"]
-    spent = event.time - event.phase_started
-    if update.done >= _EARLY * update.total and update.done < update.total and spent > 1:
-        left = spent * (update.total - update.done) / update.done - (now - event.time)
+    spent, done = event.time - event.since, update.done - event.since_done
+    if done >= _EARLY * update.total and update.done < update.total and spent > 1:
+        left = spent * (update.total - update.done) / done - (now - event.time)
         parts.append(f"about {duration(max(left, 1))} left")
     return " · ".join(parts)
 

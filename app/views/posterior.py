@@ -22,7 +22,9 @@ def page() -> None:
     if "c" in files.draws:
         posterior_of(files)
     else:
-        st.caption(f"{run.title} gives one best answer: it has no posterior of layer weights. BTL-PCP has one.")
+        st.caption(
+            f"{run.title} gives one best answer: it has no posterior of layer weights. Bayesian transfer has one."
+        )
     heldout_view(run)
 
 
@@ -41,9 +43,9 @@ def posterior_of(files: RunFiles) -> None:
 def convergence(files: RunFiles) -> None:
     """Say in words whether the chains agree; a disagreement is a warning beside everything that rests on it."""
     text = posterior_words.convergence_sentence(files.rhat, files.ess, divergences=files.divergences)
-    if posterior_words.converged(files.rhat) and not files.divergences:
+    if posterior_words.converged(files.rhat):
         st.markdown(text, help=f"{Quantity.RHAT.help} {Quantity.ESS.help}")
-    else:
+    elif not files.warnings:  # otherwise they say it already
         st.warning(text, icon=":material/warning:")
 
 

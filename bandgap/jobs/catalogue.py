@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from bandgap.config import to_dict
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 
@@ -30,18 +31,26 @@ def register_sources(library: Library) -> None:
     from bandgap.datasets.demo import demo_source_folder
 
     folder = demo_source_folder()
-    manifest = folder / "manifest.json"
-    card: dict[str, Any] = json.loads(manifest.read_text(encoding="utf-8")) if manifest.is_file() else {}
-    library.register(
-        "source", {"demo": {"title": "demo molecules (GFN2-xTB)", "folder": str(folder), "manifest": card}}
-    )
+    card: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["card"]
+    shown = {
+        "title": f"demo molecules ({card['level_of_theory']})",
+        "folder": str(folder),
+        "n_structures": card["n_structures"],
+        "elements": card["elements"],
+        "level_of_theory": card["level_of_theory"],
+        "validation_rmse_eV": card["validation_rmse_eV"],
+    }
+    library.register("source", {"demo": shown})
 
 
 def register_methods(library: Library) -> None:
-    """Register every transfer method with its title, its summary and its cost, in the registry's order."""
+    """Register every transfer method with title, summary, cost and default settings, in the registry's order."""
     from bandgap.transfer import METHODS
 
-    entries = {name: {"title": m.title, "summary": m.summary, "cost": m.cost} for name, m in METHODS.items()}
+    entries = {
+        name: {"title": m.title, "summary": m.summary, "cost": m.cost, "settings": to_dict(m.configure({}))}
+        for name, m in METHODS.items()
+    }
     library.register("method", entries)
 
 

@@ -26,16 +26,16 @@ class JobProgress:
         self._store = store
         self._job = job_id
         self._written = self._looked = 0.0
-        self._phase = ""
-        self._phase_started = time.time()
+        self._since, self._since_done = time.time(), 0
+        self._last: Update | None = None
         self._pending: Update | None = None
 
     def __call__(self, update: Update, /) -> None:
         """Take an update; raise Cancelled when the person asked for the end of the job."""
         now = time.time()
-        if update.phase != self._phase:
-            self._phase, self._phase_started = update.phase, now
-        self._pending = update
+        if self._last is None or _counts_anew(self._last, update):
+            self._since, self._since_done = now, update.done
+        self._pending = self._last = update
         if now - self._written >= EVENT_S:
             self.flush()
         if now - self._looked >= CANCEL_S:
@@ -46,7 +46,7 @@ class JobProgress:
     def flush(self) -> None:
         """Write the last update if it was held back."""
         if self._pending is not None:
-            self._store.add_event(self._job, "progress", self._pending, phase_started=self._phase_started)
+            self._store.add_event(self._job, "progress", self._pending, since=self._since, since_done=self._since_done)
             self._written, self._pending = time.time(), None
 
 
@@ -86,6 +86,11 @@ def child_main(folder: str, job_id: str) -> None:
     job = store.claimed(job_id)
     if job is not None and job.active:
         run_job(store, job)
+
+
+def _counts_anew(before: Update, now: Update) -> bool:
+    """Return whether a new count began. Phases may alternate within one, as chains pass from warm-up to sampling."""
+    return now.total != before.total or now.done < before.done or (now.total is None and now.phase != before.phase)
 
 
 def _end_with_parent() -> None:

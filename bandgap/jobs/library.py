@@ -46,7 +46,8 @@ class Library:
         with self.database.writing() as connection:
             connection.execute("INSERT OR IGNORE INTO workspace VALUES (?, ?)", (workspace, time.time()))
             connection.execute(
-                "INSERT OR IGNORE INTO dataset (id, workspace, name, origin, purpose, created) VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT OR IGNORE INTO dataset (id, workspace, name, origin, purpose, created)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
                 (dataset.id, workspace, name, origin, purpose, dataset.created),
             )
             connection.executemany(

@@ -57,7 +57,8 @@ class Event:
     time: float
     kind: Literal["progress", "log"]
     update: Update
-    phase_started: float
+    since: float  # when the count of `update.done` began, for the time that is left
+    since_done: int  # where it began
 
 
 class JobStore:
@@ -187,15 +188,18 @@ class JobStore:
             row = connection.execute("SELECT cancel_requested FROM job WHERE id = ?", (job_id,)).fetchone()
         return row is None or row[0] is not None
 
-    def add_event(self, job_id: str, kind: Literal["progress", "log"], update: Update, *, phase_started: float) -> None:
-        """Append an event to a job."""
+    def add_event(
+        self, job_id: str, kind: Literal["progress", "log"], update: Update, *, since: float, since_done: int = 0
+    ) -> None:
+        """Append an event to a job; the work was at `since_done` at the time `since`."""
         body = {
             "phase": update.phase,
             "done": update.done,
             "total": update.total,
             "message": update.message,
             "values": dict(update.values),
-            "phase_started": phase_started,
+            "since": since,
+            "since_done": since_done,
         }
         with self.database.writing() as connection:
             connection.execute(
@@ -251,4 +255,11 @@ def _job(row: sqlite3.Row) -> Job:
 def _event(row: sqlite3.Row) -> Event:
     body = json.loads(row["body"])
     update = Update(body["phase"], body["done"], body["total"], body["message"], body["values"])
-    return Event(seq=row["seq"], time=row["time"], kind=row["kind"], update=update, phase_started=body["phase_started"])
+    return Event(
+        seq=row["seq"],
+        time=row["time"],
+        kind=row["kind"],
+        update=update,
+        since=body["since"],
+        since_done=body["since_done"],
+    )

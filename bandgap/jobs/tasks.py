@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Result = dict[str, Any]
 Task = Callable[[Job, Home, Progress], Result]
 
-DEMO_TARGET = "crystals"
+DEMO_TARGET: Literal["crystals"] = "crystals"
 
 
 def check(job: Job, home: Home, progress: Progress) -> Result:

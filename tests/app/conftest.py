@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,13 +54,17 @@ class Workspace:
         self.library.save_gaps(dataset, gaps, labels={"source": "gaps.csv", "matched": n}, level_of_theory="PBE")
         return dataset
 
-    def add_run(self, dataset: str, *, title: str = "BTL-PCP, n = 40") -> tuple[str, Job]:
+    def add_run(
+        self, dataset: str, *, method: str = "btl_pcp_pe", settings: dict[str, Any] | None = None
+    ) -> tuple[str, Job]:
         """Queue a transfer as the page does and return the run's id and its job."""
         run = str(uuid.uuid4())
-        config = {"source": "demo", "method": "btl_pcp_pe", "n": 40, "n_test": 10, "seed": 0, "device": "cpu"}
+        numbers = {"n": 40, "n_test": 10, "seed": 0}
+        config = {"source": "demo", "method": method, "device": "cpu", "settings": settings or {}, **numbers}
+        title = f"{method}, n = 40"
         payload = {**config, "dataset": dataset, "run": run}
         job = self.jobs.submit(self.id, "transfer", title=title, payload=payload, subject=run)
-        facts = {"dataset": dataset, "source": "demo", "method": "btl_pcp_pe", "title": title, "config": config}
+        facts = {"dataset": dataset, "source": "demo", "method": method, "title": title, "config": config}
         self.library.add_run(self.id, job=job.id, run_id=run, **facts)
         return run, job
 
@@ -68,7 +73,7 @@ class Workspace:
         claimed = self.jobs.claim("a worker", lanes=["long"])
         assert claimed is not None and claimed.id == job.id
         update = Update("sampling", 30, 120, message="chain 2 of 4", values={"rhat": 1.08, "acceptance": 0.8})
-        self.jobs.add_event(job.id, "progress", update, phase_started=time.time() - 30)
+        self.jobs.add_event(job.id, "progress", update, since=time.time() - 30)
 
 
 @pytest.fixture
@@ -77,8 +82,13 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     monkeypatch.setenv("BANDGAP_HOME", str(tmp_path))
     empty = Workspace(str(uuid.uuid4()), Home(tmp_path))
     methods = {
-        "btl_pcp_pe": {"title": "BTL-PCP", "summary": "Samples all layers.", "cost": "About a minute."},
-        "fine_tune": {"title": "Fine-tuning", "summary": "Goes on training.", "cost": "Seconds."},
+        "btl_pcp_pe": {
+            "title": "BTL-PCP",
+            "summary": "Samples all layers.",
+            "cost": "a minute",
+            "settings": {"sampler": {"warmup": 400, "draws": 1000}},
+        },
+        "fine_tune": {"title": "Fine-tuning", "summary": "Goes on training.", "cost": "seconds", "settings": {}},
     }
     empty.library.register("method", methods)
     empty.library.register("source", {"demo": {"title": "demo molecules", "folder": os.devnull}})

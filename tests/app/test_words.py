@@ -25,7 +25,7 @@ def test_duration_reads_as_a_person_says_it(seconds: float, text: str) -> None:
 
 
 def progress(done: int, total: int | None) -> Event:
-    return Event(seq=1, time=100.0, kind="progress", update=Update("sampling", done, total), phase_started=40.0)
+    return Event(seq=1, time=100.0, kind="progress", update=Update("sampling", done, total), since=40.0, since_done=0)
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_training_goes_on_over_reload_and_in_another_browser_until_cancelled(
     page: Page, browser: Browser, server: Server
 ) -> None:
     use_demo_data(page, server)
-    start_training(page, method="BTL-PCP", n=400)
+    start_training(page, method="Bayesian transfer", n=400)
     cancel = page.get_by_role("button", name="Cancel", exact=True)
     expect(cancel).to_be_visible(timeout=SOON_MS)
     expect(page).to_have_url(re.compile(r"ws=.+&.*run="))
@@ -107,7 +107,7 @@ def test_training_goes_on_over_reload_and_in_another_browser_until_cancelled(
 
 def test_worker_that_is_killed_leaves_an_interrupted_run(page: Page, server: Server) -> None:
     use_demo_data(page, server)
-    start_training(page, method="BTL-PCP", n=400)
+    start_training(page, method="Bayesian transfer", n=400)
     expect(page.get_by_text("running for")).to_be_visible(timeout=2 * SOON_MS)
     with JobStore(Home(server.folder)).database.reading() as connection:
         (pid,) = connection.execute("SELECT pid FROM lock WHERE name = 'worker'").fetchone()

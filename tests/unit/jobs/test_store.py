@@ -136,7 +136,7 @@ def test_end_orphans_marks_jobs_of_a_dead_worker(store: JobStore) -> None:
 def test_events_come_back_in_order_and_only_the_last(store: JobStore) -> None:
     job = submit(store)
     for k in range(30):
-        store.add_event(job.id, "progress", Update("sampling", k, 30, values={"rhat": 1.5}), phase_started=1.0)
+        store.add_event(job.id, "progress", Update("sampling", k, 30, values={"rhat": 1.5}), since=1.0)
     events = store.events(job.id, last=5)
     assert [event.update.done for event in events] == [25, 26, 27, 28, 29]
     assert events[-1].update.values == {"rhat": 1.5}
