@@ -76,23 +76,24 @@ class Workspace:
         self.jobs.add_event(job.id, "progress", update, since=time.time() - 30)
 
 
-@pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    """An empty workspace; the catalogue is what a worker has registered."""
-    monkeypatch.setenv("BANDGAP_HOME", str(tmp_path))
-    empty = Workspace(str(uuid.uuid4()), Home(tmp_path))
+def empty_workspace(folder: Path) -> Workspace:
+    """Return an empty workspace in a new data directory; the catalogue is what a worker has registered."""
+    empty = Workspace(str(uuid.uuid4()), Home(folder))
+    sampler = {"sampler": {"warmup": 400, "draws": 1000}}
     methods = {
-        "btl_pcp_pe": {
-            "title": "BTL-PCP",
-            "summary": "Samples all layers.",
-            "cost": "a minute",
-            "settings": {"sampler": {"warmup": 400, "draws": 1000}},
-        },
+        "btl_pcp_pe": {"title": "BTL-PCP", "summary": "Samples all layers.", "cost": "a minute", "settings": sampler},
         "fine_tune": {"title": "Fine-tuning", "summary": "Goes on training.", "cost": "seconds", "settings": {}},
     }
     empty.library.register("method", methods)
     empty.library.register("source", {"demo": {"title": "demo molecules", "folder": os.devnull}})
     return empty
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """An empty workspace."""
+    monkeypatch.setenv("BANDGAP_HOME", str(tmp_path))
+    return empty_workspace(tmp_path)
 
 
 @pytest.fixture

@@ -1,47 +1,70 @@
 """Pages of a run that was really trained and of predictions that were really made, on small data."""
 
 import json
+import shutil
+import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from bandgap.descriptors import config_for
-from bandgap.jobs.library import Library
+from bandgap.jobs.home import Home
 from bandgap.jobs.worker import work_all
 from bandgap.runs import train_source_run
 from bandgap.source import SourceConfig
 from bandgap.structures import read_structures
 from bandgap.training import TrainingConfig
-from tests.app.conftest import BROKEN, WATER, Workspace, texts
+from tests.app.conftest import BROKEN, WATER, Workspace, empty_workspace, texts
 
 Visit = Callable[..., AppTest]
 SHORT = {"warmup": 20, "draws": 40, "keep": 40, "chains": 2}
 
 
+@dataclass(frozen=True)
+class Trained:
+    """A workspace with a finished run of each kind and a prediction by each."""
+
+    workspace: Workspace
+    bayesian: str
+    fine_tuned: str
+    predictions: dict[str, str]  # job of the prediction by run
+
+
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A source network of toy size, trained on distorted water molecules."""
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """Everything trained once, on distorted water molecules, as the worker would."""
+    workspace = empty_workspace(tmp_path_factory.mktemp("home"))
+    source = train_source(tmp_path_factory.mktemp("source"))
+    workspace.library.register("source", {"demo": {"title": "demo molecules", "folder": str(source)}})
+    dataset = workspace.add_labelled()
+    bayesian, first = workspace.add_run(dataset, method="btl_pcp_pe", settings={"sampler": SHORT})
+    fine_tuned, second = workspace.add_run(dataset, method="fine_tune")
+    work_all(workspace.home)
+    for job in (first, second):
+        ended = workspace.jobs.job(workspace.id, job.id)
+        assert ended is not None and ended.state == "finished", ended
+    return Trained(workspace, bayesian, fine_tuned, {run: predict(workspace, run) for run in (bayesian, fine_tuned)})
+
+
+@pytest.fixture
+def workspace(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    monkeypatch.setenv("BANDGAP_HOME", str(trained.workspace.home.folder))
+    return trained.workspace
+
+
+def train_source(out: Path) -> Path:
+    """Train a source network of toy size."""
     text = b"".join(WATER.replace(b"0.119", f"{0.05 + 0.002 * k:.3f}".encode()) for k in range(80))
     records = read_structures(text, "molecules.extxyz")
     config = SourceConfig(hidden=(8, 4), training=TrainingConfig(max_epochs=5))
-    out = tmp_path_factory.mktemp("source")
-    gaps = np.linspace(6.0, 9.0, 80)
     descriptor = config_for(species=("H", "O"))
+    gaps = np.linspace(6.0, 9.0, 80)
     return train_source_run(records, gaps, descriptor=descriptor, config=config, out=out, seed=0, device="cpu")
-
-
-def train(workspace: Workspace, source: Path, *, method: str = "btl_pcp_pe") -> str:
-    """Run a transfer to its end as the worker would and return the run's id."""
-    workspace.library.register("source", {"demo": {"title": "demo molecules", "folder": str(source)}})
-    settings = {"sampler": SHORT} if method == "btl_pcp_pe" else {}
-    run, job = workspace.add_run(workspace.add_labelled(), method=method, settings=settings)
-    work_all(workspace.home)
-    ended = workspace.jobs.job(workspace.id, job.id)
-    assert ended is not None and ended.state == "finished", ended
-    return run
 
 
 def predict(workspace: Workspace, run: str) -> str:
@@ -54,17 +77,19 @@ def predict(workspace: Workspace, run: str) -> str:
     return job.id
 
 
-def figure(at: AppTest, index: int) -> dict:  # type: ignore[type-arg]
+def figure(at: AppTest, index: int) -> dict[str, Any]:
+    """Return a Plotly figure of the page as plain values."""
     return json.loads(at.get("plotly_chart")[index].proto.spec)  # type: ignore[no-any-return]
 
 
-def test_pages_of_a_finished_run(visit: Visit, workspace: Workspace, source: Path) -> None:
-    run = train(workspace, source)
-    at = visit("train", run=run)
-    assert at.dataframe[0].value["state"][0] == "finished"
+def test_train_page_of_a_finished_run_says_so(visit: Visit, trained: Trained) -> None:
+    at = visit("train", run=trained.bayesian)
+    assert list(at.dataframe[0].value["state"]) == ["finished", "finished"]
     assert "The transfer is finished after" in texts(at)
 
-    at = visit("posterior", run=run)
+
+def test_posterior_page_shows_weights_beside_the_prior_and_held_out_structures(visit: Visit, trained: Trained) -> None:
+    at = visit("posterior", run=trained.bayesian)
     assert "On 10 held-out structures the error is **" in texts(at)
     weights = figure(at, 0)
     assert weights["layout"]["yaxis"]["ticktext"] == ["layer 1", "layer 2", "output layer"]
@@ -76,17 +101,16 @@ def test_pages_of_a_finished_run(visit: Visit, workspace: Workspace, source: Pat
     heldout = at.dataframe[1].value
     assert len(heldout) == 10 and heldout["gap_eV"].between(5, 8).all()
 
-    at = visit("predict", run=run)
-    assert [button.label for button in at.button] == ["Predict"]
-    assert at.get("plotly_chart") == []
+
+def test_posterior_page_of_chains_that_disagree_says_so_once(visit: Visit, trained: Trained) -> None:
+    text = texts(visit("posterior", run=trained.bayesian))  # 40 draws can never agree
+    assert text.count("The chains have not agreed yet on") == 1
+    assert "Chains agree" not in text
 
 
-def test_predict_page_shows_intervals_and_the_slider_needs_no_job(
-    visit: Visit, workspace: Workspace, source: Path
-) -> None:
-    run = train(workspace, source)
-    predict(workspace, run)
-    at = visit("predict", run=run)
+def test_predict_page_shows_intervals_and_the_slider_needs_no_job(visit: Visit, trained: Trained) -> None:
+    before = len(trained.workspace.jobs.jobs(trained.workspace.id))
+    at = visit("predict", run=trained.bayesian)
     assert "**1 structure predicted**; 1 refused." in texts(at)
     table = at.dataframe[0].value
     assert list(table["file"]) == ["new.xyz", "broken.cif"]
@@ -98,40 +122,38 @@ def test_predict_page_shows_intervals_and_the_slider_needs_no_job(
     narrower = at.dataframe[0].value.iloc[0]
     assert narrower["upper_eV"] - narrower["lower_eV"] < good["upper_eV"] - good["lower_eV"]
     assert "falls in it with 50 % probability" in texts(at)
-    at.get("button_group")[0].set_value(["credible"]).run()
+    at.segmented_control[0].set_value("credible").run()
     assert "Credible interval of the mean" in texts(at)
-    assert len(workspace.jobs.jobs(workspace.id, kinds=["predict"])) == 1
+    assert len(trained.workspace.jobs.jobs(trained.workspace.id)) == before
 
 
-def test_posterior_page_of_a_point_estimate_says_that_it_has_none(
-    visit: Visit, workspace: Workspace, source: Path
-) -> None:
-    at = visit("posterior", run=train(workspace, source, method="fine_tune"))
+def test_posterior_page_of_a_point_estimate_says_that_it_has_none(visit: Visit, trained: Trained) -> None:
+    at = visit("posterior", run=trained.fine_tuned)
     assert "gives one best answer: it has no posterior of layer weights." in texts(at)
     assert len(at.get("plotly_chart")) == 1
 
 
-@pytest.mark.parametrize("name", ["posterior", "predict"])
-def test_result_pages_of_a_damaged_artifact_say_what_is_safe(
-    visit: Visit, workspace: Workspace, source: Path, name: str
-) -> None:
-    run = train(workspace, source, method="fine_tune")
-    prediction = predict(workspace, run)
-    folder = workspace.home.run_folder(run)
-    for path in (folder / "manifest.json", workspace.home.prediction_folder(run, prediction) / "quantiles.safetensors"):
-        path.write_bytes(b"\x00 damaged")
-    at = visit(name, run=run)
-    expected = {"posterior": "train this one again", "predict": "Run predict again"}[name]
-    assert expected in at.error[0].value and "Traceback" not in texts(at)
-
-
-def test_another_workspace_cannot_predict_with_the_run(workspace: Workspace, source: Path) -> None:
-    run = train(workspace, source, method="fine_tune")
-    stranger = "00000000-0000-4000-8000-000000000000"
-    dataset = Library(workspace.home).add_dataset(stranger, "x", purpose="prediction", files=[("new.xyz", WATER)])
-    payload = {"run": run, "dataset": dataset.id}
+def test_another_workspace_cannot_predict_with_the_run(workspace: Workspace, trained: Trained) -> None:
+    stranger = str(uuid.uuid4())
+    dataset = workspace.library.add_dataset(stranger, "x", purpose="prediction", files=[("new.xyz", WATER)])
+    payload = {"run": trained.fine_tuned, "dataset": dataset.id}
     job = workspace.jobs.submit(stranger, "predict", title="p", payload=payload, subject=dataset.id)
     work_all(workspace.home)
     ended = workspace.jobs.job(stranger, job.id)
     assert ended is not None and ended.state == "failed"
     assert ended.error == "This workspace has no such run. Choose a finished run from the list."
+
+
+@pytest.mark.parametrize("name", ["posterior", "predict"])
+def test_result_pages_of_a_damaged_artifact_say_what_is_safe(
+    visit: Visit, trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    shutil.copytree(trained.workspace.home.folder, tmp_path, dirs_exist_ok=True)
+    monkeypatch.setenv("BANDGAP_HOME", str(tmp_path))
+    run, home = trained.fine_tuned, Home(tmp_path)
+    prediction = home.prediction_folder(run, trained.predictions[run])
+    for path in (home.run_folder(run) / "manifest.json", prediction / "quantiles.safetensors"):
+        path.write_bytes(b"\x00 damaged")
+    at = visit(name, run=run)
+    expected = {"posterior": "train this one again", "predict": "Run predict again"}[name]
+    assert expected in at.error[0].value and "Traceback" not in texts(at)
