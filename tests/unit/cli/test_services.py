@@ -1,0 +1,41 @@
+"""`bandgap doctor` and `bandgap demo-data make`: what they say when something is missing."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Run
+
+
+def test_doctor_prints_versions_and_checks_descriptors_and_device(run: Run) -> None:
+    result = run("doctor")
+    assert "torch 2." in result.stdout and "ase 3." in result.stdout
+    assert "ok      descriptors: 180 features of a test crystal" in result.stdout
+    assert "ok      device: " in result.stdout
+    assert "ok      worker: not running; `bandgap app` starts one" in result.stdout
+
+
+def test_doctor_with_a_data_directory_that_cannot_be_made_fails_and_says_what_to_do(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("BANDGAP_HOME", str(tmp_path / "file" / "home"))
+    result = run("doctor")
+    assert result.exit_code == 1
+    assert "failed  data directory: Cannot make the folder" in result.stdout
+    assert "Set BANDGAP_HOME" in result.stdout
+    assert "data directory" in result.stderr
+
+
+def test_making_the_demo_data_without_its_extra_says_what_to_install(tmp_path: Path) -> None:
+    script = (
+        "import sys\nfor name in ('rdkit', 'tblite'):\n    sys.modules[name] = None\n"
+        "from bandgap.cli import main\nmain()"
+    )
+    command = [sys.executable, "-c", script, "demo-data", "make", "--out", str(tmp_path / "data")]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert 'is not installed. Run pip install "bandgap[datagen]" first.' in result.stderr
+    assert "Traceback" not in result.stderr
