@@ -1,0 +1,87 @@
+"""A small molecular world for the tests of what learns: 24 molecules, a tiny source model and a target."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ase.build import molecule
+
+from bandgap.descriptors import MBTRConfig, Term
+from bandgap.runs import train_source_run
+from bandgap.source import SourceConfig
+from bandgap.structures import Problem, StructureRecord
+from bandgap.training import TrainingConfig
+
+DESCRIPTOR = MBTRConfig(
+    species=("H", "C", "O"),
+    k1=Term("atomic_number", 0.0, 20.0, 4, 2.0),
+    k2=Term("inverse_distance", 0.2, 1.2, 8, 0.1, weighting="exp", cutoff_angstrom=4.0, threshold=0.01),
+)
+SOURCE = SourceConfig(hidden=(8, 4), training=TrainingConfig(max_epochs=60, batch_size=8, learning_rate=5e-3))
+NAMES = ("CH4", "C2H2", "C2H4", "C2H6", "CH3OH", "H2CO")
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """Labelled molecules, and records that a prediction must answer for as well."""
+
+    records: list[StructureRecord]
+    gaps_eV: np.ndarray  # (n,)
+    broken: StructureRecord
+    foreign: StructureRecord
+    descriptor: MBTRConfig
+    source_config: SourceConfig
+
+
+def record_of(identifier: str, atoms, *problems: Problem) -> StructureRecord:
+    return StructureRecord(identifier, "made.xyz", "XYZ", atoms, problems)
+
+
+def make_records(n: int, *, seed: int, prefix: str) -> list[StructureRecord]:
+    """Small molecules, every atom displaced by about 0.05 angstroms."""
+    rng = np.random.default_rng(seed)
+    records = []
+    for i in range(n):
+        atoms = molecule(NAMES[i % len(NAMES)])
+        atoms.positions += rng.normal(0.0, 0.05, atoms.positions.shape)
+        records.append(record_of(f"{prefix}-{i:02d}", atoms))
+    return records
+
+
+def gaps_of(records: list[StructureRecord], *, seed: int, shift: float = 0.0) -> np.ndarray:
+    """Made-up gaps: fewer hydrogens and more oxygen make them smaller, noise of 0.1 eV."""
+    counts = [(int((r.atoms.numbers == 1).sum()), int((r.atoms.numbers == 8).sum())) for r in records]
+    noise = np.random.default_rng(seed).normal(0.0, 0.1, len(records))
+    return np.array([4.0 + 0.7 * h - 1.5 * o for h, o in counts]) + noise + shift
+
+
+@pytest.fixture(scope="session")
+def world() -> World:
+    records = make_records(24, seed=1, prefix="target")
+    broken = record_of("broken", None, Problem("refused", "block 1 has no atoms."))
+    return World(
+        records,
+        gaps_of(records, seed=2, shift=-0.5),
+        broken,
+        record_of("foreign", molecule("SiH4")),
+        DESCRIPTOR,
+        SOURCE,
+    )
+
+
+@pytest.fixture(scope="session")
+def source_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A source model trained for a moment on 36 molecules; tests must not change it."""
+    records = make_records(36, seed=3, prefix="source")
+    return train_source_run(
+        records,
+        gaps_of(records, seed=4),
+        descriptor=DESCRIPTOR,
+        config=SOURCE,
+        out=tmp_path_factory.mktemp("source"),
+        seed=0,
+        level_of_theory="made up",
+        licence="CC0-1.0",
+        device="cpu",
+    )

@@ -1,0 +1,239 @@
+"""What holds for every transfer method in the registry; a new one is tested here without a line."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from bandgap.artifacts import save_run
+from bandgap.descriptors import MBTRConfig, Term, n_features
+from bandgap.domain import fit_domain
+from bandgap.errors import Cancelled, ConfigError, InputError
+from bandgap.posterior import NetworkPosterior
+from bandgap.predictions import predictions_from_draws
+from bandgap.progress import Update
+from bandgap.source import SourceConfig, train_source
+from bandgap.training import TrainingConfig
+from bandgap.transfer import METHODS, TargetData, get_method
+
+DESCRIPTOR = MBTRConfig(
+    species=("H", "C"),
+    k1=Term("atomic_number", 0.0, 10.0, 3, 1.0),
+    k2=Term("inverse_distance", 0.2, 1.2, 3, 0.1, weighting="exp", cutoff_angstrom=4.0, threshold=0.01),
+)
+P = n_features(DESCRIPTOR)
+# Settings that make a method quick; one that is not named here runs with its defaults. QUICK is for what must have
+# learned something, BRIEF for everything else.
+FEW_EPOCHS = {"patience": 15, "batch_size": 8, "learning_rate": 3e-3}
+QUICK = {
+    "btl_pcp_pe": {"sampler": {"chains": 2, "warmup": 50, "draws": 50, "keep": 40}},
+    "fine_tune": {"training": FEW_EPOCHS | {"max_epochs": 60}},
+}
+BRIEF = {
+    "btl_pcp_pe": {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 4}},
+    "fine_tune": {"training": FEW_EPOCHS | {"max_epochs": 5}},
+}
+every_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+
+
+def truth(x, shift=0.0):
+    return 3.0 + np.tanh(x[:, 0]) + 0.6 * x[:, 1] + shift * x[:, 2]
+
+
+def made(n, *, seed, shift=0.0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, P)).astype(np.float32)
+    return x, truth(x, shift) + 0.1 * rng.normal(size=n)
+
+
+@pytest.fixture(scope="module")
+def source():
+    training = TrainingConfig(max_epochs=60, batch_size=32, learning_rate=5e-3)
+    return train_source(
+        *made(300, seed=0),
+        descriptor=DESCRIPTOR,
+        config=SourceConfig((8, 4), training),
+        data=("made",),
+        elements=("H", "C"),
+        seed=0,
+        device="cpu",
+    )
+
+
+@pytest.fixture(scope="module")
+def data():
+    return TargetData(*made(40, seed=1, shift=0.8))
+
+
+def fit(method, source, data, *, settings, seed=0, **more):
+    config = method.configure(settings)
+    return method.fit(source, data, config, seed=seed, device="cpu", **more)
+
+
+def brief(method, source, data, **more):
+    return fit(method, source, data, settings=BRIEF.get(method.name, {}), **more)
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """One fit of a method and what it reported on the way."""
+
+    posterior: NetworkPosterior
+    updates: list[Update]
+
+
+@pytest.fixture(scope="module")
+def fitted(source, data):
+    """Every method, fitted once."""
+    reports = {name: [] for name in METHODS}
+    return {
+        name: Fitted(
+            fit(method, source, data, settings=QUICK.get(name, {}), progress=reports[name].append), reports[name]
+        )
+        for name, method in METHODS.items()
+    }
+
+
+@every_method
+def test_method_says_what_it_does_and_what_it_costs(method):
+    assert METHODS[method.name] is method
+    assert method.title and method.summary.endswith(".") and method.cost
+
+
+@every_method
+def test_fit_beats_a_constant_on_new_rows(method, fitted):
+    x, y = made(200, seed=2, shift=0.8)
+    posterior = fitted[method.name].posterior
+    means = posterior.mean_draws_eV(x)
+    assert means.shape == (posterior.n_chains, posterior.n_draws, 200)
+    assert np.isfinite(means).all()
+    assert np.sqrt(np.mean((means.mean((0, 1)) - y) ** 2)) < 0.8 * y.std()
+
+
+@every_method
+def test_intervals_are_ordered_and_widen_with_the_level(method, fitted):
+    x, _ = made(20, seed=3)
+    posterior = fitted[method.name].posterior
+    means = posterior.mean_draws_eV(x).reshape(-1, 20)
+    texts = {k: [""] * 20 for k in ("ids", "files", "formulas", "domain", "problem")}
+    predictions = predictions_from_draws(means, posterior.sigma_eV.reshape(-1), status=["ok"] * 20, **texts)
+    for kind in ("prediction", "credible"):
+        (low, high), (lower, higher) = (predictions.interval(level, kind) for level in (0.5, 0.95))
+        assert (lower <= low).all() and (low <= high).all() and (high <= higher).all()
+    narrow, wide = (predictions.interval(0.95, kind) for kind in ("credible", "prediction"))
+    assert (wide[1] - wide[0] > narrow[1] - narrow[0]).all()
+
+
+@every_method
+def test_seed_repeats_exactly_and_another_gives_another_fit(method, source, data):
+    """Source and data must come out of a fit as they went in, or the second could not repeat the first."""
+    x, _ = made(5, seed=4)
+    first, second, other = (brief(method, source, data, seed=seed).mean_draws_eV(x) for seed in (0, 0, 1))
+    assert (first == second).all()
+    assert not np.allclose(first, other)
+
+
+@every_method
+def test_target_statistics_scale_the_features_by_default(method, source, data, fitted):
+    scale = fitted[method.name].posterior.standardiser
+    np.testing.assert_allclose(scale.x_mean, data.features.astype(np.float64).mean(axis=0), atol=1e-12)
+    assert scale.y_mean_eV == source.standardiser.y_mean_eV
+
+
+@every_method
+def test_source_statistics_scale_the_features_when_asked_for(method, source, data):
+    settings = BRIEF.get(method.name, {}) | {"standardise": "source"}
+    scale = fit(method, source, data, settings=settings).standardiser
+    assert (scale.x_mean == source.standardiser.x_mean).all()
+    assert (scale.x_scale == source.standardiser.x_scale).all()
+
+
+LOAD = """
+import sys
+import numpy as np
+from bandgap.artifacts import load_run
+folder, features, out = sys.argv[1:]
+np.save(out, load_run(folder).posterior.mean_draws_eV(np.load(features)))
+"""
+
+
+@every_method
+def test_stored_posterior_predicts_the_same_in_a_new_process(method, fitted, data, tmp_path):
+    posterior = fitted[method.name].posterior
+    n = len(data.gaps_eV)
+    domain = fit_domain(data.features, ids=[str(i) for i in range(n)], elements=[{"H"}] * n, source_species=("H", "C"))
+    save_run(tmp_path / "run", posterior, descriptor=DESCRIPTOR, domain=domain, manifest={}, references=[])
+    x, _ = made(10, seed=5)
+    np.save(tmp_path / "x.npy", x)
+    command = [sys.executable, "-c", LOAD, tmp_path / "run", tmp_path / "x.npy", tmp_path / "y.npy"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), posterior.mean_draws_eV(x), rtol=0, atol=1e-6)
+
+
+@every_method
+@pytest.mark.parametrize("after", [1, 4])
+def test_cancel_ends_the_fit(method, source, data, after):
+    updates = []
+
+    def cancel(update):
+        updates.append(update)
+        if len(updates) == after:
+            raise Cancelled("cancelled by the test")
+
+    with pytest.raises(Cancelled, match="cancelled by the test"):
+        brief(method, source, data, progress=cancel)
+    assert len(updates) == after
+
+
+@every_method
+def test_progress_counts_up_and_never_beyond_its_total(method, fitted):
+    counted = [u for u in fitted[method.name].updates if u.total]
+    assert counted
+    assert all(u.done <= u.total for u in counted)
+    assert [u.done for u in counted] == sorted(u.done for u in counted)
+
+
+@every_method
+def test_unknown_setting_is_refused_by_name(method):
+    with pytest.raises(ConfigError, match=rf"{method.name}: unknown setting 'colour'. Accepted: "):
+        method.configure({"colour": "red"})
+
+
+@every_method
+def test_unknown_statistics_are_refused_with_those_accepted(method):
+    with pytest.raises(ConfigError, match=rf"{method.name}.standardise: found 'both'. Accepted: source, target"):
+        method.configure({"standardise": "both"})
+
+
+def test_unknown_method_is_refused_with_the_names():
+    with pytest.raises(ConfigError, match=r"transfer method 'magic' does not exist. Accepted: btl_pcp_pe, fine_tune"):
+        get_method("magic")
+
+
+@pytest.mark.parametrize("n", [0, 2])
+def test_too_few_labels_are_refused(n):
+    with pytest.raises(
+        InputError, match=f"{n} labelled structures are too few to transfer to. Give at least 5, better 50"
+    ):
+        TargetData(np.zeros((n, P)), np.arange(float(n)))
+
+
+def test_labels_that_are_all_the_same_are_refused():
+    with pytest.raises(InputError, match="all 8 labels are 2.5 eV. A transfer needs gaps that differ"):
+        TargetData(np.zeros((8, P)), np.full(8, 2.5))
+
+
+def test_features_of_another_number_of_structures_are_refused():
+    with pytest.raises(InputError, match="features of 7 structures, gaps of 8: one gap for each is expected"):
+        TargetData(np.zeros((7, P)), np.arange(8.0))
+
+
+@pytest.mark.parametrize("where", ["features", "gaps"])
+def test_values_that_are_not_finite_are_refused(where):
+    x, y = np.zeros((8, P)), np.arange(8.0)
+    (x if where == "features" else y)[3] = np.nan
+    with pytest.raises(InputError, match="features or gaps of the training rows are not finite. Leave out refused"):
+        TargetData(x, y)
