@@ -16,7 +16,7 @@ class Quantity(Enum):
     LOWER = ("lower_eV", "lower end", "eV", "Lower end of the interval.")
     UPPER = ("upper_eV", "upper end", "eV", "Upper end of the interval.")
     LEVEL = ("level", "level", "", "Probability that the interval states.")
-    INTERVAL = ("interval", "interval", "", "Kind of interval: prediction (a new crystal's gap) or credible (of the mean).")
+    INTERVAL = ("interval", "interval", "", "Kind: prediction (a new crystal's gap) or credible (of the mean).")
     DOMAIN = ("domain", "domain", "", "Whether the structure resembles what the model was trained on.")
     STATUS = ("status", "status", "", "ok, warning or refused.")
     PROBLEM = ("problem", "problem", "", "What is wrong with the structure, and what to do.")

@@ -1,12 +1,12 @@
 """Draws from the joint posterior of a network's weights and scales: warm-up, adaptation, several chains side by side.
 
-One iteration moves the whitened weights given the scales (split_hmc), then the scales given them (scale_moves), both with the
-output layer integrated out; the output layer is drawn exactly when a state is recorded. Chains run in groups of a fixed
-size, each group as one batch in a thread with one torch thread, so that results do not depend on how many cores there are.
+One iteration moves whitened weights and scales along one path (joint_hmc), then the scales alone (scale_moves), both
+with the output layer integrated out; the output layer is drawn exactly when a state is recorded. Chains run in groups
+of a fixed size, each group as one batch in a thread with one torch thread, so that results do not depend on how many
+cores there are.
 """
 
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,55 +16,26 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bandgap.devices import cores
-from bandgap.errors import Cancelled, ConfigError
+from bandgap.errors import Cancelled
 from bandgap.inference import diagnostics
-from bandgap.inference.adaptation import DualAveraging, dual_averaging
-from bandgap.inference.scale_moves import step_scales
-from bandgap.inference.scales import ScalePrior, layer_weights, relative_scales, sigma_of, tau_of
-from bandgap.inference.split_hmc import Transition, step_z
+from bandgap.inference.network_chain import Chain, SamplerConfig
+from bandgap.inference.scales import ScalePrior
 from bandgap.inference.whitened_network import (
     Layers,
     WhitenedNetwork,
-    draw_output,
-    hidden_features,
-    integrate_output,
 )
 from bandgap.progress import Progress, Update
 
 CHAINS_PER_GROUP = 2
 REPORT_EVERY = 5  # iterations between two updates of the progress
-START_STEP = 0.05
-BRACKET = 4.0  # widths of slice brackets in standard deviations found in warm-up
-START_SPREAD = 0.3  # of z: small, so that no start is absurd (specification of the method, section 8)
-
-
-@dataclass(frozen=True)
-class SamplerConfig:
-    """Length of the run: chains, iterations of warm-up and after it, kept draws of all chains together, and the path.
-
-    `angle` is the length of a path in radians of the prior's rotation; it varies by a third up and down.
-    """
-
-    chains: int = 4
-    warmup: int = 400
-    draws: int = 1000
-    keep: int = 400
-    angle: float = 1.0
-    target_accept: float = 0.8
-    max_steps: int = 24
-    scale_sweeps: int = 1
-
-    def __post_init__(self) -> None:
-        if self.chains < 2 or self.warmup < 20 or self.draws < 20 or self.keep < self.chains:
-            raise ConfigError(
-                f"sampler: {self.chains} chains, {self.warmup} warm-up iterations, {self.draws} draws, {self.keep} kept. "
-                "Accepted: at least 2 chains, 20 warm-up iterations, 20 draws and one kept draw for every chain."
-            )
 
 
 @dataclass(frozen=True, eq=False)
 class NetworkDraws:
-    """Kept draws: scales (chain, kept, 2 + L), z of the sampled layers (chain, kept, out, in), output (chain, kept, q)."""
+    """Kept draws: scales (chain, kept, 2 + L), z of the sampled layers (chain, kept, out, in).
+
+    Output (chain, kept, q).
+    """
 
     state: Tensor
     z: Layers
@@ -73,7 +44,10 @@ class NetworkDraws:
 
 @dataclass(frozen=True, eq=False)
 class SamplerInfo:
-    """Every iteration after warm-up: scales (chain, draw, 2 + L), f at the training inputs (chain, draw, n), acceptance."""
+    """Every iteration after warm-up: scales (chain, draw, 2 + L), f at the training inputs (chain, draw.
+
+    N), acceptance.
+    """
 
     state: NDArray[np.float64]
     fitted: NDArray[np.float32]
@@ -183,7 +157,7 @@ def _run_group(
     device = net.inputs.device
     generator = torch.Generator(device=device).manual_seed(int(seed.generate_state(1, np.uint64)[0]) % 2**63)
     host = torch.Generator().manual_seed(int(seed.generate_state(2, np.uint64)[1]) % 2**63)
-    chain = _Chain(net, prior, config, chains, generator, host)
+    chain = Chain(net, prior, config, chains, generator, host)
     keep = config.keep // config.chains
     kept_at = set(np.linspace(0, config.draws - 1, num=min(keep, config.draws)).round().astype(int).tolist())
     states, fitted, accepts, divergents, kept = [], [], [], [], []
@@ -215,96 +189,3 @@ def _run_group(
         chain.step,
         chain.n_steps,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Record:
-    z: Layers
-    output: Tensor  # weights of the output layer, (chain, q)
-    state: Tensor
-    fitted: Tensor
-    accept: Tensor
-    divergent: Tensor
-
-
-class _Chain:
-    """A batch of chains with its adaptation: the only mutable state of the sampler, alive for one run."""
-
-    def __init__(
-        self,
-        net: WhitenedNetwork,
-        prior: ScalePrior,
-        config: SamplerConfig,
-        chains: int,
-        generator: torch.Generator,
-        host: torch.Generator,
-    ) -> None:
-        self._net, self._prior, self._config = net, prior, config
-        self._generator, self._host = generator, host
-        self._adaptation: DualAveraging = dual_averaging(START_STEP, target=config.target_accept)
-        self.step, self.n_steps = START_STEP, 1
-        device, dtype = net.inputs.device, net.inputs.dtype
-        self._z: Layers = [
-            START_SPREAD * torch.randn((chains, *shape), generator=generator, device=device, dtype=dtype)
-            for shape in net.shapes
-        ]
-        state = prior.draw(chains, generator=host)
-        state[:, 1] = 0.5 * torch.log(net.y.var().cpu().clamp_min(1e-12)) - 0.7
-        state[:, 0] = state[:, 0].clamp(-9.0, 1.0)
-        self._state = state.to(device)
-        widths = torch.tensor([2.0, 1.0, *[2.0] * prior.n_layers], dtype=torch.float64, device=device)
-        self._directions = torch.diag(widths)
-        self._history: list[Tensor] = []
-
-    def iterate(self) -> Iterator[_Record]:
-        """Yield every iteration, warm-up first."""
-        config = self._config
-        refresh = {int(config.warmup * share) for share in (0.15, 0.3, 0.45, 0.6, 0.8)}
-        for i in range(config.warmup + config.draws):
-            warm = i < config.warmup
-            did = self._move_z()
-            for _ in range(self._config.scale_sweeps if i >= 10 else 0):
-                self._state = step_scales(
-                    self._net,
-                    self._z,
-                    self._state,
-                    prior=self._prior,
-                    directions=self._directions,
-                    generator=self._generator,
-                )
-            if warm:
-                self._adapt(i, float(did.accept.mean()), refresh=refresh)
-            elif i == config.warmup:
-                self.step = self._adaptation.final
-            yield self._record(did)
-
-    def _move_z(self) -> Transition:
-        angle = self._config.angle * (0.67 + 0.66 * float(torch.rand(1, generator=self._host)))
-        self.n_steps = int(min(self._config.max_steps, max(1, np.ceil(angle / self.step))))
-        self._z, did = step_z(
-            self._net,
-            self._z,
-            relative_scales(self._state),
-            sigma_of(self._state),
-            step=min(self.step, angle / self.n_steps),
-            n_steps=self.n_steps,
-            generator=self._generator,
-        )
-        return did
-
-    def _record(self, did: Transition) -> "_Record":
-        relative, sigma = relative_scales(self._state), sigma_of(self._state)
-        hidden = hidden_features(self._net, self._z, relative * sigma[:, None])
-        output = integrate_output(self._net, hidden, relative[:, -1] ** 2, sigma)
-        weights = draw_output(output, relative[:, -1] ** 2, sigma, generator=self._generator)
-        fitted = (output.features @ weights.unsqueeze(-1)).squeeze(-1)
-        return _Record(self._z, weights, self._state, fitted, did.accept, did.divergent)
-
-    def _adapt(self, i: int, accept: float, *, refresh: set[int]) -> None:
-        self._adaptation = self._adaptation.update(accept)
-        self.step = self._adaptation.step
-        self._history.append(self._state)
-        if i in refresh:
-            recent = torch.cat(self._history[len(self._history) // 2 :])
-            values, vectors = torch.linalg.eigh(torch.cov(recent.T))
-            self._directions = (vectors * (BRACKET * values.clamp_min(1e-4).sqrt())).T.contiguous()

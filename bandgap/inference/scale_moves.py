@@ -1,12 +1,14 @@
 """Slice sampling of the scales, with the whitened weights z fixed and the output layer integrated out (Neal, 2003).
 
-The log density of (log t, log sigma, w) given z is log p(y | z, scales) + log p(scales): one forward pass a proposal. Chains are
-moved together; brackets are fixed at a multiple of what warm-up found and shrink towards the present state.
+One forward pass a proposal. Chains move together; brackets are fixed after warm-up and shrink towards the present
+state. It complements the joint paths: what the data determine about sigma and the output layer's scale moves here at
+once.
 """
 
 import torch
 from torch import Tensor
 
+from bandgap.inference.joint_hmc import LARGEST_LOG, LARGEST_SIGNAL
 from bandgap.inference.scales import ScalePrior, relative_scales, sigma_of
 from bandgap.inference.whitened_network import Layers, WhitenedNetwork, hidden_features, integrate_output
 
@@ -29,10 +31,10 @@ def step_scales(
         high = _uniform(density, generator)
         low = high - 1.0
         moving = torch.ones_like(density, dtype=torch.bool)
-        origin = state
+        start = state
         for _ in range(MAX_SHRINKS):
             at = low + (high - low) * _uniform(density, generator)
-            proposal = origin + at[:, None] * direction
+            proposal = start + at[:, None] * direction
             value = scales_log_density(net, z, proposal, prior)
             inside = moving & (value >= level)
             state = torch.where(inside[:, None], proposal, state)
@@ -45,14 +47,17 @@ def step_scales(
 
 
 def scales_log_density(net: WhitenedNetwork, z: Layers, state: Tensor, prior: ScalePrior) -> Tensor:
-    """Return log p(y | z, scales) + log p(scales) of states (chain, 2 + L), -inf where it is not finite."""
-    sigma, relative = sigma_of(state), relative_scales(state)
+    """Return log p(y | z, scales) + log p(scales) of states (chain, 2 + L), -inf outside the range of numbers."""
+    safe = state.clamp(-LARGEST_LOG, LARGEST_LOG)
+    sigma, relative = sigma_of(safe), relative_scales(safe)
+    rho = relative[:, -1] ** 2
     hidden = hidden_features(net, z, relative * sigma[:, None])
-    finite = torch.isfinite(hidden.features).all(-1).all(-1) & torch.isfinite(relative).all(-1)
-    if not bool(finite.all()):
-        return torch.full_like(sigma, -torch.inf)
-    value = integrate_output(net, hidden, relative[:, -1] ** 2, sigma).log_likelihood + prior.log_density(state)
-    return torch.where(torch.isfinite(value), value, torch.full_like(value, -torch.inf))
+    signal = (rho[:, None, None] * hidden.features.double() ** 2).sum((1, 2))
+    fine = (state == safe).all(-1) & (signal < LARGEST_SIGNAL)
+    if not bool(fine.all()):
+        hidden = hidden.without(~fine)
+    value = integrate_output(net, hidden, rho, sigma).log_likelihood + prior.log_density(safe)
+    return torch.where(fine & torch.isfinite(value), value, torch.full_like(value, -torch.inf))
 
 
 def _uniform(like: Tensor, generator: torch.Generator) -> Tensor:

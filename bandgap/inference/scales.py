@@ -38,6 +38,19 @@ class ScalePrior:
         p_sigma = -2.0 * SIGMA_SHAPE * log_sigma - self.noise_b * torch.exp(-2.0 * log_sigma)
         return p_t + p_sigma + (self.c0 * w - torch.exp(w)).sum(-1)
 
+    def log_density_and_gradient(self, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Return `log_density` (chain,) and its gradient by the state (chain, 2 + L)."""
+        log_t, log_sigma, w = state[:, 0], state[:, 1], state[:, 2:]
+        c = torch.softmax(w, -1)
+        terms = pcp.DistanceTerms(self.alpha.new_full((1,), 1.0 / self.alpha.shape[0]), c @ self.alpha.T)
+        p_t, by_log_t, by_rate = pcp.log_density_and_gradient(torch.exp(log_t), terms, lam=self.lam)
+        by_c = by_rate @ self.alpha
+        noise = self.noise_b * torch.exp(-2.0 * log_sigma)
+        value = p_t + log_t - 2.0 * SIGMA_SHAPE * log_sigma - noise + (self.c0 * w - torch.exp(w)).sum(-1)
+        by_w = c * (by_c - (c * by_c).sum(-1, keepdim=True)) + self.c0 - torch.exp(w)
+        by_scales = torch.stack([by_log_t + 1.0, 2.0 * noise - 2.0 * SIGMA_SHAPE], -1)
+        return value, torch.cat([by_scales, by_w], 1)
+
     def draw(self, chains: int, *, generator: torch.Generator) -> Tensor:
         """Draw states (chain, 2 + L) from the prior, on the CPU, with nothing but the given CPU generator."""
         w = _log_gamma(self.c0, (chains, self.n_layers), generator=generator)

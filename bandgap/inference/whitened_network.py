@@ -2,11 +2,11 @@ r"""A network posterior in whitened coordinates: first layer in the row space of
 
 theta_l = theta_hat_l + s_l z_l with s_l = sqrt(sigma^2 t c_l) and z ~ N(0, I). Two exact reductions make it small:
 
-- Row space. With the first layer's input written as (x, 1) and X = U S V' for the training inputs (n, p + 1), the likelihood meets
-  z_1 only through z_1 V: its r = rank(X) row-space coordinates are sampled, and the orthogonal part keeps its prior (rotate
-  z_1 by (V, V_orthogonal): an isotropic Gaussian stays one). It is drawn at prediction time.
-- Last layer. Given the last hidden features H (n, q), bias included, the output weights are a Gaussian linear model with
-  B = I + rho H'H, rho = t c_L, residual r = y - H theta_hat_L:
+- Row space. With the first layer's input written as (x, 1) and X = U S V' for the training inputs (n, p + 1), the
+  likelihood meets z_1 only through z_1 V: its r = rank(X) row-space coordinates are sampled, and the orthogonal part
+  keeps its prior (rotate z_1 by (V, V_orthogonal): an isotropic Gaussian stays one). It is drawn at prediction time.
+- Last layer. Given the last hidden features H (n, q), bias included, the output weights are a Gaussian linear model
+  with B = I + rho H'H, rho = t c_L, residual r = y - H theta_hat_L:
       log p(y | H) = -n/2 log(2 pi sigma^2) - 1/2 log|B| - (|r|^2 - rho r'H B^-1 H'r) / (2 sigma^2)
       w | y, H ~ N(mu, sigma^2 rho B^-1),   mu = theta_hat_L + rho B^-1 H'r
       d log p / dH = ((y - H mu) mu' - sigma^2 rho H B^-1) / sigma^2
@@ -22,15 +22,17 @@ import torch
 from torch import Tensor
 
 Layers = list[Tensor]
-RANK_TOLERANCE = 1e-6  # singular values below this share of the largest carry no input that float32 could tell from zero
+# singular values below this share of the largest carry no input that float32 could tell from zero
+RANK_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class WhitenedNetwork:
     """Training data of one target and the source weights, ready for sampling.
 
-    `theta_hat[l]` (out, in + 1); `inputs` (n, r) are the row-space coordinates of (x, 1); `base` (n, width 1) is the first
-    pre-activation at theta_hat; `basis` (p + 1, r) has orthonormal columns; `y` (n,) standardised gaps in float64.
+    `theta_hat[l]` (out, in + 1); `inputs` (n, r) are the row-space coordinates of (x, 1); `base` (n, width 1) is the
+    first pre-activation at theta_hat; `basis` (p + 1, r) has orthonormal columns; `y` (n,) standardised gaps in
+    float64.
     """
 
     theta_hat: Layers
@@ -49,7 +51,10 @@ class WhitenedNetwork:
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
-        """Shape (out, in) of z for each sampled layer: all but the last; the first one's inputs are row-space coordinates."""
+        """Shape (out.
+
+        In) of z for each sampled layer: all but the last; the first one's inputs are row-space coordinates.
+        """
         first = (self.theta_hat[0].shape[0], self.inputs.shape[1])
         return [first, *[(int(t.shape[0]), int(t.shape[1])) for t in self.theta_hat[1:-1]]]
 
@@ -71,7 +76,10 @@ def whiten(theta_hat: Layers, x: Tensor, y: Tensor, *, device: torch.device, dty
 
 @dataclass(frozen=True, eq=False)
 class Hidden:
-    """What a forward pass to the last hidden layer leaves: each layer's input (chain, n, in) and slopes (chain, n, out)."""
+    """What a forward pass to the last hidden layer leaves: each layer's input (chain, n.
+
+    In) and slopes (chain, n, out).
+    """
 
     inputs: Layers  # the last entry is H, the input of the output layer
     slopes: Layers
@@ -80,6 +88,13 @@ class Hidden:
     def features(self) -> Tensor:
         """H, (chain, n, q)."""
         return self.inputs[-1]
+
+    def without(self, chains: Tensor) -> "Hidden":
+        """Return the same with features and slopes of the marked chains (chain,) set to zero."""
+        bad = chains[:, None, None]
+        slopes = [torch.where(bad, torch.zeros_like(g), g) for g in self.slopes]
+        inputs = [self.inputs[0], *[torch.where(bad, torch.zeros_like(h), h) for h in self.inputs[1:]]]
+        return Hidden(inputs, slopes)
 
 
 def hidden_features(net: WhitenedNetwork, z: Layers, scales: Tensor) -> Hidden:
@@ -98,11 +113,16 @@ def hidden_features(net: WhitenedNetwork, z: Layers, scales: Tensor) -> Hidden:
 
 @dataclass(frozen=True, eq=False)
 class OutputLayer:
-    """The output layer given H: mean (chain, q), factor C of B = CC' (chain, q, q), and log p(y | H), (chain,), in float64."""
+    """The output layer given H: mean (chain, q), factor C of B = CC' (chain, q, q), and log p(y | H).
+
+    (chain,), in float64.
+    """
 
     features: Tensor
     mean: Tensor
     factor: Tensor
+    solved: Tensor  # B^-1 H'r, (chain, q)
+    misfit: Tensor  # |r|^2 - rho r'H B^-1 H'r, (chain,)
     log_likelihood: Tensor
 
 
@@ -120,26 +140,27 @@ def integrate_output(net: WhitenedNetwork, hidden: Hidden, rho: Tensor, sigma: T
     log_det = torch.log(factor.diagonal(dim1=-2, dim2=-1)).sum(-1)
     constant = -0.5 * net.n_rows * math.log(2 * math.pi)
     value = constant - net.n_rows * torch.log(sigma) - log_det - 0.5 * misfit / sigma**2
-    return OutputLayer(h, start + rho[:, None] * solved, factor, value)
+    return OutputLayer(h, start + rho[:, None] * solved, factor, solved, misfit, value)
 
 
 def draw_output(output: OutputLayer, rho: Tensor, sigma: Tensor, *, generator: torch.Generator) -> Tensor:
     """Draw the output weights from their exact conditional, (chain, q), in float64."""
     noise = torch.randn(output.mean.shape, generator=generator, device=output.mean.device, dtype=torch.float64)
     step = torch.linalg.solve_triangular(output.factor.mT, noise.unsqueeze(-1), upper=True).squeeze(-1)
-    return output.mean + (sigma * torch.sqrt(rho))[:, None] * step
+    result: Tensor = output.mean + (sigma * torch.sqrt(rho))[:, None] * step
+    return result
 
 
 def gradient(
     net: WhitenedNetwork, z: Layers, scales: Tensor, hidden: Hidden, output: OutputLayer, sigma: Tensor
 ) -> Layers:
     """Return d log p(y | H) / dz of the sampled layers, list of (chain, out, in)."""
-    s = scales.to(z[0].dtype)[:, :, None, None]
     rho = (scales[:, -1] / sigma) ** 2
     h, mean = output.features, output.mean
     misfit = net.y - (h @ mean.unsqueeze(-1)).squeeze(-1)
     spread = torch.cholesky_solve(h.mT, output.factor).mT
     by_h = misfit.unsqueeze(-1) * (mean / sigma[:, None] ** 2).unsqueeze(1) - rho[:, None, None] * spread
+    s = scales.to(z[0].dtype)[:, :, None, None]
     g = by_h[:, :, :-1].to(z[0].dtype) * hidden.slopes[-1]
     result: Layers = []
     for layer in range(net.n_layers - 2, -1, -1):
@@ -148,3 +169,21 @@ def gradient(
             weight = (net.theta_hat[layer] + s[:, layer] * z[layer])[:, :, :-1]
             g = (g @ weight) * hidden.slopes[layer - 1]
     return result
+
+
+def scale_gradient(
+    net: WhitenedNetwork, z: Layers, by_z: Layers, output: OutputLayer, rho: Tensor, sigma: Tensor
+) -> Tensor:
+    """Return d log p(y | H) / d(log t, log sigma, log c_1 .. log c_L), (chain, 2 + L), given the gradient by z.
+
+    s_l enters as s_l z_l, so that d / d log s_l = z_l . d / dz_l; with a = H'r, d / d log rho = (tr B^-1 - q) / 2 +
+    rho |B^-1 a|^2 / (2 sigma^2), and d / d log sigma at fixed s and rho = |r|^2_B / sigma^2 - n.
+    """
+    by_s = [(q.double() * g.double()).sum((1, 2)) for q, g in zip(z, by_z, strict=True)]
+    inverse = torch.cholesky_inverse(output.factor)
+    width = inverse.shape[-1]
+    trace = inverse.diagonal(dim1=-2, dim2=-1).sum(-1)
+    by_rho = 0.5 * (trace - width) + 0.5 * rho * (output.solved**2).sum(-1) / sigma**2
+    by_log_c = torch.stack([*[0.5 * g for g in by_s], by_rho], -1)
+    by_sigma = output.misfit / sigma**2 - net.n_rows + torch.stack(by_s, -1).sum(-1)
+    return torch.cat([by_log_c.sum(-1, keepdim=True), by_sigma[:, None], by_log_c], 1)

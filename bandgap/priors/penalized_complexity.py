@@ -82,6 +82,25 @@ def log_density(tau: Tensor, terms: DistanceTerms, *, lam: float) -> Tensor:
     return math.log(lam) - lam * tau * torch.sqrt(q) + torch.log(m) - math.log(2.0) - 0.5 * torch.log(q)
 
 
+def log_density_and_gradient(tau: Tensor, terms: DistanceTerms, *, lam: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Return log p(tau) and its derivatives by log tau, both of the shape of `tau`, and by the rates a (..., J).
+
+    d log p / d log tau = tau (-lam S' / (2 d) + S'' / S' - S' / (2 S)), and
+    d log p / d a_j = w_j tau (-(lam / (2 d) + 1 / (2 S)) phi'(a_j tau) + a_j (2 + a_j tau) / ((1 + a_j tau)^2 S')),
+    written with S = tau^2 Q and S' = tau M so that tau = 0 is no special case.
+    """
+    a, w, t = terms.rates, terms.weights, tau.unsqueeze(-1)
+    ratio = 1.0 / (1.0 + a * t)
+    q, m = _q(tau, terms), _m(tau, terms)
+    root = torch.sqrt(q)
+    value = math.log(lam) - lam * tau * root + torch.log(m) - math.log(2.0) - 0.5 * torch.log(q)
+    curvature = (w * a**2 * ratio**2).sum(-1)
+    by_log_tau = -0.5 * lam * tau * m / root + curvature / m - 0.5 * m / q
+    pull = (0.5 * lam * tau / root + 0.5 / q).unsqueeze(-1)
+    by_a = w * a * ratio * (-pull + (1.0 + ratio) / m.unsqueeze(-1))
+    return value, by_log_tau, by_a
+
+
 def inverse_distance(delta: Tensor, terms: DistanceTerms) -> Tensor:
     """Return the tau at which d(tau) = delta, by Newton's method from below (d is concave and increasing)."""
     sum_a, sum_a2 = (terms.weights * terms.rates).sum(-1), terms.products.sum(-1)

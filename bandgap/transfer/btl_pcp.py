@@ -13,7 +13,8 @@ import torch
 
 from bandgap.devices import choose_device
 from bandgap.errors import ConfigError
-from bandgap.inference.network_sampler import NetworkDraws, SamplerConfig, SamplerInfo, sample_network
+from bandgap.inference.network_chain import SamplerConfig
+from bandgap.inference.network_sampler import NetworkDraws, SamplerInfo, sample_network
 from bandgap.inference.scales import ScalePrior, layer_weights, relative_scales, sigma_of, tau_of
 from bandgap.inference.whitened_network import WhitenedNetwork, whiten
 from bandgap.networks import layer_gradient_norms

@@ -1,0 +1,146 @@
+"""One batch of chains: its state, its adaptation and one iteration of it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bandgap.errors import ConfigError
+from bandgap.inference.adaptation import DualAveraging, dual_averaging
+from bandgap.inference.joint_hmc import Transition, step_joint
+from bandgap.inference.scale_moves import step_scales
+from bandgap.inference.scales import ScalePrior, relative_scales, sigma_of
+from bandgap.inference.whitened_network import (
+    Layers,
+    WhitenedNetwork,
+    draw_output,
+    hidden_features,
+    integrate_output,
+)
+
+START_STEP = 0.05
+FIRST_SCALE_MOVE = 10  # iterations in which only the weights move, so that a start far off cannot lock the scales
+MAX_STEP = 0.7  # radians: half a turn of the prior's rotation would come back
+FLIGHT = 0.1  # of the scales' logarithms in one radian: their width given z
+BRACKET = 4.0  # widths of slice brackets in standard deviations found in warm-up
+START_SPREAD = 0.3  # of z: small, so that no start is absurd (specification of the method, section 8)
+
+
+@dataclass(frozen=True)
+class SamplerConfig:
+    """Length of the run: chains, iterations of warm-up and after it, kept draws of all chains together, and the path.
+
+    `angle` is the length of a path in radians of the prior's rotation; it varies by a third up and down.
+    """
+
+    chains: int = 4
+    warmup: int = 400
+    draws: int = 1000
+    keep: int = 400
+    angle: float = 2.5
+    target_accept: float = 0.8
+    max_steps: int = 80
+
+    def __post_init__(self) -> None:
+        if self.chains < 2 or self.warmup < 20 or self.draws < 20 or self.keep < self.chains:
+            raise ConfigError(
+                f"sampler: {self.chains} chains, {self.warmup} warm-up iterations, {self.draws} draws, {self.keep} "
+                "kept. Accepted: at least 2 chains, 20 warm-up iterations, 20 draws and one kept draw for every chain."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    z: Layers
+    output: Tensor  # weights of the output layer, (chain, q)
+    state: Tensor
+    fitted: Tensor
+    accept: Tensor
+    divergent: Tensor
+
+
+class Chain:
+    """A batch of chains with its adaptation: the only mutable state of the sampler, alive for one run."""
+
+    def __init__(
+        self,
+        net: WhitenedNetwork,
+        prior: ScalePrior,
+        config: SamplerConfig,
+        chains: int,
+        generator: torch.Generator,
+        host: torch.Generator,
+    ) -> None:
+        self._net, self._prior, self._config = net, prior, config
+        self._generator, self._host = generator, host
+        self._adaptation: DualAveraging = dual_averaging(START_STEP, target=config.target_accept)
+        self.step, self.n_steps = START_STEP, 1
+        device, dtype = net.inputs.device, net.inputs.dtype
+        self._z: Layers = [
+            START_SPREAD * torch.randn((chains, *shape), generator=generator, device=device, dtype=dtype)
+            for shape in net.shapes
+        ]
+        state = prior.draw(chains, generator=host)
+        state[:, 1] = 0.5 * torch.log(net.y.var().cpu().clamp_min(1e-12)) - 0.7
+        state[:, 0] = state[:, 0].clamp(-9.0, 1.0)
+        self._state = state.to(device)
+        one = torch.ones(prior.n_layers, dtype=torch.float64, device=device)
+        self._brackets = torch.diag(torch.cat([one.new_tensor([2.0, 1.0]), 2.0 * one]))
+        self._flights = torch.diag(torch.cat([one.new_tensor([FLIGHT, 0.5 * FLIGHT]), FLIGHT * one]))
+        self._history: list[Tensor] = []
+
+    def iterate(self) -> Iterator[Record]:
+        """Yield every iteration, warm-up first."""
+        config = self._config
+        refresh = {int(config.warmup * share) for share in (0.15, 0.3, 0.5, 0.75)}
+        for i in range(config.warmup + config.draws):
+            if i == config.warmup:
+                self.step = self._adaptation.final
+            did = self._move(still=i < FIRST_SCALE_MOVE)
+            if i < config.warmup:
+                self._adapt(i, float(did.accept.mean()), refresh=refresh)
+            yield self._record(did)
+
+    def _move(self, *, still: bool) -> Transition:
+        """Move weights and scales along one path, then the scales alone; `still` keeps the scales where they are."""
+        angle = self._config.angle * (0.67 + 0.66 * float(torch.rand(1, generator=self._host)))
+        self.n_steps = int(min(self._config.max_steps, max(1, np.ceil(angle / self.step))))
+        self._z, self._state, did = step_joint(
+            self._net,
+            self._z,
+            self._state,
+            prior=self._prior,
+            directions=torch.zeros_like(self._flights) if still else self._flights,
+            step=min(self.step, angle / self.n_steps),
+            n_steps=self.n_steps,
+            generator=self._generator,
+        )
+        if not still:
+            self._state = step_scales(
+                self._net,
+                self._z,
+                self._state,
+                prior=self._prior,
+                directions=self._brackets,
+                generator=self._generator,
+            )
+        return did
+
+    def _record(self, did: Transition) -> "Record":
+        relative, sigma = relative_scales(self._state), sigma_of(self._state)
+        hidden = hidden_features(self._net, self._z, relative * sigma[:, None])
+        output = integrate_output(self._net, hidden, relative[:, -1] ** 2, sigma)
+        weights = draw_output(output, relative[:, -1] ** 2, sigma, generator=self._generator)
+        fitted = (output.features @ weights.unsqueeze(-1)).squeeze(-1)
+        return Record(self._z, weights, self._state, fitted, did.accept, did.divergent)
+
+    def _adapt(self, i: int, accept: float, *, refresh: set[int]) -> None:
+        self._adaptation = self._adaptation.update(accept)
+        self.step = min(self._adaptation.step, MAX_STEP)
+        self._history.append(self._state)
+        if i in refresh:
+            recent = torch.cat(self._history[len(self._history) // 2 :])
+            values, vectors = torch.linalg.eigh(torch.cov(recent.T))
+            self._brackets = (vectors * (BRACKET * values.clamp_min(1e-3).sqrt())).T.contiguous()
