@@ -55,7 +55,7 @@ def sample(
     seed: int,
     progress: Progress = no_progress,
 ) -> tuple[Tensor, HmcInfo]:
-    """Return draws (chain, draw, dimension) from `log_density`, started at `initial` (chain, dimension), and diagnostics.
+    """Return draws (chain, draw, dimension) from `log_density`, started at `initial` (chain, dimension).
 
     A path whose energy error exceeds 1000 or is not finite counts as divergent and is rejected.
     """

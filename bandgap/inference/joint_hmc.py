@@ -48,6 +48,21 @@ class Force:
     value: Tensor
 
 
+@dataclass(frozen=True, eq=False)
+class Phase:
+    """Position (z and the scales' `state`) and momenta (v of z, u of the scales) of every chain."""
+
+    z: Layers
+    state: Tensor
+    v: Layers
+    u: Tensor
+
+    @property
+    def energy(self) -> Tensor:
+        """Return (|z|^2 + |v|^2 + |u|^2) / 2, (chain,): all of the Hamiltonian but the log density of `log_force`."""
+        return 0.5 * (square_norm(self.z) + square_norm(self.v) + (self.u**2).sum(-1))
+
+
 def step_joint(
     net: WhitenedNetwork,
     z: Layers,
@@ -65,10 +80,23 @@ def step_joint(
     """
     v = [torch.randn(q.shape, generator=generator, device=q.device, dtype=q.dtype) for q in z]
     u = torch.randn(state.shape, generator=generator, device=state.device, dtype=state.dtype)
+    start = Phase(z, state, v, u)
+    end, error = path(net, start, prior=prior, directions=directions, step=step, n_steps=n_steps)
+    divergent = ~(error.abs() < DIVERGENCE_ENERGY)
+    accept = torch.where(torch.isfinite(error), torch.exp(-error.clamp(min=0.0)), torch.zeros_like(error))
+    accepted = torch.rand(error.shape, generator=generator, device=error.device, dtype=torch.float64) < accept
+    moved = [torch.where(accepted[:, None, None], a, b) for a, b in zip(end.z, z, strict=True)]
+    return moved, torch.where(accepted[:, None], end.state, state), Transition(accept, accepted, error, divergent)
+
+
+def path(
+    net: WhitenedNetwork, start: Phase, *, prior: ScalePrior, directions: Tensor, step: float, n_steps: int
+) -> tuple[Phase, Tensor]:
+    """Follow the motion for `n_steps` steps; return its end and the error of the energy there, (chain,)."""
+    q, h, v, u = start.z, start.state, start.v, start.u
     cos, sin = math.cos(step), math.sin(step)
-    force = log_force(net, z, state, prior)
-    start = 0.5 * (square_norm(z) + square_norm(v) + (u**2).sum(-1)) - force.value
-    q, h = z, state
+    force = log_force(net, q, h, prior)
+    energy = start.energy - force.value
     for _ in range(n_steps):
         v, u = _kick(v, u, force, directions, 0.5 * step)
         q, v = (
@@ -78,12 +106,8 @@ def step_joint(
         h = h + step * (u @ directions)
         force = log_force(net, q, h, prior)
         v, u = _kick(v, u, force, directions, 0.5 * step)
-    error = 0.5 * (square_norm(q) + square_norm(v) + (u**2).sum(-1)) - force.value - start
-    divergent = ~(error.abs() < DIVERGENCE_ENERGY)
-    accept = torch.where(torch.isfinite(error), torch.exp(-error.clamp(min=0.0)), torch.zeros_like(error))
-    accepted = torch.rand(error.shape, generator=generator, device=error.device, dtype=torch.float64) < accept
-    moved = [torch.where(accepted[:, None, None], a, b) for a, b in zip(q, z, strict=True)]
-    return moved, torch.where(accepted[:, None], h, state), Transition(accept, accepted, error, divergent)
+    end = Phase(q, h, v, u)
+    return end, end.energy - force.value - energy
 
 
 def log_force(net: WhitenedNetwork, z: Layers, state: Tensor, prior: ScalePrior) -> Force:

@@ -32,7 +32,7 @@ class WhitenedNetwork:
 
     `theta_hat[l]` (out, in + 1); `inputs` (n, r) are the row-space coordinates of (x, 1); `base` (n, width 1) is the
     first pre-activation at theta_hat; `basis` (p + 1, r) has orthonormal columns; `y` (n,) standardised gaps in
-    float64.
+    float64, or (chain, n) where every chain has labels of its own (simulation-based checks).
     """
 
     theta_hat: Layers
@@ -47,7 +47,7 @@ class WhitenedNetwork:
 
     @property
     def n_rows(self) -> int:
-        return self.y.shape[0]
+        return self.inputs.shape[0]
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
