@@ -1,0 +1,64 @@
+"""Small networks in float64 on which the sampler's parts are compared with the same thing written down plainly."""
+
+import numpy as np
+import torch
+
+from bandgap.inference.scales import ScalePrior
+from bandgap.inference.whitened_network import Layers, WhitenedNetwork, whiten
+from bandgap.networks import layer_gradient_norms
+
+CPU = torch.device("cpu")
+
+
+def network(n, p, *, hidden=(4, 3), seed=0, dtype=torch.float64):
+    """A whitened network: n rows, p inputs, biases that are not zero, labels near the source network's values."""
+    theta_hat, x, y = raw(n, p, hidden=hidden, seed=seed)
+    return whiten(theta_hat, x, y, device=CPU, dtype=dtype)
+
+
+def raw(n, p, *, hidden=(4, 3), seed=0):
+    """theta_hat, x (n, p) and y (n,) of `network`."""
+    rng = np.random.default_rng(seed)
+    widths = (p, *hidden, 1)
+    theta_hat = [
+        torch.from_numpy(rng.normal(size=(after, before + 1)) / np.sqrt(before + 1))
+        for before, after in zip(widths[:-1], widths[1:], strict=True)
+    ]
+    x = torch.from_numpy(rng.normal(size=(n, p)))
+    return theta_hat, x, plain(theta_hat, x) + 0.3 * torch.from_numpy(rng.normal(size=n))
+
+
+def plain(theta, x):
+    """f(x; theta) of layers (..., out, in + 1) for rows x (n, p), by the definition of the network."""
+    h = x
+    for i, layer in enumerate(theta):
+        h = h if i == 0 else torch.relu(h)
+        h = torch.cat([h, torch.ones_like(h[..., :1])], -1) @ layer.mT
+    return h.squeeze(-1)
+
+
+def prior_of(theta_hat, x, *, lam=1.0, noise_b=0.2):
+    params = {f"weight.{i + 1}": layer[:, :-1] for i, layer in enumerate(theta_hat)}
+    params |= {f"bias.{i + 1}": layer[:, -1] for i, layer in enumerate(theta_hat)}
+    return ScalePrior(layer_gradient_norms(params, x), lam, noise_b)
+
+
+def draw_z(net: WhitenedNetwork, chains, *, seed=0, size=1.0) -> Layers:
+    generator = torch.Generator().manual_seed(seed)
+    dtype = net.inputs.dtype
+    return [size * torch.randn((chains, *shape), generator=generator, dtype=dtype) for shape in net.shapes]
+
+
+def state_of(*rows):
+    """Scales (chain, 2 + L): log t, log sigma, w."""
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def slope(function, at, *, e=1e-6):
+    """Central differences of `function` (values (chain,)) by every entry of `at` (chain, ...)."""
+    result = torch.empty_like(at)
+    for i in np.ndindex(at.shape[1:]):
+        shift = torch.zeros_like(at)
+        shift[(slice(None), *i)] = e
+        result[(slice(None), *i)] = (function(at + shift) - function(at - shift)) / (2 * e)
+    return result
