@@ -106,6 +106,18 @@ def test_density_over_the_redundant_direction_of_w_is_proper():
     np.testing.assert_allclose((below / below[-1]).numpy(), stats.gamma(3.9).cdf(np.exp(shift[1:].numpy())), atol=1e-5)
 
 
+@pytest.mark.parametrize("c0", [0.5, 1.0, 3.0])
+def test_closed_form_gradient_agrees_with_autograd(c0):
+    prior = prior_of(lam=0.8, c0=c0)
+    state = draws_of(prior, n=200, seed=9).requires_grad_(True)
+    expected = prior.log_density(state)
+    (slope,) = torch.autograd.grad(expected.sum(), state)
+    with torch.no_grad():
+        value, gradient = prior.log_density_and_gradient(state)
+    torch.testing.assert_close(value, expected.detach(), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(gradient, slope, rtol=1e-8, atol=1e-10)
+
+
 def test_relative_scales_sigma_and_tau_belong_together():
     state = draws_of(prior_of(), n=7)
     tau_c = tau_of(state)[:, None] * layer_weights(state)

@@ -15,6 +15,7 @@ from bandgap.priors.penalized_complexity import (
     distance,
     inverse_distance,
     log_density,
+    log_density_and_gradient,
     point_estimate_terms,
     prior_draws,
     psi,
@@ -73,6 +74,14 @@ def test_psi_gradient_agrees_with_its_closed_form():
     (slope,) = torch.autograd.grad(psi(x).sum(), x)
     expected = (1 / (1 + x) - 2 * psi(x)) / x
     torch.testing.assert_close(slope, expected.detach(), rtol=1e-11, atol=0)
+
+
+@pytest.mark.parametrize("x", [0.0, 1e-300, 1e-12, 1e8, 1e200])
+def test_psi_gradient_is_finite_where_the_unused_branch_would_not_be(x):
+    at = scalar(x).requires_grad_(True)
+    (slope,) = torch.autograd.grad(psi(at), at)
+    expected = -1 / 3 if x < 1 else -1.0 / x**2 if x < 1e100 else 0.0
+    assert float(slope) == pytest.approx(expected, rel=1e-6, abs=1e-300)
 
 
 def test_worked_values_of_the_variational_case():
@@ -147,6 +156,21 @@ def test_gradients_are_finite(terms, tau):
     value = log_density(at, DistanceTerms(terms.weights, rates), lam=1.0)
     for gradient in torch.autograd.grad(value, (at, rates)):
         assert bool(torch.isfinite(gradient).all())
+
+
+@every_case
+@pytest.mark.parametrize("lam", [0.3, 4.0])
+def test_closed_form_gradient_agrees_with_autograd(terms, lam):
+    log_tau = torch.linspace(-20.0, 15.0, 71, dtype=torch.float64, requires_grad=True)
+    rates = terms.rates.expand(71, -1).clone().requires_grad_(True)
+    at = DistanceTerms(terms.weights, rates)
+    expected = log_density(log_tau.exp(), at, lam=lam)
+    by_log_tau, by_rates = torch.autograd.grad(expected.sum(), (log_tau, rates))
+    with torch.no_grad():
+        found = log_density_and_gradient(log_tau.exp(), at, lam=lam)
+    torch.testing.assert_close(found[0], expected.detach(), rtol=1e-13, atol=1e-13)
+    torch.testing.assert_close(found[1], by_log_tau, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(found[2], by_rates, rtol=1e-8, atol=1e-10)
 
 
 @every_case

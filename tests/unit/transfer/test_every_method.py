@@ -28,11 +28,11 @@ P = n_features(DESCRIPTOR)
 # learned something, BRIEF for everything else.
 FEW_EPOCHS = {"patience": 15, "batch_size": 8, "learning_rate": 3e-3}
 QUICK = {
-    "btl_pcp_pe": {"sampler": {"chains": 2, "warmup": 50, "draws": 50, "keep": 40}},
+    "btl_pcp_pe": {"sampler": {"chains": 2, "warmup": 40, "draws": 40, "keep": 40, "max_steps": 10}},
     "fine_tune": {"training": FEW_EPOCHS | {"max_epochs": 60}},
 }
 BRIEF = {
-    "btl_pcp_pe": {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 4}},
+    "btl_pcp_pe": {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 4, "max_steps": 6}},
     "fine_tune": {"training": FEW_EPOCHS | {"max_epochs": 5}},
 }
 every_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
