@@ -49,6 +49,11 @@ class SamplerConfig:
                 f"sampler: {self.chains} chains, {self.warmup} warm-up iterations, {self.draws} draws, {self.keep} "
                 "kept. Accepted: at least 2 chains, 20 warm-up iterations, 20 draws and one kept draw for every chain."
             )
+        if not (self.angle > 0 and 0 < self.target_accept < 1 and self.max_steps >= 1):
+            raise ConfigError(
+                f"sampler: angle {self.angle}, target_accept {self.target_accept}, max_steps {self.max_steps}. "
+                "Accepted: an angle above 0 (radians), a target acceptance between 0 and 1, and at least 1 step."
+            )
 
 
 @dataclass(frozen=True, eq=False)
