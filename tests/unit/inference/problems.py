@@ -1,5 +1,7 @@
 """Small networks in float64 on which the sampler's parts are compared with the same thing written down plainly."""
 
+from itertools import pairwise
+
 import numpy as np
 import torch
 
@@ -22,7 +24,7 @@ def raw(n, p, *, hidden=(4, 3), seed=0):
     widths = (p, *hidden, 1)
     theta_hat = [
         torch.from_numpy(rng.normal(size=(after, before + 1)) / np.sqrt(before + 1))
-        for before, after in zip(widths[:-1], widths[1:], strict=True)
+        for before, after in pairwise(widths)
     ]
     x = torch.from_numpy(rng.normal(size=(n, p)))
     return theta_hat, x, plain(theta_hat, x) + 0.3 * torch.from_numpy(rng.normal(size=n))

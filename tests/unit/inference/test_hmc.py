@@ -49,7 +49,7 @@ def test_standard_normal_has_its_moments():
     assert draws.shape == (100, 200, 3)
     assert_moments(draws, torch.zeros(3).double(), torch.eye(3).double())
     assert not bool(info.divergent.any())
-    assert float(info.accept.mean()) == pytest.approx(0.8, abs=0.07)
+    assert 0.75 < float(info.accept.mean()) < 0.95  # the average of a noisy step is on the careful side of 0.8
 
 
 def test_correlated_normal_has_its_moments():
@@ -87,17 +87,18 @@ def test_funnel_gives_divergences():
 
 
 @pytest.mark.parametrize("density, dimension", [(standard_normal, 3), (funnel, 10)], ids=["normal", "funnel"])
-@pytest.mark.parametrize("step, share", [(1e-4, 0.0), (1000.0, 1.0)])
-def test_tiny_step_never_diverges_and_huge_step_always_does(density, dimension, step, share):
-    """One iteration of warm-up leaves the averaged step where the first update puts it; set by a target of choice."""
-    config = HmcConfig(warmup=1, draws=1, n_steps=10, start_step=step)
-    start = start_of(20, dimension)
-    momentum = start_of(20, dimension, seed=7)
-    steps = torch.full((20,), step, dtype=torch.float64)
-    q, p, value = leapfrog(density, start, momentum, step=steps, n_steps=config.n_steps)
-    error = 0.5 * (p**2).sum(-1) - value - 0.5 * (momentum**2).sum(-1) + density(start)
-    assert float((~(error.abs() < 1000.0)).double().mean()) == share
-    del q
+@pytest.mark.parametrize("start_step, step, share", [(7e-6, 1e-4, 0.0), (429.0, 1000.0, 1.0)], ids=["tiny", "huge"])
+def test_tiny_step_never_diverges_and_huge_step_always_does(density, dimension, start_step, step, share):
+    """After one update the step is 10 exp(20 / 11 (a - 0.8)) times the first, a the acceptance: 14.4 or 2.3 times."""
+    config = HmcConfig(warmup=1, draws=5, n_steps=10, start_step=start_step)
+    draws, info = sample(density, start_of(20, dimension), config=config, seed=5)
+    torch.testing.assert_close(info.step, torch.full((20,), step, dtype=torch.float64), rtol=0.02, atol=0)
+    assert float(info.divergent.double().mean()) == share
+    if share:
+        assert torch.equal(draws, start_of(20, dimension).unsqueeze(1).expand(20, 5, dimension))
+        assert float(info.accept.max()) == 0
+    else:
+        assert float(info.accept.min()) > 0.999
 
 
 def test_leapfrog_is_reversible_and_each_chain_has_its_own_step():
@@ -161,6 +162,8 @@ def test_cancelling_ends_the_run():
     "setting", [{"warmup": 0}, {"draws": 0}, {"n_steps": 0}, {"target_accept": 1.0}, {"start_step": 0.0}], ids=str
 )
 def test_config_refuses_a_run_that_cannot_be(setting):
-    (name, value) = next(iter(setting.items()))
-    with pytest.raises(ConfigError, match=rf"hmc: .*{name}={value}.*Accepted: at least one warm-up iteration, draw and"):
+    name, value = next(iter(setting.items()))
+    with pytest.raises(
+        ConfigError, match=rf"hmc: .*{name}={value}.*Accepted: at least one warm-up iteration, draw and"
+    ):
         HmcConfig(**setting)
