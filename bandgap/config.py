@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -11,6 +12,8 @@ from typing import Any, TypeVar
 from bandgap.errors import ConfigError
 
 T = TypeVar("T")
+
+_WORDS: dict[Any, str] = {float: "a number", int: "a whole number", bool: "true or false", str: "text"}
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -21,7 +24,8 @@ def to_dict(config: Any) -> dict[str, Any]:
 def from_dict(cls: type[T], values: Mapping[str, Any], *, where: str = "") -> T:
     """Build the dataclass `cls` from plain values; keys that are absent keep their defaults.
 
-    Raises ConfigError on a key that `cls` does not have, or when a key without default is absent.
+    None for a float is NaN, as manifests write it. Raises ConfigError on a key that `cls` does not have, on a value of
+    another type, and when a key without default is absent.
     """
     place = where or cls.__name__
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
@@ -71,4 +75,23 @@ def _build(hint: Any, value: Any, *, where: str) -> Any:
         return tuple(_build(each, v, where=where) if each else v for v in value)
     if origin is typing.Literal and value not in arguments:
         raise ConfigError(f"{where}: found {value!r}. Accepted: {', '.join(map(str, arguments))}.")
+    if hint is float and value is None:
+        return math.nan
+    if hint in _WORDS or origin is tuple or dataclasses.is_dataclass(hint):
+        return _checked(hint, value, where=where)
     return value
+
+
+def _checked(hint: Any, value: Any, *, where: str) -> Any:
+    """Return a value of the wanted plain type; raise ConfigError for another."""
+    numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if hint is float and numeric:
+        return float(value)
+    fits = (isinstance(value, int) and numeric) if hint is int else hint in _WORDS and isinstance(value, hint)
+    if not fits and not (dataclasses.is_dataclass(hint) and isinstance(hint, type) and isinstance(value, hint)):
+        raise ConfigError(f"{where}: found {value!r}. Accepted: {_WORDS.get(hint, _nested(hint))}.")
+    return value
+
+
+def _nested(hint: Any) -> str:
+    return "settings by name" if dataclasses.is_dataclass(hint) else "a list"

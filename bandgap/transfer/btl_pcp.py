@@ -38,7 +38,7 @@ class BtlPcpConfig:
     sampler: SamplerConfig = field(default_factory=SamplerConfig)
 
     def __post_init__(self) -> None:
-        if self.lam <= 0 or self.c0 <= 0 or self.noise_share <= 0:
+        if not (self.lam > 0 and self.c0 > 0 and self.noise_share > 0):
             raise ConfigError(
                 f"btl_pcp_pe: lam = {self.lam}, c0 = {self.c0}, noise_share = {self.noise_share}. "
                 "Accepted: numbers above 0."
