@@ -22,8 +22,8 @@ class TrainingConfig:
     """
 
     learning_rate: float = 1e-3
-    l1: float = 1e-6
-    l2: float = 1e-5
+    l1: float = 1e-4
+    l2: float = 1e-4
     batch_size: int = 64
     max_epochs: int = 150
     patience: int = 12
@@ -33,7 +33,7 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         counts = (self.batch_size, self.max_epochs, self.patience, self.plateau_epochs)
-        if not 0 < self.validation_share < 1 or min(counts) < 1 or self.learning_rate <= 0:
+        if not 0 < self.validation_share < 1 or min(counts) < 1 or not self.learning_rate > 0:
             raise ConfigError(
                 f"training: validation share {self.validation_share}, batch size {self.batch_size}, {self.max_epochs} "
                 f"epochs, patience {self.patience}, plateau {self.plateau_epochs}, learning rate {self.learning_rate}. "

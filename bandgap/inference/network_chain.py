@@ -36,10 +36,10 @@ class SamplerConfig:
     """
 
     chains: int = 4
-    warmup: int = 400
-    draws: int = 1000
+    warmup: int = 300
+    draws: int = 900
     keep: int = 400
-    angle: float = 2.5
+    angle: float = 1.0
     target_accept: float = 0.8
     max_steps: int = 80
 
