@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from bandgap.config import fingerprint, from_dict, to_dict
 from bandgap.descriptors import MBTRConfig, featurize
@@ -49,7 +49,7 @@ def save_source(folder: Path, source: SourceModel, *, references: Sequence[Struc
     folder.mkdir(parents=True, exist_ok=True)
     scale = source.standardiser
     statistics = {"x_mean": torch.from_numpy(scale.x_mean), "x_scale": torch.from_numpy(scale.x_scale)}
-    save_file({f"param.{k}": v.contiguous() for k, v in source.params.items()} | statistics, folder / WEIGHTS)
+    _save({f"param.{k}": v for k, v in source.params.items()} | statistics, folder / WEIGHTS)
     chosen = list(references[:N_REFERENCES])
     predicted = source_predictions_eV(source, _features(chosen, source.descriptor))
     manifest = {
@@ -118,11 +118,11 @@ def save_run(
 ) -> None:
     """Write a run; the posterior's scalars and the references are added to `manifest`."""
     folder.mkdir(parents=True, exist_ok=True)
-    save_file(posterior.to_arrays(), folder / DRAWS)
-    save_file({k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in domain.to_arrays().items()}, folder / DOMAIN)
+    _save(posterior.to_arrays(), folder / DRAWS)
+    _save({k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in domain.to_arrays().items()}, folder / DOMAIN)
     summaries = {"sigma_eV": posterior.sigma_eV, "c": posterior.layer_weights, "tau": posterior.tau}
     present = {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in summaries.items() if v is not None}
-    save_file(present, folder / SUMMARIES)
+    _save(present, folder / SUMMARIES)
     chosen = list(references[:N_REFERENCES])
     predicted = posterior.mean_draws_eV(_features(chosen, descriptor)).mean((0, 1))
     scale = posterior.standardiser
@@ -155,6 +155,11 @@ def load_run(folder: Path | str, *, verify: bool = True) -> Run:
         if verify:
             check_references(path, manifest, lambda r: posterior.mean_draws_eV(_features(r, descriptor)).mean((0, 1)))
     return Run(posterior, descriptor, domain, manifest)
+
+
+def _save(arrays: Mapping[str, torch.Tensor], path: Path) -> None:
+    """Write tensors with the file mode of any other file; safetensors' own writer lets only the owner read them."""
+    path.write_bytes(save({name: value.contiguous() for name, value in arrays.items()}))
 
 
 def _features(records: Sequence[StructureRecord], descriptor: MBTRConfig) -> NDArray[np.float32]:
