@@ -104,8 +104,9 @@ def parity(
                 "symmetric": False,
                 "array": (upper - mean)[chosen],
                 "arrayminus": (mean - lower)[chosen],
-                "thickness": 0.6,
+                "thickness": 0.8,
                 "width": 0,
+                "color": _faint(colour, 0.4),
             },
             customdata=np.asarray(ids, dtype=object)[chosen],
             hovertemplate="%{customdata}<br>observed %{x:.2f} eV<br>predicted %{y:.2f} eV<extra></extra>",
@@ -171,13 +172,13 @@ def layer_weights(c: ArrayLike, *, layers: Sequence[str], concentration: float =
     densities = [_share_density(draws[:, k], grid) for k in range(n_layers)]
     fig = go.Figure()
     for k, (name, density) in enumerate(zip(layers, densities, strict=True)):
-        base = float(n_layers - 1 - k)
-        _ridge(fig, grid, base=base, height=0.82 * density / density.max(), colour=MODEL, name=name, filled=True)
+        base, peak = float(n_layers - 1 - k), max(density.max(), prior.max())
+        _ridge(fig, grid, base=base, height=0.82 * density / peak, colour=MODEL, name=name, filled=True)
         _ridge(
             fig,
             grid,
             base=base,
-            height=np.minimum(0.82 * prior / density.max(), 0.82),
+            height=0.82 * prior / peak,
             colour=PRIOR,
             name=f"prior, {name}",
             filled=False,
@@ -291,6 +292,6 @@ def _padded(values: Floats) -> tuple[float, float]:
     return low - pad, high + pad
 
 
-def _faint(colour: str) -> str:
+def _faint(colour: str, opacity: float = 0.25) -> str:
     red, green, blue = (int(colour[k : k + 2], 16) for k in (1, 3, 5))
-    return f"rgba({red},{green},{blue},0.25)"
+    return f"rgba({red},{green},{blue},{opacity})"

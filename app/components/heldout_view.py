@@ -22,7 +22,9 @@ def heldout_view(run: RunRow) -> None:
         frame.figure(fig, key="parity", alt="Predicted against known gaps of the held-out structures", caption=CAPTION)
     with right:
         shown = table[["id", "gap_eV", "mean_eV", "lower_eV", "upper_eV", "formula", "domain", "file"]]
-        st.dataframe(shown, hide_index=True, height=tables.height(shown, rows=11), column_config=SHORT_HEADERS)
+        st.dataframe(
+            shown, hide_index=True, placeholder="", height=tables.height(shown, rows=11), column_config=SHORT_HEADERS
+        )
         st.caption("Largest error first.")
 
 

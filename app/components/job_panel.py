@@ -13,14 +13,14 @@ POLL_S = 2.0
 
 
 def job_panel(job: Job, *, noun: str) -> None:
-    """Draw the panel of a job and follow it until it ends; then the whole page runs once more."""
+    """Draw the panel of a job and follow it until it ends; the whole page runs once more whenever its state changes."""
 
     @st.fragment(run_every=POLL_S if job.active else None)
     def panel() -> None:
         present = stores.jobs().job(session.workspace(), job.id)
         if present is None:
             return
-        if job.active and not present.active:
+        if present.state != job.state:  # lists beside the panel show the state as well
             st.rerun()
         if present.active:
             _running(present)

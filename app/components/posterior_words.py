@@ -21,7 +21,7 @@ def layer_sentence(c: np.ndarray, *, n: int) -> str:
     layers = c.shape[1]
     mean, sd = c.mean(axis=0), c.std(axis=0)
     prior_sd = np.sqrt((layers - 1) / (layers**2 * (layers + 1)))
-    if np.all(np.abs(mean - 1 / layers) < 0.5 * prior_sd) and np.all(sd > 0.7 * prior_sd):
+    if np.all(np.abs(mean - 1 / layers) < 0.5 * prior_sd) and np.all(sd > 0.6 * prior_sd):
         return (
             f"With {n:,} labelled structures the posterior of c hardly differs from its prior: "
             "the data cannot say yet which layers moved."

@@ -17,7 +17,7 @@ KINDS: dict[Kind, str] = {
     "prediction": "prediction interval (a new crystal's gap falls in it with {level} probability)",
     "credible": "credible interval of the mean (what more of the same data would tell, {level})",
 }
-SHOWN = ["id", "status", "mean_eV", "lower_eV", "upper_eV", "formula", "note", "sd_eV", "file"]
+SHOWN = ["id", "status", "mean_eV", "lower_eV", "upper_eV", "note", "formula", "sd_eV", "file"]
 
 
 def prediction_view(predictions: Predictions, *, run: RunRow, name: str) -> None:
@@ -34,7 +34,11 @@ def prediction_view(predictions: Predictions, *, run: RunRow, name: str) -> None
     with left:
         shown = display_frame(table)
         st.dataframe(
-            shown, hide_index=True, height=min(35 * (len(shown) + 1) + 3, 420), column_config=column_settings()
+            shown,
+            hide_index=True,
+            placeholder="",
+            height=tables.height(shown),
+            column_config=column_settings(),
         )
         st.download_button(
             "Download the predictions (CSV)",
@@ -85,7 +89,8 @@ def column_settings() -> dict[str, object]:
         "mean_eV": st.column_config.NumberColumn("gap (eV)", help=Quantity.MEAN.help, format="%.2f"),
         "lower_eV": st.column_config.NumberColumn("from (eV)", help=Quantity.LOWER.help, format="%.2f"),
         "upper_eV": st.column_config.NumberColumn("to (eV)", help=Quantity.UPPER.help, format="%.2f"),
-        "note": st.column_config.Column("what to mind", width="large"),
+        "id": st.column_config.Column(Quantity.ID.axis, help=Quantity.ID.help, width=130),
+        "note": st.column_config.Column("what to mind", width="medium"),
     }
 
 

@@ -94,7 +94,7 @@ def report(dataset: Dataset) -> None:
         part = table if shown is None else table[table["status"] == shown]
         part = part if right else part.drop(columns="gap_eV")
         settings = tables.columns(list(part)) | VERDICT_COLUMNS
-        st.dataframe(part, hide_index=True, height=tables.height(part), column_config=settings)
+        st.dataframe(part, hide_index=True, placeholder="", height=tables.height(part), column_config=settings)
         st.download_button(
             "Download the verdicts (CSV)",
             data=lambda: csv_text(table).encode(),

@@ -37,7 +37,7 @@ def posterior_of(files: RunFiles) -> None:
         scales(files)
     with st.expander("Layer weights, tau, sigma, R-hat and effective draws as a table"):
         numbers = posterior_words.summary_frame(files.draws, files.rhat, files.ess)
-        st.dataframe(numbers, hide_index=True, height=tables.height(numbers))
+        st.dataframe(numbers, hide_index=True, placeholder="", height=tables.height(numbers))
 
 
 def convergence(files: RunFiles) -> None:

@@ -58,7 +58,7 @@ def present(run: RunRow, job: Job) -> None:
     job_panel(job, noun="transfer")
     if job.state == "finished":
         left, right = st.columns(2)
-        left.page_link("views/posterior.py", label=f"What {run.title} learned", icon=":material/ssid_chart:")
+        left.page_link("views/posterior.py", label="See what it learned", icon=":material/ssid_chart:")
         right.page_link("views/predict.py", label="Predict new structures", icon=":material/batch_prediction:")
 
 
