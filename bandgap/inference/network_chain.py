@@ -102,7 +102,7 @@ class Chain:
         refresh = {int(config.warmup * share) for share in (0.15, 0.3, 0.5, 0.75)}
         for i in range(config.warmup + config.draws):
             if i == config.warmup:
-                self.step = self._adaptation.final
+                self.step = min(self._adaptation.final, MAX_STEP)
             did = self._move(still=i < FIRST_SCALE_MOVE)
             if i < config.warmup:
                 self._adapt(i, float(did.accept.mean()), refresh=refresh)

@@ -1,5 +1,6 @@
 """Runs of several chains: they repeat, do not depend on the number of threads, keep what was asked for and can end."""
 
+import dataclasses
 import re
 import threading
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from bandgap.errors import Cancelled, ConfigError
-from bandgap.inference.network_chain import SamplerConfig
+from bandgap.inference.network_chain import MAX_STEP, SamplerConfig
 from bandgap.inference.network_sampler import sample_network
 from bandgap.inference.whitened_network import whiten
 from bandgap.progress import no_progress
@@ -142,7 +143,7 @@ def test_cancelling_ends_every_thread(problem):
 
 @pytest.mark.parametrize("setting", [{"chains": 1}, {"warmup": 19}, {"draws": 19}, {"chains": 8, "keep": 7}], ids=str)
 def test_config_refuses_runs_too_short_to_judge(setting):
-    config = {"chains": 4, "warmup": 400, "draws": 1000, "keep": 400} | setting
+    config = dataclasses.asdict(SamplerConfig()) | setting
     found = "sampler: {chains} chains, {warmup} warm-up iterations, {draws} draws, {keep} kept.".format(**config)
     accepted = " Accepted: at least 2 chains, 20 warm-up iterations, 20 draws and one kept draw for every chain."
     with pytest.raises(ConfigError, match=re.escape(found + accepted)):
@@ -155,8 +156,18 @@ def test_config_refuses_runs_too_short_to_judge(setting):
     ids=str,
 )
 def test_config_refuses_paths_that_go_nowhere(setting):
-    config = {"angle": 2.5, "target_accept": 0.8, "max_steps": 80} | setting
+    config = dataclasses.asdict(SamplerConfig()) | setting
     found = "sampler: angle {angle}, target_accept {target_accept}, max_steps {max_steps}.".format(**config)
     accepted = " Accepted: an angle above 0 (radians), a target acceptance between 0 and 1, and at least 1 step."
     with pytest.raises(ConfigError, match=re.escape(found + accepted)):
         SamplerConfig(**setting)
+
+
+def test_step_stays_below_its_largest_where_every_path_is_accepted(problem):
+    """With scales next to nothing nothing pulls on the weights: unbounded, the adaptation would grow for ever."""
+    net, prior = problem
+    config = SamplerConfig(chains=2, warmup=60, draws=20, keep=2, angle=2.5)
+    _, info = run((net, dataclasses.replace(prior, lam=1e6)), config=config)
+    assert float(info.accept.mean()) > 0.95
+    assert float(info.step.max()) == pytest.approx(MAX_STEP)
+    assert info.n_steps > 1
