@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import threading
+import time
 
 import joblib
 import numpy as np
@@ -138,7 +139,11 @@ def test_cancelling_ends_every_thread(problem):
     with pytest.raises(Cancelled, match="stop here"):
         run(problem, config=long, progress=progress)
     assert len(calls) == 4
+    until = time.monotonic() + 20  # the pool of threads is closed by a thread of its own
+    while threading.active_count() > threads and time.monotonic() < until:
+        time.sleep(0.01)
     assert threading.active_count() <= threads
+    assert len(calls) == 4
 
 
 @pytest.mark.parametrize("setting", [{"chains": 1}, {"warmup": 19}, {"draws": 19}, {"chains": 8, "keep": 7}], ids=str)
