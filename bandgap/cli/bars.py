@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
 from bandgap.progress import Progress, Update
@@ -31,29 +31,27 @@ def progress_bars() -> Iterator[Progress]:
 
 
 class _PhaseBars:
-    """A bar for each phase; a new phase completes the one before."""
+    """A bar for each phase; a phase that comes back (chains one after the other) goes on with its bar."""
 
     def __init__(self, bars: Bars) -> None:
         self._bars = bars
-        self._phase = ""
-        self._task = self._bars.add_task("", visible=False, figures="")
+        self._tasks: dict[str, TaskID] = {}
 
     def __call__(self, update: Update, /) -> None:
-        if update.phase != self._phase:
-            self._phase = update.phase
-            self._task = self._bars.add_task(update.phase, total=update.total, figures="")
+        if update.phase not in self._tasks:
+            self._tasks[update.phase] = self._bars.add_task(update.phase, total=update.total, figures="")
         figures = "  ".join(f"{name} {value:.3g}" for name, value in update.values.items()) or update.message
-        self._bars.update(self._task, completed=update.done, total=update.total, figures=figures)
+        self._bars.update(self._tasks[update.phase], completed=update.done, total=update.total, figures=figures)
 
 
 class _PhaseLines:
-    """One line when a phase begins, for logs and pipes."""
+    """One line when a phase begins for the first time, for logs and pipes."""
 
     def __init__(self) -> None:
-        self._phase = ""
+        self._seen: set[str] = set()
 
     def __call__(self, update: Update, /) -> None:
-        if update.phase != self._phase:
-            self._phase = update.phase
+        if update.phase not in self._seen:
+            self._seen.add(update.phase)
             total = f" ({update.total:,})" if update.total else ""
             print(f"{update.phase}{total}", file=sys.stderr, flush=True)  # noqa: T201 - the command line's own output

@@ -11,6 +11,15 @@ from bandgap.cli.inputs import LabelChoice, descriptor_cache, descriptor_of, loa
 from bandgap.cli.report import check_out, print_run
 
 
+def _source_folder(source: Path) -> Path:
+    """Return the folder of a source model; the word demo, where no folder is called so, is the shipped one."""
+    if str(source) != "demo" or source.exists():
+        return source
+    from bandgap.datasets.demo import demo_source_folder
+
+    return demo_source_folder()
+
+
 def _list_methods(asked: bool) -> None:
     if not asked:
         return
@@ -87,7 +96,7 @@ def train_source(
 
 
 def transfer(
-    source: Annotated[Path, typer.Option(metavar="DIR", help="Folder that `bandgap train-source` wrote.")],
+    source: Annotated[Path, typer.Option(metavar="DIR", help="Folder that `bandgap train-source` wrote, or demo.")],
     structures: options.Structures,
     out: options.Out,
     label: options.Label = None,
@@ -126,7 +135,7 @@ def transfer(
         records = load_structures(structures, progress=progress)
         gaps, level_of_theory = load_gaps(records, choice)
         folder = transfer_run(
-            source,
+            _source_folder(source),
             records,
             gaps,
             method=method,

@@ -67,6 +67,14 @@ def test_journey_from_molecules_to_evaluated_predictions(run: Run, folder: Path,
     assert json.loads(figures.read_text())["n"] == 60
 
 
+def test_transfer_from_demo_takes_the_source_network_that_is_shipped(run: Run, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    targets = ("--structures", folder / "targets.extxyz", "--label", "gap_eV", "--n", "20", "--n-test", "10")
+    result = run("transfer", "--source", "demo", *targets, "--method", "fine_tune", "--out", out)
+    assert result.exit_code == 0
+    assert "GFN2-xTB" in (out / "manifest.json").read_text()
+
+
 def test_transfer_by_an_unknown_method_lists_the_methods(shell: Shell, folder: Path, tmp_path: Path) -> None:
     result = shell(
         "transfer", "--source", tmp_path, "--structures", folder / "targets.extxyz", "--label", "gap_eV",
