@@ -21,8 +21,8 @@ Shift: median distance of those crystals from the mean molecule, in standard dev
 | 0.15 to 1.10, 0.02           | 6, 0.01                         | heavy atoms | 0.618 | 0.238 | 0.529 | 1.77  |
 
 What lies beyond the first contacts between molecules gains little for perovskites and nothing for molecules, and it
-takes crystals out of what the source network has seen. A crystal of 56 atoms takes 5 ms of processor time, a molecule of
-32 atoms 0.8 ms. The width of k1 does not matter (A: 0.615 to 0.617): an element's grid only carries its count.
+takes crystals out of what the source network has seen. A crystal of 56 atoms takes 5 ms of processor time, a molecule
+of 32 atoms 0.8 ms. The width of k1 does not matter (A: 0.615 to 0.617): its grids only carry counts of elements.
 """
 
 from collections.abc import Sequence
