@@ -1,0 +1,191 @@
+"""The posterior of BTL-PCP-PE is that of its joint density, by a sampler that shares no line with it, and calibrated.
+
+First check: the joint density of all weights, tau, sigma and c (Abba 2023, section 2.3.3) written down plainly, with
+every input of the first layer and the output layer as parameters, sampled by plain Hamiltonian Monte Carlo. Second:
+parameters and data drawn from the model itself; the parameters' ranks among posterior draws are uniform (Talts et al.,
+2018, arXiv:1804.06788; the likelihood as a ranked quantity: Modrak et al., 2023).
+"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from bandgap.descriptors import PRESETS
+from bandgap.inference import network_sampler
+from bandgap.inference.diagnostics import rhat
+from bandgap.inference.hmc import HmcConfig, sample
+from bandgap.inference.network_chain import SamplerConfig
+from bandgap.inference.scales import ScalePrior, relative_scales, sigma_of
+from bandgap.inference.whitened_network import whiten
+from bandgap.networks import NetworkConfig
+from bandgap.progress import no_progress
+from bandgap.source import SourceCard, SourceConfig, SourceModel
+from bandgap.standardise import Standardiser
+from bandgap.transfer import TargetData, btl_pcp
+from tests.unit.inference.problems import CPU, plain, prior_of, raw
+
+N, P, HIDDEN = 10, 12, (5, 4)
+ANGLE = 2.5  # paths of two or three radians: on small problems fewer iterations do
+CHAINS = 100  # independent: the standard error of a mean is that of the chains' means, whatever their autocorrelation
+Y_MEAN, Y_SD = 3.0, 0.7  # eV
+SIGMAS = 4.5  # for the largest of 26 comparisons: a false alarm in 5,000 runs; the seeds are fixed
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """theta_hat (float32 values), x, y and five new inputs: a training row, one between two, three outside."""
+    theta_hat, x, y = raw(N, P, hidden=HIDDEN, seed=11)
+    theta_hat = [layer.float().double() for layer in theta_hat]
+    new = torch.from_numpy(np.random.default_rng(12).normal(size=(3, P)))
+    new[2] *= 2.0
+    return theta_hat, x, y, torch.cat([x[:1], 0.5 * (x[1:2] + x[2:3]), new])
+
+
+def summaries(f, log_tau, log_sigma, c, centre):
+    """Quantities (chain, draw, 26) whose means are compared: moments, and shares of draws above the source."""
+    scales = np.concatenate([log_tau[..., None] + 3.0, log_sigma[..., None] + 1.0, c], -1)
+    values = np.concatenate([f - centre, scales], -1)
+    between = (f[..., 2:4] - centre[2:4]) * (f[..., :1] - centre[:1])
+    above = (f[..., 1:] > centre[1:]).astype(float)
+    return np.concatenate([values, values**2, between, above], -1)
+
+
+def by_library(problem, centre, monkeypatch):
+    theta_hat, x, y, new = problem
+    monkeypatch.setattr(network_sampler, "CHAINS_PER_GROUP", 25)  # one batch is cheaper than many pairs
+    source = SourceModel(
+        {f"weight.{i + 1}": layer[:, :-1].float() for i, layer in enumerate(theta_hat)}
+        | {f"bias.{i + 1}": layer[:, -1].float() for i, layer in enumerate(theta_hat)},
+        NetworkConfig(P, HIDDEN),
+        Standardiser(np.full(P, 1.0), np.full(P, 2.0), Y_MEAN, Y_SD),
+        PRESETS["thesis-1260"],
+        SourceCard(("made",), 1, ("C",)),
+        SourceConfig(HIDDEN),
+    )
+    sampler = SamplerConfig(chains=CHAINS, warmup=200, draws=300, keep=100 * CHAINS, angle=ANGLE)
+    config = btl_pcp.BtlPcpConfig(standardise="source", sampler=sampler)
+    data = TargetData(2.0 * x.numpy() + 1.0, Y_SD * y.numpy() + Y_MEAN)
+    posterior = btl_pcp.fit(source, data, config, seed=0, device="cpu")
+    f = (posterior.mean_draws_eV(2.0 * new.numpy() + 1.0) - Y_MEAN) / Y_SD
+    return summaries(f, np.log(posterior.tau), np.log(posterior.sigma), posterior.layer_weights, centre)
+
+
+def by_definition(problem, centre):
+    theta_hat, x, y, new = problem
+    leaves = [layer.clone().requires_grad_(True) for layer in theta_hat]
+    rows = [torch.autograd.grad(value, leaves, retain_graph=True) for value in plain(leaves, x)]
+    alpha = torch.stack([torch.stack([(g**2).sum() for g in row]) for row in rows])  # (N, L)
+    b, lam, n_layers = 0.2 * float(y.var()), 1.0, len(theta_hat)
+    sizes = [layer.numel() for layer in theta_hat]
+
+    def unpack(q):
+        *z, u, s, logits = q.split([*sizes, 1, 1, n_layers - 1], -1)
+        c = torch.softmax(torch.nn.functional.pad(logits, (0, 1)), -1)
+        theta = [
+            t + torch.sqrt(torch.exp(u[:, 0]) * c[:, i])[:, None, None] * z[i].reshape(-1, *t.shape)
+            for i, t in enumerate(theta_hat)
+        ]
+        return torch.cat(z, -1), u[:, 0], s[:, 0], c, theta
+
+    def log_density(q):
+        z, u, s, c, theta = unpack(q)
+        tau, variance = torch.exp(u), torch.exp(2 * s)
+        at = tau[:, None] * (c @ alpha.T) / variance[:, None]
+        d = torch.sqrt((at - torch.log1p(at)).mean(-1))
+        slope = (at**2 / (1 + at)).mean(-1) / tau / (2 * d)  # d'(tau)
+        log_prior = -lam * d + torch.log(slope) + u  # of u = log tau
+        log_prior = log_prior - 3.0 * torch.log(variance) - b / variance + 2 * s  # InvGamma(2, b) of sigma^2, of s
+        log_prior = log_prior + torch.log(c).sum(-1)  # Dirichlet(1, 1, 1) and the Jacobian of its logits
+        misfit = ((y - plain(theta, x)) ** 2).sum(-1)
+        return log_prior - 0.5 * (z**2).sum(-1) - N * s - 0.5 * misfit / variance
+
+    start = 0.3 * torch.randn(CHAINS, sum(sizes) + 4, generator=torch.Generator().manual_seed(1)).double()
+    start[:, sum(sizes)] -= 3.0
+    config = HmcConfig(warmup=400, draws=500, n_steps=16)
+    draws, _ = sample(log_density, start, config=config, seed=2)
+    kept = draws[:, ::5]
+    _, u, s, c, theta = unpack(kept.reshape(-1, kept.shape[-1]))
+    shape = (CHAINS, kept.shape[1])
+    f, u, s, c = (v.reshape(*shape, *v.shape[1:]).numpy() for v in (plain(theta, new), u, s, c))
+    return summaries(f, u, s, c, centre)
+
+
+@pytest.mark.slow  # two minutes of one core
+def test_posterior_is_that_of_the_joint_density_written_down_plainly(problem, monkeypatch):
+    theta_hat, x, _, new = problem
+    wide = torch.cat([x, torch.ones(N, 1)], 1)
+    outside = torch.cat([new, torch.ones(5, 1)], 1) @ (torch.eye(P + 1) - torch.linalg.pinv(wide) @ wide)
+    assert (torch.linalg.norm(outside, dim=1) > 0.5).tolist() == [False, False, True, True, True]
+    centre = plain(theta_hat, new).numpy()
+    ours, reference = by_library(problem, centre, monkeypatch), by_definition(problem, centre)
+    assert ours.shape == reference.shape == (CHAINS, 100, 26)
+    assert max(rhat(ours[..., :10]).max(), rhat(reference[..., :10]).max()) < 1.05  # chains long enough to be compared
+    means = [draws.mean(1) for draws in (ours, reference)]
+    error = np.sqrt(sum(m.var(0, ddof=1) / CHAINS for m in means))
+    score = (means[0].mean(0) - means[1].mean(0)) / error
+    assert np.abs(score).max() < SIGMAS, np.round(score, 1)
+
+
+REPLICATIONS, RANKS, BINS = 400, 40, 10
+FALSE_ALARM = 1e-3  # of the check as a whole
+
+
+def model_draws(theta_hat, x, prior):
+    """Parameters from the prior, labels from the likelihood: weights, f, scales and y of every replication."""
+    generator = torch.Generator().manual_seed(3)
+    state = prior.draw(REPLICATIONS, generator=generator)
+    scales = relative_scales(state) * sigma_of(state)[:, None]
+    theta = [
+        layer + scales[:, i, None, None] * torch.randn(REPLICATIONS, *layer.shape, generator=generator).double()
+        for i, layer in enumerate(theta_hat)
+    ]
+    f = plain(theta, x)
+    y = f + sigma_of(state)[:, None] * torch.randn(f.shape, generator=generator).double()
+    return theta, state, y
+
+
+def ranked(theta, state, y, x, new):
+    """Quantities (..., 8) that are ranked: scales, f at two new inputs, and the log likelihood of the data."""
+    log_sigma = state[..., 1]
+    misfit = ((y - plain(theta, x)) ** 2).sum(-1)
+    likelihood = -x.shape[0] * log_sigma - 0.5 * misfit * torch.exp(-2 * log_sigma)
+    values = [
+        state[..., 0],
+        log_sigma,
+        state[..., 0] + 2 * log_sigma,
+        *torch.softmax(state[..., 2:], -1).unbind(-1)[::2],
+    ]
+    return torch.stack([*values, *plain(theta, new).unbind(-1), likelihood], -1)
+
+
+@pytest.mark.slow  # about a minute of one core
+def test_ranks_of_the_truth_among_posterior_draws_are_uniform(monkeypatch):
+    """Four hundred data sets, one chain each, run as one batch; lam = 2 keeps their scales within one step size."""
+    theta_hat, x, _ = raw(6, 3, hidden=(3, 3), seed=13)
+    new = torch.from_numpy(np.random.default_rng(14).normal(size=(2, 3)))
+    prior = ScalePrior(prior_of(theta_hat, x).alpha, 2.0, 0.1)
+    theta, state, y = model_draws(theta_hat, x, prior)
+    net = dataclasses.replace(whiten(theta_hat, x, y[0], device=CPU, dtype=torch.float64), y=y)
+    assert net.inputs.shape == (6, 4)  # as many rows as inputs: nothing is left to the prior
+    monkeypatch.setattr(network_sampler, "CHAINS_PER_GROUP", REPLICATIONS)
+    kept = RANKS - 1
+    config = SamplerConfig(REPLICATIONS, warmup=150, draws=15 * kept, keep=REPLICATIONS * kept, angle=ANGLE)
+    draws, info = network_sampler.sample_network(net, prior, config=config, seed=0, progress=no_progress)
+    assert float(info.accept.mean()) > 0.7
+    flat = draws.state.flatten(0, 1)
+    scales = relative_scales(flat) * sigma_of(flat)[:, None]
+    scales = scales.unflatten(0, draws.state.shape[:2])[..., None, None]
+    posterior = [
+        theta_hat[0] + scales[:, :, 0] * draws.z[0] @ net.basis.T,
+        theta_hat[1] + scales[:, :, 1] * draws.z[1],
+        draws.output.unsqueeze(-2),
+    ]
+    found = ranked(posterior, draws.state, y[:, None], x, new)
+    truth = ranked(theta, state, y, x, new)
+    ranks = (found < truth[:, None]).sum(1)  # (replication, quantity), 0 .. RANKS - 1
+    counts = torch.stack([torch.bincount(r * BINS // RANKS, minlength=BINS) for r in ranks.T])
+    p_values = stats.chisquare(counts.numpy(), axis=1).pvalue
+    assert p_values.min() > FALSE_ALARM / len(p_values), counts
