@@ -17,6 +17,7 @@ Layers are lists (index 0 is layer 1) of tensors (chain, out, in + 1), the bias 
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -125,6 +126,12 @@ class OutputLayer:
     misfit: Tensor  # |r|^2 - rho r'H B^-1 H'r, (chain,)
     log_likelihood: Tensor
 
+    @cached_property
+    def inverse(self) -> Tensor:
+        """B^-1, (chain, q, q); computed once, and only where a gradient is wanted."""
+        result: Tensor = torch.cholesky_inverse(self.factor)
+        return result
+
 
 def integrate_output(net: WhitenedNetwork, hidden: Hidden, rho: Tensor, sigma: Tensor) -> OutputLayer:
     """Integrate the output layer out, for rho = t c_L and sigma, both (chain,)."""
@@ -158,7 +165,7 @@ def gradient(
     rho = (scales[:, -1] / sigma) ** 2
     h, mean = output.features, output.mean
     misfit = net.y - (h @ mean.unsqueeze(-1)).squeeze(-1)
-    spread = torch.cholesky_solve(h.mT, output.factor).mT
+    spread = h @ output.inverse
     by_h = misfit.unsqueeze(-1) * (mean / sigma[:, None] ** 2).unsqueeze(1) - rho[:, None, None] * spread
     s = scales.to(z[0].dtype)[:, :, None, None]
     g = by_h[:, :, :-1].to(z[0].dtype) * hidden.slopes[-1]
@@ -180,9 +187,8 @@ def scale_gradient(
     rho |B^-1 a|^2 / (2 sigma^2), and d / d log sigma at fixed s and rho = |r|^2_B / sigma^2 - n.
     """
     by_s = [(q.double() * g.double()).sum((1, 2)) for q, g in zip(z, by_z, strict=True)]
-    inverse = torch.cholesky_inverse(output.factor)
-    width = inverse.shape[-1]
-    trace = inverse.diagonal(dim1=-2, dim2=-1).sum(-1)
+    width = output.factor.shape[-1]
+    trace = output.inverse.diagonal(dim1=-2, dim2=-1).sum(-1)
     by_rho = 0.5 * (trace - width) + 0.5 * rho * (output.solved**2).sum(-1) / sigma**2
     by_log_c = torch.stack([*[0.5 * g for g in by_s], by_rho], -1)
     by_sigma = output.misfit / sigma**2 - net.n_rows + torch.stack(by_s, -1).sum(-1)
