@@ -18,7 +18,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help=(
         "Band gaps of molecular crystals with intervals, by Bayesian transfer learning from molecules.\n\n"
-        "A first look: `bandgap demo` (under 3 minutes) or `bandgap app`. "
+        "A first look: `bandgap demo` (about 3 minutes) or `bandgap app`. "
         "Your own data: check, train-source, transfer, predict."
     ),
 )

@@ -11,7 +11,7 @@ _ALL = (
         "btl_pcp_pe",
         "Bayesian transfer, penalized complexity",
         "Samples all layers around the molecule model; the data decide how far each layer moves.",
-        "about 1 to 3 minutes for 200 crystals on 2 cores",
+        "about 3 minutes for 200 crystals on 2 cores",
         btl_pcp.BtlPcpConfig,
         btl_pcp.fit,
     ),
