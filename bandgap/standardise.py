@@ -50,6 +50,10 @@ class Standardiser:
         """Return gaps in eV of standardised gaps."""
         return np.asarray(y, dtype=np.float64) * self.y_sd_eV + self.y_mean_eV
 
+    def for_target(self, x: NDArray[np.floating], *, statistics: Statistics) -> "Standardiser":
+        """Return the standardiser of a transfer to training features `x` (n, p): the named setting's one rule."""
+        return self.with_features_of(x) if statistics == "target" else self
+
     def with_features_of(self, x: NDArray[np.floating]) -> "Standardiser":
         """Return the same gap scale with the feature statistics of `x` (n, p)."""
         mean, scale = feature_statistics(x)

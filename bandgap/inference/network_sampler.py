@@ -20,10 +20,7 @@ from bandgap.errors import Cancelled
 from bandgap.inference import diagnostics
 from bandgap.inference.network_chain import Chain, SamplerConfig
 from bandgap.inference.scales import ScalePrior
-from bandgap.inference.whitened_network import (
-    Layers,
-    WhitenedNetwork,
-)
+from bandgap.inference.whitened_network import Layers, WhitenedNetwork
 from bandgap.progress import Progress, Update
 
 CHAINS_PER_GROUP = 2
@@ -32,25 +29,19 @@ REPORT_EVERY = 5  # iterations between two updates of the progress
 
 @dataclass(frozen=True, eq=False)
 class NetworkDraws:
-    """Kept draws: scales (chain, kept, 2 + L), z of the sampled layers (chain, kept, out, in).
+    """Kept draws of the scales, of z of every sampled layer and of the output layer's weights."""
 
-    Output (chain, kept, q).
-    """
-
-    state: Tensor
-    z: Layers
-    output: Tensor
+    state: Tensor  # (chain, kept, 2 + L)
+    z: Layers  # (chain, kept, out, in)
+    output: Tensor  # (chain, kept, q)
 
 
 @dataclass(frozen=True, eq=False)
 class SamplerInfo:
-    """Every iteration after warm-up: scales (chain, draw, 2 + L), f at the training inputs (chain, draw.
+    """Every iteration after warm-up: scales, f at the training inputs, acceptance and divergences."""
 
-    N), acceptance.
-    """
-
-    state: NDArray[np.float64]
-    fitted: NDArray[np.float32]
+    state: NDArray[np.float64]  # (chain, draw, 2 + L)
+    fitted: NDArray[np.float32]  # (chain, draw, n)
     accept: NDArray[np.float64]  # (chain, draw)
     divergent: NDArray[np.bool_]  # (chain, draw)
     step: NDArray[np.float64]  # (group,), radians

@@ -52,10 +52,7 @@ class WhitenedNetwork:
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
-        """Shape (out.
-
-        In) of z for each sampled layer: all but the last; the first one's inputs are row-space coordinates.
-        """
+        """Shape (out, in) of z for each sampled layer, all but the last; the first one's inputs are row-space."""
         first = (self.theta_hat[0].shape[0], self.inputs.shape[1])
         return [first, *[(int(t.shape[0]), int(t.shape[1])) for t in self.theta_hat[1:-1]]]
 
@@ -77,13 +74,10 @@ def whiten(theta_hat: Layers, x: Tensor, y: Tensor, *, device: torch.device, dty
 
 @dataclass(frozen=True, eq=False)
 class Hidden:
-    """What a forward pass to the last hidden layer leaves: each layer's input (chain, n.
+    """What one forward pass to the last hidden layer leaves: the input and the slopes of every layer."""
 
-    In) and slopes (chain, n, out).
-    """
-
-    inputs: Layers  # the last entry is H, the input of the output layer
-    slopes: Layers
+    inputs: Layers  # (chain, n, in); the last entry is H, the input of the output layer
+    slopes: Layers  # (chain, n, out)
 
     @property
     def features(self) -> Tensor:
@@ -116,7 +110,7 @@ def hidden_features(net: WhitenedNetwork, z: Layers, scales: Tensor) -> Hidden:
 class OutputLayer:
     """The output layer given H: mean (chain, q), factor C of B = CC' (chain, q, q), and log p(y | H).
 
-    (chain,), in float64.
+    In float64; the log likelihood has shape (chain,).
     """
 
     features: Tensor

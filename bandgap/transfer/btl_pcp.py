@@ -56,9 +56,7 @@ def fit(
 ) -> NetworkPosterior:
     """Sample the posterior of all weights and scales given the target's training rows (features (n, p), gaps in eV)."""
     progress(Update("preparing the transfer"))
-    standardiser = source.standardiser
-    if config.standardise == "target":
-        standardiser = standardiser.with_features_of(data.features)
+    standardiser = source.standardiser.for_target(data.features, statistics=config.standardise)
     x = torch.from_numpy(standardiser.features(data.features))
     y = torch.from_numpy(standardiser.gaps(data.gaps_eV))
     alpha = layer_gradient_norms(source.params, x)

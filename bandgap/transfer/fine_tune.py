@@ -36,9 +36,7 @@ def fit(
     progress: Progress = no_progress,
 ) -> NetworkPosterior:
     """Train all layers on the target's training rows (features (n, p), gaps in eV), from the source weights."""
-    standardiser = source.standardiser
-    if config.standardise == "target":
-        standardiser = standardiser.with_features_of(data.features)
+    standardiser = source.standardiser.for_target(data.features, statistics=config.standardise)
     place = choose_device(device)
     trained = train(
         {name: value.to(place) for name, value in source.params.items()},
