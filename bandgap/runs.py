@@ -233,6 +233,7 @@ def _diagnostics(posterior: NetworkPosterior, rhat: Mapping[str, float]) -> dict
     flat = {**posterior.diagnostics.figures, **rhat}
     if "rhat_max" in flat and rhat:
         flat["rhat_max"] = max(flat["rhat_max"], rhat[f"rhat_{RHAT_NAME}"])
+        flat["ess_min"] = min(flat["ess_min"], rhat[f"ess_{RHAT_NAME}"])
     groups = {
         prefix: {
             name.removeprefix(f"{prefix}_"): value

@@ -13,7 +13,7 @@ from bandgap.errors import InputError
 from bandgap.networks import NetworkConfig, Params, init_params
 from bandgap.progress import Progress, no_progress
 from bandgap.standardise import Standardiser, fit_standardiser, varies
-from bandgap.training import Epoch, TrainingConfig, train
+from bandgap.training import Epoch, Trained, TrainingConfig, train
 
 
 @dataclass(frozen=True)
@@ -66,17 +66,48 @@ def train_source(
 ) -> SourceModel:
     """Train a source network on raw features (n, p) and gaps (n,) in eV, by Adam with early stopping.
 
-    Weights of features that never vary are zero, so that elements new in the target enter through the prior and not
-    through noise. Raises InputError when the shapes do not fit.
+    Raises InputError when the shapes do not fit.
     """
     if features.shape != (gaps_eV.shape[0], n_features(descriptor)):
         raise InputError(
             f"features have shape {features.shape}; {gaps_eV.shape[0]} gaps and the descriptor's "
             f"{n_features(descriptor)} features were expected."
         )
+    network = NetworkConfig(features.shape[1], config.hidden)
+    standardiser, trained = train_fresh(
+        features,
+        gaps_eV,
+        network=network,
+        config=config.training,
+        seed=seed,
+        device=device,
+        phase="training the source network",
+        progress=progress,
+    )
+    rmse = float(trained.validation_residuals.double().square().mean().sqrt()) * standardiser.y_sd_eV
+    card = SourceCard(tuple(data), int(gaps_eV.shape[0]), tuple(sorted(elements)), level_of_theory, licence, rmse, seed)
+    params = {name: value.cpu() for name, value in trained.params.items()}
+    return SourceModel(params, network, standardiser, descriptor, card, config, trained.history)
+
+
+def train_fresh(
+    features: NDArray[np.floating],
+    gaps_eV: NDArray[np.floating],
+    *,
+    network: NetworkConfig,
+    config: TrainingConfig,
+    seed: int,
+    device: str = "auto",
+    phase: str = "training",
+    progress: Progress = no_progress,
+) -> tuple[Standardiser, Trained]:
+    """Train a network from a Glorot start on raw features (n, p) and gaps (n,) in eV, on scales of these rows alone.
+
+    Weights of features that never vary are zero, so that elements that only other rows have enter through a prior or
+    not at all, and never through noise.
+    """
     target = choose_device(device)
     standardiser = fit_standardiser(features, gaps_eV)
-    network = NetworkConfig(features.shape[1], config.hidden)
     generator = torch.Generator().manual_seed(seed)
     start = init_params(network, generator=generator)
     constant = torch.from_numpy(~varies(features))
@@ -85,9 +116,5 @@ def train_source(
     x[:, constant.to(target)] = 0.0  # Adam would blow up gradients by rounding; by zero they leave the weights at zero
     y = torch.from_numpy(standardiser.gaps(gaps_eV)).float().to(target)
     placed = {name: value.to(target) for name, value in start.items()}
-    phase = "training the source network"
-    trained = train(placed, x, y, config=config.training, generator=generator, phase=phase, progress=progress)
-    rmse = float(trained.validation_residuals.double().square().mean().sqrt()) * standardiser.y_sd_eV
-    card = SourceCard(tuple(data), int(gaps_eV.shape[0]), tuple(sorted(elements)), level_of_theory, licence, rmse, seed)
-    params = {name: value.cpu() for name, value in trained.params.items()}
-    return SourceModel(params, network, standardiser, descriptor, card, config, trained.history)
+    trained = train(placed, x, y, config=config, generator=generator, phase=phase, progress=progress)
+    return standardiser, trained

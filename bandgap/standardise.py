@@ -1,8 +1,8 @@
 """The one rule for standardising features and gaps.
 
-Features are centred and scaled by the statistics of the source set or of the target's training set, by a named setting;
-gaps always by the source set's mean and standard deviation, because the source network's weights mean nothing on
-another scale.
+Features are centred and scaled by the statistics of the source set or of the target's training set, by a named setting.
+Gaps are standardised by the source set's mean and standard deviation, the scale that the source network's weights were
+trained on, or by that scale mapped to the target's (`recalibration.py`).
 
 The scale of a feature is sqrt(sd^2 + (0.1 rms)^2), rms being the root mean square of all features' standard deviations:
 without the floor the far tails of the descriptor's Gaussians and elements that one training row contains make new rows
@@ -53,6 +53,13 @@ class Standardiser:
     def for_target(self, x: NDArray[np.floating], *, statistics: Statistics) -> "Standardiser":
         """Return the standardiser of a transfer to training features `x` (n, p): the named setting's one rule."""
         return self.with_features_of(x) if statistics == "target" else self
+
+    def with_gaps_mapped(self, *, slope: float, intercept_eV: float) -> "Standardiser":
+        """Return the same features with gaps g in eV mapped to intercept + slope g; raises InputError at slope <= 0."""
+        if not slope > 0:
+            raise InputError(f"gaps cannot be mapped with slope {slope}. Accepted: a slope above 0.")
+        y_mean_eV = intercept_eV + slope * self.y_mean_eV
+        return Standardiser(self.x_mean, self.x_scale, y_mean_eV, slope * self.y_sd_eV)
 
     def with_features_of(self, x: NDArray[np.floating]) -> "Standardiser":
         """Return the same gap scale with the feature statistics of `x` (n, p)."""

@@ -1,12 +1,13 @@
 """Least-squares training of a network by Adam with early stopping (Abba 2023, appendix A.2; Kingma and Ba, 2015)."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from bandgap.errors import ConfigError, InputError
-from bandgap.networks import Params, forward
+from bandgap.networks import Params, forward, layer_of
 from bandgap.progress import Progress, Update, no_progress
 
 ADAM_EPS = 1e-7  # the source's setting
@@ -50,12 +51,42 @@ class Epoch:
 
 
 @dataclass(frozen=True, eq=False)
+class RowSplit:
+    """Row numbers that are trained on, and those held out for early stopping."""
+
+    training: Tensor
+    held_out: Tensor
+
+    def __post_init__(self) -> None:
+        n_both = int(torch.isin(self.training, self.held_out).sum())
+        if not self.training.numel() or not self.held_out.numel() or n_both:
+            raise InputError(
+                f"{self.training.numel()} rows to train on and {self.held_out.numel()} held out, {n_both} of them in "
+                "both. Give at least one row of each kind, and none twice."
+            )
+
+
+@dataclass(frozen=True, eq=False)
 class Trained:
     """Best weights, the history of epochs, and the residuals y - f of the validation rows (standardised)."""
 
     params: Params
     history: tuple[Epoch, ...]
     validation_residuals: Tensor
+
+    @property
+    def validation_mse(self) -> float:
+        """Mean squared error of the best weights on the held-out rows, in squared standardised units."""
+        return float(self.validation_residuals.double().square().mean())
+
+
+def split_rows(n: int, *, share: float, generator: torch.Generator) -> RowSplit:
+    """Hold out `share` of n rows at random, at least one; raises InputError below 3 rows."""
+    if n < 3:
+        raise InputError(f"{n} labelled structures are too few to train on. Give at least 3, better 50 or more.")
+    order = torch.randperm(n, generator=generator)
+    n_held = min(max(1, round(share * n)), n - 1)
+    return RowSplit(order[n_held:], order[:n_held])
 
 
 def train(
@@ -65,21 +96,25 @@ def train(
     *,
     config: TrainingConfig,
     generator: torch.Generator,
+    frozen: Collection[int] = (),
+    split: RowSplit | None = None,
     phase: str = "training",
     progress: Progress = no_progress,
 ) -> Trained:
     """Train from `start` on standardised x (n, p) and y (n,); raises InputError below 3 rows.
 
-    Biases and weights are penalised alike. Rows are split once into training and validation rows at random.
+    Layers whose numbers (from 1) are in `frozen` stay as they are and are not penalised; of the others, biases and
+    weights are penalised alike. Rows are split at random by `split_rows` where no split is given. Raises ConfigError
+    when no layer is left to train.
     """
-    n = y.shape[0]
-    if n < 3:
-        raise InputError(f"{n} labelled structures are too few to train on. Give at least 3, better 50 or more.")
-    order = torch.randperm(n, generator=generator)
-    n_validation = min(max(1, round(config.validation_share * n)), n - 1)
-    held, rows = order[:n_validation], order[n_validation:]
-    params = {name: value.detach().clone().requires_grad_(True) for name, value in start.items()}
-    optimiser = torch.optim.Adam(list(params.values()), lr=config.learning_rate, eps=ADAM_EPS)
+    if split is None:
+        split = split_rows(y.shape[0], share=config.validation_share, generator=generator)
+    held, rows = split.held_out, split.training
+    params = {n: value.detach().clone().requires_grad_(layer_of(n) not in frozen) for n, value in start.items()}
+    moving = [value for value in params.values() if value.requires_grad]
+    if not moving:
+        raise ConfigError(f"layers {sorted(frozen)} are frozen: nothing is left to train. Leave one layer out.")
+    optimiser = torch.optim.Adam(moving, lr=config.learning_rate, eps=ADAM_EPS)
     best, best_params, waiting = float("inf"), {k: v.detach().clone() for k, v in params.items()}, 0
     history: list[Epoch] = []
     for epoch in range(config.max_epochs):
@@ -114,10 +149,11 @@ def _one_epoch(
     generator: torch.Generator,
 ) -> float:
     total = 0.0
+    moving = [p for p in params.values() if p.requires_grad]
     for batch in torch.split(rows[torch.randperm(rows.shape[0], generator=generator)], config.batch_size):
         optimiser.zero_grad()
         error = ((forward(params, x[batch]) - y[batch]) ** 2).mean()
-        penalty = sum(config.l1 * p.abs().sum() + config.l2 * (p**2).sum() for p in params.values())
+        penalty = sum(config.l1 * p.abs().sum() + config.l2 * (p**2).sum() for p in moving)
         (error + penalty).backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         total += float(error.detach()) * batch.shape[0]

@@ -48,7 +48,7 @@ def convergence_sentence(rhat: Mapping[str, float], ess: Mapping[str, float], *,
     text = f"Chains agree (R-hat {rhat[worst]:.3f}, {min(ess.values()):,.0f} effective draws)."
     if not rhat[worst] <= RHAT_GOOD:  # also NaN
         text = (
-            f"The chains have not agreed yet on {worst} (R-hat {rhat[worst]:.2f}, want below {RHAT_GOOD}). "
+            f"The chains have not agreed yet on {worst} (R-hat {rhat[worst]:.3f}, want below {RHAT_GOOD}). "
             "Predictions are usable for a look, not for a table. Train again with a longer warm-up or more draws."
         )
     if divergences:

@@ -27,9 +27,7 @@ LabelUnit = Annotated[
     Unit | None,
     typer.Option(help="Unit of the gaps, where the table's header or the key does not name it."),
 ]
-GapColumn = Annotated[
-    str | None, typer.Option("--column", help="The gap column of the table, where it has several.")
-]
+GapColumn = Annotated[str | None, typer.Option("--column", help="The gap column of the table, where it has several.")]
 LevelOfTheory = Annotated[
     str,
     typer.Option(help="How the gaps were computed, such as PBE or GW. It travels with the model, the run and the CSV."),

@@ -78,7 +78,7 @@ def _descriptors() -> str:
     from bandgap.descriptors import config_for, featurize
     from bandgap.structures import read_structures
 
-    text = b"2\nLattice=\"4 0 0 0 4 0 0 0 4\" Properties=species:S:1:pos:R:3 pbc=\"T T T\"\nC 0 0 0\nO 1.2 0 0\n"
+    text = b'2\nLattice="4 0 0 0 4 0 0 0 4" Properties=species:S:1:pos:R:3 pbc="T T T"\nC 0 0 0\nO 1.2 0 0\n'
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         result = featurize(read_structures(text, "carbon-monoxide.extxyz"), config_for(species=["C", "O"]))

@@ -4,8 +4,7 @@ The Hamiltonian -log p(y | z, h) - log p(h) + |z|^2 / 2 + |v|^2 / 2 + |u|^2 / 2 
 flow is the rotation (z, v) -> (z cos e + v sin e, v cos e - z sin e), a free flight of the scales h -> h + e D u, and
 the rest, which kicks v -> v + e d/dz and u -> u + e D' d/dh (Shahbaba, Lan, Johnson and Neal, 2014). The many
 directions that the data do not see then cost no accuracy. Weights that the data determine shrink while their scale
-grows along one path: that is how the scales travel, and why paths of two or three radians pay (given z, a scale could
-move by a twentieth of its posterior's width).
+grows along one path: that is how the scales travel (given z, a scale could move by a tenth of its posterior's width).
 """
 
 import math
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from bandgap.inference.scales import ScalePrior, relative_scales, sigma_of
 from bandgap.inference.whitened_network import (
+    Hidden,
     Layers,
     WhitenedNetwork,
     gradient,
@@ -97,15 +97,15 @@ def path(
     cos, sin = math.cos(step), math.sin(step)
     force = log_force(net, q, h, prior)
     energy = start.energy - force.value
-    for _ in range(n_steps):
-        v, u = _kick(v, u, force, directions, 0.5 * step)
+    v, u = _kick(v, u, force, directions, 0.5 * step)
+    for i in range(n_steps):
         q, v = (
-            [cos * a + sin * w for a, w in zip(q, v, strict=True)],
-            [cos * w - sin * a for a, w in zip(q, v, strict=True)],
+            [torch.add(cos * a, w, alpha=sin) for a, w in zip(q, v, strict=True)],
+            [torch.add(cos * w, a, alpha=-sin) for a, w in zip(q, v, strict=True)],
         )
         h = h + step * (u @ directions)
         force = log_force(net, q, h, prior)
-        v, u = _kick(v, u, force, directions, 0.5 * step)
+        v, u = _kick(v, u, force, directions, step if i + 1 < n_steps else 0.5 * step)
     end = Phase(q, h, v, u)
     return end, end.energy - force.value - energy
 
@@ -120,8 +120,7 @@ def log_force(net: WhitenedNetwork, z: Layers, state: Tensor, prior: ScalePrior)
     relative, sigma = relative_scales(safe), sigma_of(safe)
     scales, rho = relative * sigma[:, None], relative[:, -1] ** 2
     hidden = hidden_features(net, z, scales)
-    signal = (rho[:, None, None] * hidden.features.double() ** 2).sum((1, 2))
-    fine = (state == safe).all(-1) & (signal < LARGEST_SIGNAL)  # a NaN compares as False
+    fine = (state == safe).all(-1) & (signal(hidden, rho) < LARGEST_SIGNAL)  # a NaN compares as False
     if not bool(fine.all()):
         hidden = hidden.without(~fine)
     output = integrate_output(net, hidden, rho, sigma)
@@ -141,8 +140,16 @@ def log_force(net: WhitenedNetwork, z: Layers, state: Tensor, prior: ScalePrior)
     )
 
 
+def signal(hidden: Hidden, rho: Tensor) -> Tensor:
+    """Return the trace of rho H'H, (chain,), infinite or NaN where H left the range of numbers."""
+    norm: Tensor = torch.linalg.vector_norm(hidden.features, dim=(1, 2))
+    return rho * norm.double() ** 2
+
+
 def _kick(v: Layers, u: Tensor, force: Force, directions: Tensor, e: float) -> tuple[Layers, Tensor]:
-    return [w + e * g for w, g in zip(v, force.by_z, strict=True)], u + e * (force.by_state @ directions.T)
+    return [torch.add(w, g, alpha=e) for w, g in zip(v, force.by_z, strict=True)], u + e * (
+        force.by_state @ directions.T
+    )
 
 
 def square_norm(z: Layers) -> Tensor:

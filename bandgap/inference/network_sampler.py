@@ -2,73 +2,38 @@
 
 One iteration moves whitened weights and scales along one path (joint_hmc), then the scales alone (scale_moves), both
 with the output layer integrated out; the output layer is drawn exactly when a state is recorded. Chains run in groups
-of a fixed size, each group as one batch in a thread with one torch thread, so that results do not depend on how many
-cores there are.
+of a fixed size, each group as one batch with one torch thread, so that results do not depend on how many cores there
+are. Groups of a long run are processes: as threads they waited for each other's Python half of the time (measured on 2
+cores: 7.7 s against 4.7 s).
 """
 
-import threading
+import math
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
+import joblib
 import numpy as np
 import torch
-from joblib import Parallel, delayed
-from numpy.typing import NDArray
-from torch import Tensor
 
-from bandgap.devices import cores
-from bandgap.errors import Cancelled
-from bandgap.inference import diagnostics
+from bandgap.devices import cores, set_threads
+from bandgap.inference.chain_board import ChainBoard
 from bandgap.inference.network_chain import Chain, SamplerConfig
+from bandgap.inference.network_draws import NetworkDraws, SamplerInfo, running_rhat
 from bandgap.inference.scales import ScalePrior
-from bandgap.inference.whitened_network import Layers, WhitenedNetwork
+from bandgap.inference.whitened_network import WhitenedNetwork
 from bandgap.progress import Progress, Update
 
 CHAINS_PER_GROUP = 2
-REPORT_EVERY = 5  # iterations between two updates of the progress
-
-
-@dataclass(frozen=True, eq=False)
-class NetworkDraws:
-    """Kept draws of the scales, of z of every sampled layer and of the output layer's weights."""
-
-    state: Tensor  # (chain, kept, 2 + L)
-    z: Layers  # (chain, kept, out, in)
-    output: Tensor  # (chain, kept, q)
-
-
-@dataclass(frozen=True, eq=False)
-class SamplerInfo:
-    """Every iteration after warm-up: scales, f at the training inputs, acceptance and divergences."""
-
-    state: NDArray[np.float64]  # (chain, draw, 2 + L)
-    fitted: NDArray[np.float32]  # (chain, draw, n)
-    accept: NDArray[np.float64]  # (chain, draw)
-    divergent: NDArray[np.bool_]  # (chain, draw)
-    step: NDArray[np.float64]  # (group,), radians
-    n_steps: int  # gradients per iteration, median
-
-    def figures(self) -> dict[str, float]:
-        """Return R-hat, effective draws, divergences and acceptance; convergence is judged on f, tau, sigma and c."""
-        c = np.exp(self.state[..., 2:]) / np.exp(self.state[..., 2:]).sum(-1, keepdims=True)
-        log_tau = self.state[..., 0] + 2 * self.state[..., 1]
-        scales = np.concatenate([log_tau[..., None], self.state[..., 1:2], c], -1)
-        scale_rhat, scale_ess = diagnostics.rhat(scales), diagnostics.ess_bulk(scales)
-        fit_rhat, fit_ess = diagnostics.rhat(self.fitted), diagnostics.ess_bulk(self.fitted)
-        named = {"tau": 0, "sigma": 1} | {f"c{i + 1}": 2 + i for i in range(c.shape[-1])}
-        return (
-            {f"rhat_{name}": float(scale_rhat[i]) for name, i in named.items()}
-            | {f"ess_{name}": float(scale_ess[i]) for name, i in named.items()}
-            | {
-                "rhat_max": float(max(scale_rhat.max(), fit_rhat.max())),
-                "rhat_fit_max": float(fit_rhat.max()),
-                "ess_min": float(min(scale_ess.min(), fit_ess.min())),
-                "ess_fit_median": float(np.median(fit_ess)),
-                "divergences": float(self.divergent.sum()),
-                "accept_mean": float(self.accept.mean()),
-                "step_rad": float(self.step.mean()),
-                "gradients_per_iteration": float(self.n_steps),
-            }
-        )
+REPORT_EVERY = 5  # iterations between two entries on the board
+POLL_S, RHAT_EVERY_S = 0.2, 2.0  # how often the board is read, and R-hat computed from it
+# of products of a weight and a row in the whole run, above which starting processes (about 3 s) pays; an iteration of
+# the smallest problem costs as much as ITERATION of them
+PROCESSES_FROM, ITERATION = 3e9, 3e6
 
 
 def sample_network(
@@ -79,62 +44,119 @@ def sample_network(
     seed: int,
     progress: Progress,
 ) -> tuple[NetworkDraws, SamplerInfo]:
-    """Sample weights and scales; raises Cancelled when `progress` does."""
+    """Sample weights and scales; raises Cancelled when `progress` does.
+
+    Updates hold the mean acceptance, the step in radians and, after warm-up, the largest R-hat of tau, sigma and c.
+    """
     sizes = [min(CHAINS_PER_GROUP, config.chains - i) for i in range(0, config.chains, CHAINS_PER_GROUP)]
-    shared = _SharedProgress(progress, total=len(sizes) * (config.warmup + config.draws))
+    seeds = [np.random.SeedSequence([seed, i]) for i in range(len(sizes))]
     workers = 1 if net.y.is_cuda else min(cores(), len(sizes))
-    groups = Parallel(n_jobs=workers, prefer="threads")(
-        delayed(_run_group)(net, prior, config, size, np.random.SeedSequence([seed, i]), shared)
-        for i, size in enumerate(sizes)
-    )
-    results = [group for group in groups if group is not None]
-    if shared.cancelled is not None:
-        raise shared.cancelled
-    draws = NetworkDraws(
-        torch.cat([r.draws.state for r in results]),
-        [torch.cat([r.draws.z[i] for r in results]) for i in range(len(net.shapes))],
-        torch.cat([r.draws.output for r in results]),
-    )
-    info = SamplerInfo(
-        state=np.concatenate([r.state for r in results]),
-        fitted=np.concatenate([r.fitted for r in results]),
-        accept=np.concatenate([r.accept for r in results]),
-        divergent=np.concatenate([r.divergent for r in results]),
-        step=np.array([r.step for r in results]),
-        n_steps=int(np.median([r.n_steps for r in results])),
-    )
-    return draws, info
+    if workers == 1 or _work(net, config) < PROCESSES_FROM:
+        board = _open_board(None, prior, config)
+        watch = _Watch(board, config, progress)
+        results = [_run_group(net, prior, config, size, seeds[i], board, i, watch.look) for i, size in enumerate(sizes)]
+        return _joined(net, [group for group in results if group is not None])
+    with tempfile.TemporaryDirectory(prefix="bandgap-chains-") as folder:
+        path = Path(folder) / "board"
+        board = _open_board(path, prior, config)
+        watch = _Watch(board, config, progress)
+        tasks = [
+            joblib.delayed(_run_in_process)(net, prior, config, size, seeds[i], path, i, os.getpid())
+            for i, size in enumerate(sizes)
+        ]
+        with ThreadPoolExecutor(1) as pool:
+            future: Future[list[_Group | None]] = pool.submit(joblib.Parallel(n_jobs=workers, backend="loky"), tasks)
+            try:
+                while not future.done():
+                    watch.look()
+                    time.sleep(POLL_S)
+            except BaseException:
+                board.end()
+                raise
+            groups = [group for group in future.result() if group is not None]
+        watch.look()
+    return _joined(net, groups)
 
 
-class _SharedProgress:
-    """Counts the iterations of all groups and turns a cancellation in one thread into the end of all of them."""
+def _work(net: WhitenedNetwork, config: SamplerConfig) -> float:
+    weights = sum(math.prod(shape) for shape in net.shapes)
+    groups = -(-config.chains // CHAINS_PER_GROUP)
+    iterations = config.warmup + config.draws
+    return iterations * (groups * ITERATION + config.chains * float(net.n_rows) * weights)
 
-    def __init__(self, progress: Progress, *, total: int) -> None:
-        self._progress, self._total, self._done = progress, total, 0
-        self._lock = threading.Lock()
-        self.cancelled: Cancelled | None = None
 
-    def advance(self, count: int, *, phase: str, values: dict[str, float]) -> bool:
-        """Report `count` further iterations; return whether the group must end."""
-        with self._lock:
-            self._done += count
-            if self.cancelled is None:
-                try:
-                    self._progress(Update(phase, self._done, self._total, values=values))
-                except Cancelled as cancelled:
-                    self.cancelled = cancelled
-            return self.cancelled is not None
+def _open_board(path: Path | None, prior: ScalePrior, config: SamplerConfig) -> ChainBoard:
+    groups = -(-config.chains // CHAINS_PER_GROUP)
+    return ChainBoard.open(path, groups=groups, chains=config.chains, draws=config.draws, width=2 + prior.n_layers)
+
+
+class _Watch:
+    """Turns the board into updates; the only state is what has been reported already."""
+
+    def __init__(self, board: ChainBoard, config: SamplerConfig, progress: Progress) -> None:
+        self._board, self._config, self._progress = board, config, progress
+        self._total = len(board.done) * (config.warmup + config.draws)
+        self._reported, self._rhat_at = 0, -math.inf
+        self._rhat: float | None = None
+
+    def look(self) -> None:
+        """Report what is new on the board; raises what `progress` raises."""
+        board, done = self._board, int(self._board.done.sum())
+        if done == self._reported:
+            return
+        self._reported = done
+        begun = board.done > 0
+        values = {"acceptance": float(board.acceptance[begun].mean()), "step_rad": float(board.step[begun].mean())}
+        if time.monotonic() - self._rhat_at > RHAT_EVERY_S:
+            self._rhat, self._rhat_at = running_rhat(board.drawn(warmup=self._config.warmup)), time.monotonic()
+        if self._rhat is not None:
+            values["rhat"] = self._rhat
+        phase = "warm-up" if done <= len(board.done) * self._config.warmup else "sampling"
+        self._progress(Update(phase, done, self._total, values=values))
 
 
 @dataclass(frozen=True, eq=False)
 class _Group:
     draws: NetworkDraws
-    state: NDArray[np.float64]
-    fitted: NDArray[np.float32]
-    accept: NDArray[np.float64]
-    divergent: NDArray[np.bool_]
-    step: float
-    n_steps: int
+    info: SamplerInfo
+
+
+def _joined(net: WhitenedNetwork, groups: list[_Group]) -> tuple[NetworkDraws, SamplerInfo]:
+    draws = NetworkDraws(
+        torch.cat([g.draws.state for g in groups]),
+        [torch.cat([g.draws.z[i] for g in groups]) for i in range(len(net.shapes))],
+        torch.cat([g.draws.output for g in groups]),
+    )
+    info = SamplerInfo(
+        state=np.concatenate([g.info.state for g in groups]),
+        fitted=np.concatenate([g.info.fitted for g in groups]),
+        accept=np.concatenate([g.info.accept for g in groups]),
+        divergent=np.concatenate([g.info.divergent for g in groups]),
+        step=np.concatenate([g.info.step for g in groups]),
+        n_steps=int(np.median([g.info.n_steps for g in groups])),
+    )
+    return draws, info
+
+
+def _run_in_process(
+    net: WhitenedNetwork,
+    prior: ScalePrior,
+    config: SamplerConfig,
+    chains: int,
+    seed: np.random.SeedSequence,
+    path: Path,
+    group: int,
+    parent: int,
+) -> _Group | None:
+    """Run a group in a process of its own; it ends when the board says so or when its parent is gone."""
+    set_threads()
+    board = _open_board(path, prior, config)
+
+    def look() -> None:
+        if os.getppid() != parent:
+            board.end()
+
+    return _run_group(net, prior, config, chains, seed, board, group, look)
 
 
 def _run_group(
@@ -143,40 +165,45 @@ def _run_group(
     config: SamplerConfig,
     chains: int,
     seed: np.random.SeedSequence,
-    shared: _SharedProgress,
+    board: ChainBoard,
+    group: int,
+    look: Callable[[], None],
 ) -> _Group | None:
+    """Run one group and tell the board of it, then call `look`, every few iterations; None when the board said stop."""
     device = net.inputs.device
     generator = torch.Generator(device=device).manual_seed(int(seed.generate_state(1, np.uint64)[0]) % 2**63)
     host = torch.Generator().manual_seed(int(seed.generate_state(2, np.uint64)[1]) % 2**63)
     chain = Chain(net, prior, config, chains, generator, host)
     keep = config.keep // config.chains
     kept_at = set(np.linspace(0, config.draws - 1, num=min(keep, config.draws)).round().astype(int).tolist())
-    states, fitted, accepts, divergents, kept = [], [], [], [], []
+    first = group * CHAINS_PER_GROUP
+    states = board.states[first : first + chains]
+    fitted, accepts, divergents, kept = [], [], [], []
     for i, record in enumerate(chain.iterate()):
-        warm = i < config.warmup
-        if not warm:
-            states.append(record.state.cpu())
+        if i >= config.warmup:
+            states[:, i - config.warmup] = record.state.cpu().numpy()
             fitted.append(record.fitted.float().cpu())
             accepts.append(record.accept.cpu())
             divergents.append(record.divergent.cpu())
             if i - config.warmup in kept_at:
                 kept.append((record.state.cpu(), [q.cpu() for q in record.z], record.output.cpu()))
         if (i + 1) % REPORT_EVERY == 0 or i + 1 == config.warmup + config.draws:
-            values = {"acceptance": float(record.accept.mean()), "step_rad": chain.step}
-            count = REPORT_EVERY if (i + 1) % REPORT_EVERY == 0 else (i + 1) % REPORT_EVERY
-            if shared.advance(count, phase="warm-up" if warm else "sampling", values=values):
+            board.acceptance[group], board.step[group] = float(record.accept.mean()), chain.step
+            board.done[group] = i + 1
+            look()
+            if board.stopped:
                 return None
     draws = NetworkDraws(
         torch.stack([k[0] for k in kept], 1),
         [torch.stack([k[1][layer] for k in kept], 1) for layer in range(len(net.shapes))],
         torch.stack([k[2] for k in kept], 1),
     )
-    return _Group(
-        draws,
-        torch.stack(states, 1).numpy(),
+    info = SamplerInfo(
+        np.array(states),
         torch.stack(fitted, 1).numpy(),
         torch.stack(accepts, 1).numpy(),
         torch.stack(divergents, 1).numpy(),
-        chain.step,
+        np.array([chain.step]),
         chain.n_steps,
     )
+    return _Group(draws, info)

@@ -65,6 +65,18 @@ def relative_scales(state: Tensor) -> Tensor:
     return torch.exp(0.5 * (state[:, :1] + torch.log_softmax(state[:, 2:], -1)))
 
 
+def with_layer_scaled(state: Tensor, layer: int, log_factor: Tensor) -> Tensor:
+    """Return states (chain, 2 + L) in which s_l of one layer (from 0) is exp(log_factor) (chain,) times what it was.
+
+    The other scales, sigma and the sum of exp(w) stay. In the coordinates a_l = log(t c_l) and log sum exp(w), which
+    have a constant Jacobian, it is a shift of one a_l: it preserves volume.
+    """
+    a = state[:, :1] + torch.log_softmax(state[:, 2:], -1)
+    a = torch.cat([a[:, :layer], a[:, layer : layer + 1] + 2.0 * log_factor[:, None], a[:, layer + 1 :]], 1)
+    w = torch.log_softmax(a, -1) + state[:, 2:].logsumexp(-1, keepdim=True)
+    return torch.cat([a.logsumexp(-1, keepdim=True), state[:, 1:2], w], 1)
+
+
 def sigma_of(state: Tensor) -> Tensor:
     """Return sigma, (chain,), in standardised units."""
     return torch.exp(state[:, 1])

@@ -16,7 +16,7 @@ Layers are lists (index 0 is layer 1) of tensors (chain, out, in + 1), the bias 
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -56,6 +56,10 @@ class WhitenedNetwork:
         first = (self.theta_hat[0].shape[0], self.inputs.shape[1])
         return [first, *[(int(t.shape[0]), int(t.shape[1])) for t in self.theta_hat[1:-1]]]
 
+    def repeated(self, times: int) -> "WhitenedNetwork":
+        """Return the same for a batch in which every chain stands `times` times, one after the other."""
+        return self if self.y.ndim == 1 else replace(self, y=self.y.repeat_interleave(times, 0))
+
 
 def whiten(theta_hat: Layers, x: Tensor, y: Tensor, *, device: torch.device, dtype: torch.dtype) -> WhitenedNetwork:
     """Reduce a problem to row-space coordinates: `theta_hat[l]` (out, in + 1), standardised x (n, p) and y (n,)."""
@@ -74,10 +78,9 @@ def whiten(theta_hat: Layers, x: Tensor, y: Tensor, *, device: torch.device, dty
 
 @dataclass(frozen=True, eq=False)
 class Hidden:
-    """What one forward pass to the last hidden layer leaves: the input and the slopes of every layer."""
+    """What one forward pass to the last hidden layer leaves: the input of every layer, after its ReLU."""
 
-    inputs: Layers  # (chain, n, in); the last entry is H, the input of the output layer
-    slopes: Layers  # (chain, n, out)
+    inputs: Layers  # the first is (n, r), the others (chain, n, in + 1); the last is H, the input of the output layer
 
     @property
     def features(self) -> Tensor:
@@ -85,25 +88,40 @@ class Hidden:
         return self.inputs[-1]
 
     def without(self, chains: Tensor) -> "Hidden":
-        """Return the same with features and slopes of the marked chains (chain,) set to zero."""
+        """Return the same with the features of the marked chains (chain,) set to zero, so that no gradient passes."""
         bad = chains[:, None, None]
-        slopes = [torch.where(bad, torch.zeros_like(g), g) for g in self.slopes]
-        inputs = [self.inputs[0], *[torch.where(bad, torch.zeros_like(h), h) for h in self.inputs[1:]]]
-        return Hidden(inputs, slopes)
+        return Hidden([self.inputs[0], *[torch.where(bad, torch.zeros_like(h), h) for h in self.inputs[1:]]])
 
 
-def hidden_features(net: WhitenedNetwork, z: Layers, scales: Tensor) -> Hidden:
-    """Evaluate the last hidden layer at whitened z, with scales s_l of shape (chain, L)."""
+def project(net: WhitenedNetwork, z: Layers) -> Tensor:
+    """Return what the first layer's z adds to its pre-activation at scale 1, (chain, n, width 1)."""
+    return net.inputs @ z[0].transpose(1, 2)
+
+
+def hidden_features(net: WhitenedNetwork, z: Layers, scales: Tensor, *, projected: Tensor | None = None) -> Hidden:
+    """Evaluate the last hidden layer at whitened z, with scales s_l of shape (chain, L).
+
+    `projected` is `project(net, z)` where it is known already, for several scales at one z.
+    """
     s = scales.to(z[0].dtype)[:, :, None, None]
-    pre = net.base + net.inputs @ (s[:, 0] * z[0]).transpose(1, 2)
-    inputs, slopes = [net.inputs], []
+    pre = torch.addcmul(net.base, s[:, 0], project(net, z) if projected is None else projected)
+    inputs = [net.inputs]
     for layer in range(1, net.n_layers):
-        slopes.append((pre > 0).to(pre.dtype))
-        h = torch.nn.functional.pad(torch.relu(pre), (0, 1), value=1.0)
-        inputs.append(h)
+        inputs.append(_rectified(pre))
         if layer + 1 < net.n_layers:
-            pre = h @ (net.theta_hat[layer] + s[:, layer] * z[layer]).transpose(1, 2)
-    return Hidden(inputs, slopes)
+            pre = inputs[-1] @ (net.theta_hat[layer] + s[:, layer] * z[layer]).transpose(1, 2)
+    return Hidden(inputs)
+
+
+def _rectified(pre: Tensor) -> Tensor:
+    """Return (relu(pre), 1), (chain, n, in + 1)."""
+    return torch.nn.functional.pad(pre, (0, 1), value=1.0).relu_()
+
+
+def _through_relu(g: Tensor, wide: Tensor) -> Tensor:
+    """Return g where the rectified features (chain, n, in + 1) are above zero, else zero: ReLU's backward pass."""
+    result: Tensor = torch.ops.aten.threshold_backward(g, wide[..., :-1], 0)
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,19 +174,18 @@ def gradient(
     net: WhitenedNetwork, z: Layers, scales: Tensor, hidden: Hidden, output: OutputLayer, sigma: Tensor
 ) -> Layers:
     """Return d log p(y | H) / dz of the sampled layers, list of (chain, out, in)."""
-    rho = (scales[:, -1] / sigma) ** 2
-    h, mean = output.features, output.mean
-    misfit = net.y - (h @ mean.unsqueeze(-1)).squeeze(-1)
-    spread = h @ output.inverse
-    by_h = misfit.unsqueeze(-1) * (mean / sigma[:, None] ** 2).unsqueeze(1) - rho[:, None, None] * spread
-    s = scales.to(z[0].dtype)[:, :, None, None]
-    g = by_h[:, :, :-1].to(z[0].dtype) * hidden.slopes[-1]
+    dtype, rho = z[0].dtype, (scales[:, -1] / sigma) ** 2
+    misfit = net.y - (output.features @ output.mean.unsqueeze(-1)).squeeze(-1)
+    pull = (misfit.unsqueeze(-1) / sigma[:, None, None] ** 2).to(dtype)
+    spread = hidden.features @ (rho[:, None, None] * output.inverse[:, :, :-1]).to(dtype)
+    s = scales.to(dtype)[:, :, None, None]
+    g = _through_relu(pull * output.mean[:, None, :-1].to(dtype) - spread, hidden.features)
     result: Layers = []
     for layer in range(net.n_layers - 2, -1, -1):
         result.insert(0, s[:, layer] * (g.transpose(1, 2) @ hidden.inputs[layer]))
         if layer:
             weight = (net.theta_hat[layer] + s[:, layer] * z[layer])[:, :, :-1]
-            g = (g @ weight) * hidden.slopes[layer - 1]
+            g = _through_relu(g @ weight, hidden.inputs[layer])
     return result
 
 
@@ -180,7 +197,7 @@ def scale_gradient(
     s_l enters as s_l z_l, so that d / d log s_l = z_l . d / dz_l; with a = H'r, d / d log rho = (tr B^-1 - q) / 2 +
     rho |B^-1 a|^2 / (2 sigma^2), and d / d log sigma at fixed s and rho = |r|^2_B / sigma^2 - n.
     """
-    by_s = [(q.double() * g.double()).sum((1, 2)) for q, g in zip(z, by_z, strict=True)]
+    by_s = [(q * g).sum((1, 2), dtype=torch.float64) for q, g in zip(z, by_z, strict=True)]
     width = output.factor.shape[-1]
     trace = output.inverse.diagonal(dim1=-2, dim2=-1).sum(-1)
     by_rho = 0.5 * (trace - width) + 0.5 * rho * (output.solved**2).sum(-1) / sigma**2

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from bandgap.errors import ConfigError
-from bandgap.transfer import btl_pcp, fine_tune
+from bandgap.transfer import btl_pcp, fine_tune, freeze, target_only, two_stage
 from bandgap.transfer.method import Method, TargetData
 
 _ALL = (
@@ -22,6 +22,30 @@ _ALL = (
         "seconds",
         fine_tune.FineTuneConfig,
         fine_tune.fit,
+    ),
+    Method(
+        "two_stage",
+        "Two-stage fine-tuning",
+        "Trains the output layer from the molecule model's weights, then all layers; one network, no posterior.",
+        "seconds",
+        two_stage.TwoStageConfig,
+        two_stage.fit,
+    ),
+    Method(
+        "freeze",
+        "Frozen hidden layers",
+        "Keeps the molecule model's hidden layers and refits its output layer; one network, no posterior.",
+        "seconds",
+        freeze.FreezeConfig,
+        freeze.fit,
+    ),
+    Method(
+        "target_only",
+        "Without transfer",
+        "Trains a new network on the labelled crystals alone, to see what a transfer gains; no posterior.",
+        "seconds",
+        target_only.TargetOnlyConfig,
+        target_only.fit,
     ),
 )
 

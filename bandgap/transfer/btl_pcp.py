@@ -14,14 +14,16 @@ import torch
 from bandgap.devices import choose_device
 from bandgap.errors import ConfigError
 from bandgap.inference.network_chain import SamplerConfig
-from bandgap.inference.network_sampler import NetworkDraws, SamplerInfo, sample_network
+from bandgap.inference.network_draws import NetworkDraws, SamplerInfo
+from bandgap.inference.network_sampler import sample_network
 from bandgap.inference.scales import ScalePrior, layer_weights, relative_scales, sigma_of, tau_of
 from bandgap.inference.whitened_network import WhitenedNetwork, whiten
 from bandgap.networks import layer_gradient_norms
 from bandgap.posterior import Diagnostics, Floats, NetworkPosterior
 from bandgap.progress import Progress, Update, no_progress
+from bandgap.recalibration import GapScale, StatisticsChoice, standardiser_for
 from bandgap.source import SourceModel
-from bandgap.standardise import Standardiser, Statistics
+from bandgap.standardise import Standardiser
 from bandgap.transfer.method import TargetData
 
 RHAT_LIMIT, DIVERGENT_SHARE = 1.05, 0.001
@@ -29,11 +31,12 @@ RHAT_LIMIT, DIVERGENT_SHARE = 1.05, 0.001
 
 @dataclass(frozen=True)
 class BtlPcpConfig:
-    """Rate `lam` of the prior on the distance, Dirichlet parameter `c0`, feature statistics, noise prior, sampler."""
+    """Rate `lam` of the prior on the distance, Dirichlet parameter `c0`, scales (`recalibration`), noise, sampler."""
 
     lam: float = 1.0
     c0: float = 1.0
-    standardise: Statistics = "target"
+    standardise: StatisticsChoice = "auto"
+    gap_scale: GapScale = "calibrated"
     noise_share: float = 0.2
     sampler: SamplerConfig = field(default_factory=SamplerConfig)
 
@@ -56,7 +59,9 @@ def fit(
 ) -> NetworkPosterior:
     """Sample the posterior of all weights and scales given the target's training rows (features (n, p), gaps in eV)."""
     progress(Update("preparing the transfer"))
-    standardiser = source.standardiser.for_target(data.features, statistics=config.standardise)
+    standardiser = standardiser_for(
+        source, data.features, data.gaps_eV, statistics=config.standardise, gap_scale=config.gap_scale
+    )
     x = torch.from_numpy(standardiser.features(data.features))
     y = torch.from_numpy(standardiser.gaps(data.gaps_eV))
     alpha = layer_gradient_norms(source.params, x)
@@ -85,7 +90,7 @@ def diagnose(info: SamplerInfo) -> Diagnostics:
         fit_is_worst = scales["fit_max"] >= scales[worst]
         what, value = ("the predictions", scales["fit_max"]) if fit_is_worst else (worst, scales[worst])
         warnings.append(
-            f"The chains have not agreed yet on {what} (R-hat {value:.2f}, want below {RHAT_LIMIT}). Predictions are "
+            f"The chains have not agreed yet on {what} (R-hat {value:.3f}, want below {RHAT_LIMIT}). Predictions are "
             "usable for a look, not for a table. Raise draws or warmup of the sampler."
         )
     if figures["divergences"] > DIVERGENT_SHARE * info.divergent.size:

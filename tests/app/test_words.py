@@ -71,6 +71,6 @@ def test_convergence_sentence_of_chains_that_agree() -> None:
 @pytest.mark.parametrize("rhat", [1.12, float("nan")])
 def test_convergence_sentence_of_chains_that_disagree_names_what_and_what_to_do(rhat: float) -> None:
     text = posterior_words.convergence_sentence({"c1": 1.0, "tau": rhat}, {"tau": 40.0})
-    assert text.startswith(f"The chains have not agreed yet on tau (R-hat {rhat:.2f}, want below 1.05).")
+    assert text.startswith(f"The chains have not agreed yet on tau (R-hat {rhat:.3f}, want below 1.05).")
     assert "usable for a look, not for a table" in text
     assert not posterior_words.converged({"c1": 1.0, "tau": rhat})

@@ -66,7 +66,7 @@ def by_library(problem, centre, monkeypatch):
         SourceConfig(HIDDEN),
     )
     sampler = SamplerConfig(chains=CHAINS, warmup=200, draws=300, keep=100 * CHAINS, angle=ANGLE)
-    config = btl_pcp.BtlPcpConfig(standardise="source", sampler=sampler)
+    config = btl_pcp.BtlPcpConfig(standardise="source", gap_scale="source", sampler=sampler)
     data = TargetData(2.0 * x.numpy() + 1.0, Y_SD * y.numpy() + Y_MEAN)
     posterior = btl_pcp.fit(source, data, config, seed=0, device="cpu")
     f = (posterior.mean_draws_eV(2.0 * new.numpy() + 1.0) - Y_MEAN) / Y_SD

@@ -37,6 +37,19 @@ def test_with_features_of_a_target_changes_features_and_keeps_gaps():
     assert (moved.y_mean_eV, moved.y_sd_eV) == (source.y_mean_eV, source.y_sd_eV)
 
 
+def test_mapped_gaps_change_level_and_slope_and_keep_features():
+    source = fit_standardiser(X, Y)
+    moved = source.with_gaps_mapped(slope=0.5, intercept_eV=-1.0)
+    np.testing.assert_allclose(moved.gaps(0.5 * Y - 1.0), source.gaps(Y), atol=1e-12)
+    assert (moved.features(X) == source.features(X)).all()
+
+
+@pytest.mark.parametrize("slope", [0.0, -1.0, float("nan")])
+def test_slope_that_is_not_positive_is_refused(slope):
+    with pytest.raises(InputError, match="gaps cannot be mapped with slope .* Accepted: a slope above 0"):
+        fit_standardiser(X, Y).with_gaps_mapped(slope=slope, intercept_eV=0.0)
+
+
 @pytest.mark.parametrize("constant", [0.0, 0.1, 1e6])
 def test_feature_that_never_varies_has_unit_scale(constant):
     """But for rounding in single precision: one unit in the last place, at every other row."""

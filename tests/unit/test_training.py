@@ -8,7 +8,7 @@ import torch
 
 from bandgap.errors import Cancelled, ConfigError, InputError
 from bandgap.networks import NetworkConfig, forward, init_params
-from bandgap.training import TrainingConfig, train
+from bandgap.training import RowSplit, TrainingConfig, split_rows, train
 
 CONFIG = TrainingConfig(max_epochs=40, batch_size=16, learning_rate=5e-3, patience=10)
 
@@ -73,6 +73,48 @@ def test_penalty_shrinks_weights(problem):
     loose, tight = (fit(problem, config=dataclasses.replace(CONFIG, l2=value)) for value in (0.0, 0.1))
     size = [sum(float((p**2).sum()) for p in t.params.values()) for t in (loose, tight)]
     assert size[1] < 0.7 * size[0]
+
+
+def test_frozen_layers_stay_bit_for_bit_and_the_others_learn(problem):
+    trained = fit(problem, frozen=(1, 2))
+    same = {name: torch.equal(value, problem[0][name]) for name, value in trained.params.items()}
+    assert [name for name, kept in same.items() if not kept] == ["weight.3", "bias.3"]
+    assert trained.history[-1].train < trained.history[0].train
+
+
+def test_nothing_left_to_train_is_refused(problem):
+    with pytest.raises(ConfigError, match=r"layers \[1, 2, 3\] are frozen: nothing is left to train. Leave"):
+        fit(problem, frozen=(1, 2, 3))
+
+
+def test_split_that_is_given_is_the_one_that_is_used(problem):
+    """In one epoch the labels of held-out rows move no weight, and the residuals are theirs."""
+    start, x, y = problem
+    split = RowSplit(torch.arange(10, 60), torch.arange(10))
+    config = dataclasses.replace(CONFIG, max_epochs=1)
+    other = y.clone()
+    other[:10] += 100.0
+    first, second = (fit((start, x, labels), config=config, split=split) for labels in (y, other))
+    assert all(torch.equal(first.params[name], second.params[name]) for name in first.params)
+    torch.testing.assert_close(second.validation_residuals - first.validation_residuals, torch.full((10,), 100.0))
+
+
+def test_split_drawn_beforehand_is_the_one_that_training_draws(problem):
+    start, x, y = problem
+    generator = torch.Generator().manual_seed(1)
+    split = split_rows(60, share=CONFIG.validation_share, generator=generator)
+    given, drawn = train(start, x, y, config=CONFIG, generator=generator, split=split), fit(problem)
+    assert given.history == drawn.history
+    assert all(torch.equal(given.params[name], drawn.params[name]) for name in drawn.params)
+
+
+@pytest.mark.parametrize(
+    ("training", "held_out", "counts"),
+    [([0, 1], [1, 2], "2 rows to train on and 2 held out, 1 of them in both"), ([0, 1], [], "and 0 held out")],
+)
+def test_split_of_rows_that_overlap_or_of_none_is_refused(training, held_out, counts):
+    with pytest.raises(InputError, match=f"{counts}.*Give at least one row of each kind, and none twice"):
+        RowSplit(torch.tensor(training), torch.tensor(held_out))
 
 
 def test_cancel_ends_training(problem):

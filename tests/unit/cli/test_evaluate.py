@@ -92,9 +92,7 @@ def test_evaluate_of_an_absent_key_names_the_keys_that_there_are(run: Run, table
     assert "'bandgap'" in result.stderr and "gap_eV" in result.stderr
 
 
-def test_evaluate_of_credible_intervals_says_how_to_read_their_coverage(
-    run: Run, waters: Path, tmp_path: Path
-) -> None:
+def test_evaluate_of_credible_intervals_says_how_to_read_their_coverage(run: Run, waters: Path, tmp_path: Path) -> None:
     table = tmp_path / "credible.csv"
     draws = np.random.default_rng(0).normal(7.3, 0.1, size=(50, 8))
     base = predicted()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from bandgap.predictions import COLUMNS, read_predictions_csv
+from bandgap.transfer import METHODS
 from tests.unit.cli.conftest import WATER, Run, Shell
 
 
@@ -108,7 +109,8 @@ def test_train_source_without_structures_says_what_to_give(run: Run, tmp_path: P
 def test_list_of_methods_has_title_and_cost(run: Run) -> None:
     result = run("transfer", "--list-methods")
     assert result.exit_code == 0
-    assert "btl_pcp_pe: " in result.stdout and "Cost: " in result.stdout
+    assert all(f"{name}: {method.title}." in result.stdout for name, method in METHODS.items())
+    assert result.stdout.count("Cost: ") == len(METHODS)
 
 
 @pytest.mark.parametrize("word", ["lam", "=1", ""])

@@ -64,7 +64,7 @@ def test_psi_agrees_with_sixty_digits(exponent, factor):
     assert float(psi(scalar(x))) == pytest.approx(exact_psi(x), rel=4e-15)
 
 
-@pytest.mark.parametrize("x", [0.0, 0.999999999, 1.0, 1.000000001])
+@pytest.mark.parametrize("x", [0.0, 0.499999999, 0.5, 0.500000001, 1.0])
 def test_psi_at_zero_and_where_its_branches_meet(x):
     assert float(psi(scalar(x))) == pytest.approx(exact_psi(x), rel=4e-15)
 

@@ -39,7 +39,7 @@ def test_chains_that_agree_give_no_warning():
 
 def test_scale_on_which_the_chains_disagree_is_named():
     (warning,) = diagnose(Info({"rhat_tau": 1.2, "rhat_max": 1.2})).warnings
-    assert warning.startswith("The chains have not agreed yet on tau (R-hat 1.20, want below 1.05).")
+    assert warning.startswith("The chains have not agreed yet on tau (R-hat 1.200, want below 1.05).")
     assert warning.endswith("Raise draws or warmup of the sampler.")
 
 

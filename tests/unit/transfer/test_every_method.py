@@ -2,18 +2,20 @@
 
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import pytest
 
 from bandgap.artifacts import save_run
+from bandgap.config import to_dict
 from bandgap.descriptors import MBTRConfig, Term, n_features
 from bandgap.domain import fit_domain
 from bandgap.errors import Cancelled, ConfigError, InputError
 from bandgap.posterior import NetworkPosterior
 from bandgap.predictions import predictions_from_draws
 from bandgap.progress import Update
+from bandgap.recalibration import standardiser_for
 from bandgap.source import SourceConfig, train_source
 from bandgap.training import TrainingConfig
 from bandgap.transfer import METHODS, TargetData, get_method
@@ -30,12 +32,21 @@ FEW_EPOCHS = {"patience": 15, "batch_size": 8, "learning_rate": 3e-3}
 QUICK = {
     "btl_pcp_pe": {"sampler": {"chains": 2, "warmup": 40, "draws": 40, "keep": 40, "max_steps": 10}},
     "fine_tune": {"training": FEW_EPOCHS | {"max_epochs": 60}},
+    "two_stage": {stage: FEW_EPOCHS | {"max_epochs": 60} for stage in ("output_layer", "all_layers")},
+    "freeze": {"training": FEW_EPOCHS | {"max_epochs": 60}},
+    "target_only": {"training": FEW_EPOCHS | {"max_epochs": 60}},
 }
 BRIEF = {
     "btl_pcp_pe": {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 4, "max_steps": 6}},
     "fine_tune": {"training": FEW_EPOCHS | {"max_epochs": 5}},
+    "two_stage": {stage: FEW_EPOCHS | {"max_epochs": 5} for stage in ("output_layer", "all_layers")},
+    "freeze": {"training": FEW_EPOCHS | {"max_epochs": 5}},
+    "target_only": {"training": FEW_EPOCHS | {"max_epochs": 5}},
 }
 every_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+# Methods that work on the source's scales, or on these mapped to the target: their settings say which.
+SCALED = {name: method for name, method in METHODS.items() if "standardise" in {f.name for f in fields(method.config)}}
+every_scaled_method = pytest.mark.parametrize("method", SCALED.values(), ids=SCALED)
 
 
 def truth(x, shift=0.0):
@@ -103,6 +114,13 @@ def test_method_says_what_it_does_and_what_it_costs(method):
 
 
 @every_method
+def test_settings_come_back_from_plain_values(method):
+    """Runs and pages hold settings as plain values."""
+    config = method.configure(BRIEF.get(method.name, {}))
+    assert method.configure(to_dict(config)) == config
+
+
+@every_method
 def test_fit_beats_a_constant_on_new_rows(method, fitted):
     x, y = made(200, seed=2, shift=0.8)
     posterior = fitted[method.name].posterior
@@ -135,19 +153,38 @@ def test_seed_repeats_exactly_and_another_gives_another_fit(method, source, data
     assert not np.allclose(first, other)
 
 
-@every_method
-def test_target_statistics_scale_the_features_by_default(method, source, data, fitted):
+def test_every_method_but_the_one_without_transfer_has_the_settings_of_scales():
+    assert set(METHODS) - set(SCALED) == {"target_only"}
+    assert all("gap_scale" in {f.name for f in fields(method.config)} for method in SCALED.values())
+
+
+@every_scaled_method
+@pytest.mark.parametrize("gap_scale", ["calibrated", "source"])
+@pytest.mark.parametrize("statistics", ["auto", "source", "target"])
+def test_scales_are_those_of_the_settings(method, source, data, statistics, gap_scale):
+    settings = {"standardise": statistics, "gap_scale": gap_scale}
+    scale = fit(method, source, data, settings=BRIEF.get(method.name, {}) | settings).standardiser
+    expected = standardiser_for(source, data.features, data.gaps_eV, statistics=statistics, gap_scale=gap_scale)
+    assert (scale.x_mean == expected.x_mean).all() and (scale.x_scale == expected.x_scale).all()
+    assert (scale.y_mean_eV, scale.y_sd_eV) == (expected.y_mean_eV, expected.y_sd_eV)
+
+
+@every_scaled_method
+def test_statistics_are_chosen_and_gaps_recalibrated_by_default(method, source, data, fitted):
     scale = fitted[method.name].posterior.standardiser
-    np.testing.assert_allclose(scale.x_mean, data.features.astype(np.float64).mean(axis=0), atol=1e-12)
-    assert scale.y_mean_eV == source.standardiser.y_mean_eV
+    expected = standardiser_for(source, data.features, data.gaps_eV, statistics="auto", gap_scale="calibrated")
+    assert (scale.x_mean == expected.x_mean).all()
+    assert (scale.y_mean_eV, scale.y_sd_eV) == (expected.y_mean_eV, expected.y_sd_eV)
 
 
 @every_method
-def test_source_statistics_scale_the_features_when_asked_for(method, source, data):
-    settings = BRIEF.get(method.name, {}) | {"standardise": "source"}
-    scale = fit(method, source, data, settings=settings).standardiser
-    assert (scale.x_mean == source.standardiser.x_mean).all()
-    assert (scale.x_scale == source.standardiser.x_scale).all()
+def test_gaps_of_another_level_of_theory_cost_nothing(method, source, data):
+    """Training gaps moved by -3 eV and halved give the same predictions, moved and halved."""
+    x, _ = made(20, seed=4)
+    other = TargetData(data.features, 0.5 * data.gaps_eV - 3.0)
+    settings = QUICK.get(method.name, {}) | ({"standardise": "source"} if method.name in SCALED else {})
+    plain, moved = (fit(method, source, d, settings=settings).mean_draws_eV(x).mean((0, 1)) for d in (data, other))
+    assert np.sqrt(np.mean((moved - (0.5 * plain - 3.0)) ** 2)) < 0.3 * 0.5 * plain.std()
 
 
 LOAD = """
@@ -189,11 +226,13 @@ def test_cancel_ends_the_fit(method, source, data, after):
 
 
 @every_method
-def test_progress_counts_up_and_never_beyond_its_total(method, fitted):
+def test_progress_counts_up_in_each_phase_and_never_beyond_its_total(method, fitted):
     counted = [u for u in fitted[method.name].updates if u.total]
     assert counted
     assert all(u.done <= u.total for u in counted)
-    assert [u.done for u in counted] == sorted(u.done for u in counted)
+    for phase in {u.phase for u in counted}:
+        done = [u.done for u in counted if u.phase == phase]
+        assert done == sorted(done)
 
 
 @every_method
@@ -202,9 +241,9 @@ def test_unknown_setting_is_refused_by_name(method):
         method.configure({"colour": "red"})
 
 
-@every_method
+@every_scaled_method
 def test_unknown_statistics_are_refused_with_those_accepted(method):
-    with pytest.raises(ConfigError, match=rf"{method.name}.standardise: found 'both'. Accepted: source, target"):
+    with pytest.raises(ConfigError, match=rf"{method.name}.standardise: found 'both'. Accepted: auto, source, target"):
         method.configure({"standardise": "both"})
 
 

@@ -39,6 +39,6 @@ def test_noise_is_the_root_mean_square_error_of_the_held_out_rows(source, data):
 
 def test_with_no_learning_it_predicts_what_the_source_predicts(source, data):
     training = TrainingConfig(max_epochs=1, learning_rate=1e-12)
-    posterior = fit(source, data, FineTuneConfig("source", training), seed=0, device="cpu")
+    posterior = fit(source, data, FineTuneConfig("source", "source", training), seed=0, device="cpu")
     found = posterior.mean_draws_eV(data.features)[0, 0]
     np.testing.assert_allclose(found, source_predictions_eV(source, data.features), atol=1e-4)

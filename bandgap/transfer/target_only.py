@@ -1,0 +1,45 @@
+"""Target only (TL1): a network of the source's shape trained on the target from a fresh start (Abba 2023, section 2.5).
+
+What a transfer must beat: Glorot-uniform weights trained by early-stopped Adam. Of the source it takes the shape of the
+network and the descriptor; features and gaps are standardised by the target's training rows alone. A point estimate,
+wrapped as one draw (`point_estimate`).
+"""
+
+from dataclasses import dataclass
+
+from bandgap.posterior import NetworkPosterior
+from bandgap.progress import Progress, no_progress
+from bandgap.source import SourceModel, train_fresh
+from bandgap.training import TrainingConfig
+from bandgap.transfer.method import TargetData
+from bandgap.transfer.point_estimate import ALL_LAYERS, point_posterior
+
+
+@dataclass(frozen=True)
+class TargetOnlyConfig:
+    """Training; the batch size is capped at the number of training rows."""
+
+    training: TrainingConfig = ALL_LAYERS
+
+
+def fit(
+    source: SourceModel,
+    data: TargetData,
+    config: TargetOnlyConfig,
+    *,
+    seed: int,
+    device: str = "auto",
+    progress: Progress = no_progress,
+) -> NetworkPosterior:
+    """Train a fresh network of the source's shape on the target's training rows (features (n, p), gaps in eV)."""
+    standardiser, trained = train_fresh(
+        data.features,
+        data.gaps_eV,
+        network=source.network,
+        config=config.training,
+        seed=seed,
+        device=device,
+        phase="training on the target alone",
+        progress=progress,
+    )
+    return point_posterior(trained, standardiser=standardiser, seed=seed)

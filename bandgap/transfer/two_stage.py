@@ -1,0 +1,76 @@
+"""Two stages (TL2): the output layer is trained alone, then all layers from there (Abba 2023, section 2.5).
+
+Both stages are early-stopped Adam and hold the same rows out: rows that the second stage held out for itself would have
+been trained on in the first, so its early stopping would not see the overfitting, and the noise, which is the root mean
+square residual of these rows, would be too small. The weights are those of the best validation epoch of both stages. A
+point estimate, wrapped as one draw (`point_estimate`).
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from bandgap.errors import ConfigError
+from bandgap.posterior import NetworkPosterior
+from bandgap.progress import Progress, no_progress
+from bandgap.recalibration import GapScale, StatisticsChoice
+from bandgap.source import SourceModel
+from bandgap.training import TrainingConfig, split_rows, train
+from bandgap.transfer.method import TargetData
+from bandgap.transfer.point_estimate import ALL_LAYERS, OUTPUT_LAYER, point_posterior, start_at_source
+
+
+@dataclass(frozen=True)
+class TwoStageConfig:
+    """Scales (`recalibration`), training of the output layer and then of all layers, with one validation share."""
+
+    standardise: StatisticsChoice = "auto"
+    gap_scale: GapScale = "calibrated"
+    output_layer: TrainingConfig = OUTPUT_LAYER
+    all_layers: TrainingConfig = ALL_LAYERS
+
+    def __post_init__(self) -> None:
+        first, second = self.output_layer.validation_share, self.all_layers.validation_share
+        if first != second:
+            raise ConfigError(
+                f"two_stage: validation share {first} in output_layer, {second} in all_layers. Both stages hold the "
+                "same rows out: give both the same share."
+            )
+
+
+def fit(
+    source: SourceModel,
+    data: TargetData,
+    config: TwoStageConfig,
+    *,
+    seed: int,
+    device: str = "auto",
+    progress: Progress = no_progress,
+) -> NetworkPosterior:
+    """Train the output layer, then all, on the target's training rows (features (n, p), gaps in eV)."""
+    start = start_at_source(source, data, statistics=config.standardise, gap_scale=config.gap_scale, device=device)
+    generator = torch.Generator().manual_seed(seed)
+    split = split_rows(data.gaps_eV.size, share=config.output_layer.validation_share, generator=generator)
+    first = train(
+        start.params,
+        start.x,
+        start.y,
+        config=config.output_layer,
+        generator=generator,
+        frozen=range(1, source.network.n_layers),
+        split=split,
+        phase="training the output layer",
+        progress=progress,
+    )
+    second = train(
+        first.params,
+        start.x,
+        start.y,
+        config=config.all_layers,
+        generator=generator,
+        split=split,
+        phase="training all layers",
+        progress=progress,
+    )
+    best = second if second.validation_mse < first.validation_mse else first
+    return point_posterior(best, standardiser=start.standardiser, seed=seed)
