@@ -10,7 +10,7 @@ from components import frame
 
 from bandgap.errors import BandgapError
 
-st.set_page_config(page_title="bandgap", layout="wide", initial_sidebar_state="auto")
+st.set_page_config(page_title="bandgap", page_icon=str(frame.WORDMARK), layout="wide", initial_sidebar_state="auto")
 
 page = st.navigation(
     {

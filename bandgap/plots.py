@@ -3,6 +3,7 @@
 Every function returns a `plotly.graph_objects.Figure`; arrays are numpy, energies in eV. Palette: Okabe and Ito (2008).
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -155,7 +156,8 @@ def intervals(
             hovertemplate=_INTERVAL_HOVER,
         )
     fig.update_layout(template=TEMPLATE, height=340, showlegend=bool(strange.any()), legend=_LEGEND_INSIDE)
-    fig.update_xaxes(title="structures, sorted by prediction", showgrid=False, tickformat="d")
+    ticks = {"tick0": 1, "dtick": max(1, math.ceil(order.size / 8))}  # whole numbers, about eight of them
+    fig.update_xaxes(title="structures, sorted by prediction", showgrid=False, **ticks)
     fig.update_yaxes(title=Quantity.MEAN.axis)
     return fig
 

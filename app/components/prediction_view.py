@@ -15,7 +15,7 @@ from components import frame, tables, words
 Kind = Literal["prediction", "credible"]
 KINDS: dict[Kind, str] = {
     "prediction": "prediction interval (a new crystal's gap falls in it with {level} probability)",
-    "credible": "credible interval of the mean (what more of the same data would tell, {level})",
+    "credible": "credible interval of the mean (where the mean lies; more of the same data narrow it; {level})",
 }
 SHOWN = ["id", "status", "mean_eV", "lower_eV", "upper_eV", "note", "formula", "sd_eV", "file"]
 

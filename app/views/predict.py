@@ -6,7 +6,7 @@ from components import frame, stores, uploads
 from components.job_panel import job_panel
 from components.prediction_view import prediction_view
 from components.run_choice import choose_run
-from components.run_files import read_predictions
+from components.run_files import read_predictions, read_run
 
 from bandgap.errors import BandgapError
 from bandgap.jobs.rows import RunRow
@@ -78,7 +78,10 @@ def result(run: RunRow, predictions: list[Job]) -> None:
     if job.state != "finished":
         job_panel(job, noun="prediction")
         return
-    prediction_view(read_predictions(run.id, job.id), run=run, name=job.payload["name"])
+    predictions = read_predictions(run.id, job.id)
+    for text in read_run(run.id).warnings:
+        st.warning(text, icon=":material/warning:")
+    prediction_view(predictions, run=run, name=job.payload["name"])
 
 
 frame.show(page)

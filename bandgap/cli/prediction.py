@@ -40,6 +40,7 @@ def predict(
     below zero means that the model cannot rule out a gap of zero.
     """
     from bandgap.devices import set_threads
+    from bandgap.manifests import read_manifest
     from bandgap.predictions import check_level
     from bandgap.runs import predict_run
 
@@ -55,6 +56,8 @@ def predict(
     refused = sum(status == "refused" for status in predictions.status)
     unusual = sum(domain not in ("", "ok") for domain in predictions.domain)
     typer.echo(f"{len(predictions) - refused:,} predicted gaps and {refused:,} refused structures written to {out}")
+    for text in read_manifest(model, kind="run")["warnings"]:
+        say(f"Warning: {text}")
     if unusual:
         say(f"{unusual:,} structures are unlike what the model was trained on; read the column domain.")
 

@@ -46,7 +46,7 @@ def sample_network(
 ) -> tuple[NetworkDraws, SamplerInfo]:
     """Sample weights and scales; raises Cancelled when `progress` does.
 
-    Updates hold the mean acceptance, the step in radians and, after warm-up, the largest R-hat of tau, sigma and c.
+    Updates hold the mean acceptance and, after warm-up, the largest R-hat of tau, sigma and c.
     """
     sizes = [min(CHAINS_PER_GROUP, config.chains - i) for i in range(0, config.chains, CHAINS_PER_GROUP)]
     seeds = [np.random.SeedSequence([seed, i]) for i in range(len(sizes))]
@@ -106,7 +106,7 @@ class _Watch:
             return
         self._reported = done
         begun = board.done > 0
-        values = {"acceptance": float(board.acceptance[begun].mean()), "step_rad": float(board.step[begun].mean())}
+        values = {"acceptance": float(board.acceptance[begun].mean())}
         if time.monotonic() - self._rhat_at > RHAT_EVERY_S:
             self._rhat, self._rhat_at = running_rhat(board.drawn(warmup=self._config.warmup)), time.monotonic()
         if self._rhat is not None:
@@ -188,7 +188,7 @@ def _run_group(
             if i - config.warmup in kept_at:
                 kept.append((record.state.cpu(), [q.cpu() for q in record.z], record.output.cpu()))
         if (i + 1) % REPORT_EVERY == 0 or i + 1 == config.warmup + config.draws:
-            board.acceptance[group], board.step[group] = float(record.accept.mean()), chain.step
+            board.acceptance[group] = float(record.accept.mean())
             board.done[group] = i + 1
             look()
             if board.stopped:

@@ -142,3 +142,5 @@ def test_page_at_phone_width_does_not_scroll_sideways(page: Page, server: Server
     page.goto(server.address)
     expect(page.get_by_role("button", name="Use the demo data")).to_be_visible(timeout=SOON_MS)
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    icon = page.locator('link[rel~="icon"]').get_attribute("href") or ""
+    assert icon.startswith(("data:", "/", "./", server.address)), f"{icon} is asked of another server"

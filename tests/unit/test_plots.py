@@ -28,6 +28,13 @@ def test_intervals_are_sorted_by_mean_and_leave_out_refused_rows() -> None:
     assert usual.marker.color != unusual.marker.color
 
 
+@pytest.mark.parametrize("n, step", [(1, 1), (3, 1), (8, 1), (9, 2), (100, 13)])
+def test_ticks_of_ranked_structures_are_whole_numbers(n: int, step: int) -> None:
+    mean = np.linspace(1, 3, n)
+    axis = plots.intervals(mean, mean - 1, mean + 1, ids=[str(i) for i in range(n)], unusual=[False] * n).layout.xaxis
+    assert (axis.tick0, axis.dtick) == (1, step)
+
+
 def test_intervals_of_only_refused_rows_are_an_empty_figure() -> None:
     fig = plots.intervals([np.nan], [np.nan], [np.nan], ids=["a"], unusual=[False])
     assert sum(len(trace.x) for trace in fig.data) == 0
