@@ -36,8 +36,9 @@ class SamplerConfig:
     """Length of the run: chains, iterations of warm-up and after it, kept draws of all chains together, and the path.
 
     `angle` is the length of a path in radians of the prior's rotation; it varies by a third up and down. On 200
-    crystals of the demo (one run each), half a radian gave about as many effective draws of tau and c per iteration as one and as two, at 5
-    gradients instead of 15 and 45, but fewer of sigma and of the predictions; a quarter gave a third of all.
+    crystals of the demo (one run each), half a radian gave about as many effective draws of tau and c per iteration as
+    one and as two, at 5 gradients instead of 15 and 45, but fewer of sigma and of the predictions; a quarter gave fewer
+    of all.
     """
 
     chains: int = 4
