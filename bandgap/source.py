@@ -1,5 +1,6 @@
 """The source model: a network trained on molecules, with its scales, its descriptor and its card."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -84,7 +85,7 @@ def train_source(
         phase="training the source network",
         progress=progress,
     )
-    rmse = float(trained.validation_residuals.double().square().mean().sqrt()) * standardiser.y_sd_eV
+    rmse = math.sqrt(trained.validation_mse) * standardiser.y_sd_eV
     card = SourceCard(tuple(data), int(gaps_eV.shape[0]), tuple(sorted(elements)), level_of_theory, licence, rmse, seed)
     params = {name: value.cpu() for name, value in trained.params.items()}
     return SourceModel(params, network, standardiser, descriptor, card, config, trained.history)

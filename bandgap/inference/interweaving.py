@@ -29,6 +29,7 @@ from bandgap.inference.whitened_network import (
     hidden_features,
     integrate_output,
     project,
+    through_relu,
 )
 
 DIRECTIONS = 100  # at most, of every layer
@@ -61,18 +62,20 @@ def informed_directions(net: WhitenedNetwork, visited: Sequence[tuple[Layers, Te
 
 def _gradient_pairs(net: WhitenedNetwork, z: Layers, state: Tensor) -> list[tuple[Tensor, Tensor]]:
     """Return g (chain n, out) and h (chain n, in) of every sampled layer, d f / d z_l = sigma g h' for each row."""
-    relative, sigma = relative_scales(state), sigma_of(state)
-    hidden = hidden_features(net, z, relative * sigma[:, None])
+    relative, sigma, dtype = relative_scales(state), sigma_of(state), z[0].dtype
+    scales = relative * sigma[:, None]
+    hidden = hidden_features(net, z, scales)
     output = integrate_output(net, hidden, relative[:, -1] ** 2, sigma)
-    scale = relative.to(z[0].dtype)[:, :, None, None]
-    g = output.mean[:, None, :-1].to(z[0].dtype) * (hidden.features[..., :-1] > 0)
+    in_noise, s = relative.to(dtype)[:, :, None, None], scales.to(dtype)[:, :, None, None]
+    weights = output.mean[:, None, :-1].to(dtype).expand(-1, net.n_rows, -1)
+    g = through_relu(weights, hidden.features)
     pairs: list[tuple[Tensor, Tensor]] = []
     for layer in range(net.n_layers - 2, -1, -1):
         h = hidden.inputs[layer].expand(g.shape[0], -1, -1)
-        pairs.insert(0, ((scale[:, layer] * g).flatten(0, 1), h.flatten(0, 1)))
+        pairs.insert(0, ((in_noise[:, layer] * g).flatten(0, 1), h.flatten(0, 1)))
         if layer:
-            weight = net.theta_hat[layer] + (relative * sigma[:, None]).to(g.dtype)[:, layer, None, None] * z[layer]
-            g = (g @ weight[:, :, :-1]) * (hidden.inputs[layer][..., :-1] > 0)
+            weight = net.theta_hat[layer] + s[:, layer] * z[layer]
+            g = through_relu(g @ weight[:, :, :-1], hidden.inputs[layer])
     return pairs
 
 

@@ -118,7 +118,7 @@ def _rectified(pre: Tensor) -> Tensor:
     return torch.nn.functional.pad(pre, (0, 1), value=1.0).relu_()
 
 
-def _through_relu(g: Tensor, wide: Tensor) -> Tensor:
+def through_relu(g: Tensor, wide: Tensor) -> Tensor:
     """Return g where the rectified features (chain, n, in + 1) are above zero, else zero: ReLU's backward pass."""
     result: Tensor = torch.ops.aten.threshold_backward(g, wide[..., :-1], 0)
     return result
@@ -179,13 +179,13 @@ def gradient(
     pull = (misfit.unsqueeze(-1) / sigma[:, None, None] ** 2).to(dtype)
     spread = hidden.features @ (rho[:, None, None] * output.inverse[:, :, :-1]).to(dtype)
     s = scales.to(dtype)[:, :, None, None]
-    g = _through_relu(pull * output.mean[:, None, :-1].to(dtype) - spread, hidden.features)
+    g = through_relu(pull * output.mean[:, None, :-1].to(dtype) - spread, hidden.features)
     result: Layers = []
     for layer in range(net.n_layers - 2, -1, -1):
         result.insert(0, s[:, layer] * (g.transpose(1, 2) @ hidden.inputs[layer]))
         if layer:
             weight = (net.theta_hat[layer] + s[:, layer] * z[layer])[:, :, :-1]
-            g = _through_relu(g @ weight, hidden.inputs[layer])
+            g = through_relu(g @ weight, hidden.inputs[layer])
     return result
 
 

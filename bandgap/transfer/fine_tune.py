@@ -5,15 +5,13 @@ A point estimate, wrapped as one draw (`point_estimate`).
 
 from dataclasses import dataclass
 
-import torch
-
 from bandgap.posterior import NetworkPosterior
 from bandgap.progress import Progress, no_progress
 from bandgap.recalibration import GapScale, StatisticsChoice
 from bandgap.source import SourceModel
-from bandgap.training import TrainingConfig, train
+from bandgap.training import TrainingConfig
 from bandgap.transfer.method import TargetData
-from bandgap.transfer.point_estimate import ALL_LAYERS, point_posterior, start_at_source
+from bandgap.transfer.point_estimate import ALL_LAYERS, train_once
 
 
 @dataclass(frozen=True)
@@ -35,14 +33,4 @@ def fit(
     progress: Progress = no_progress,
 ) -> NetworkPosterior:
     """Train all layers on the target's training rows (features (n, p), gaps in eV), from the source weights."""
-    start = start_at_source(source, data, statistics=config.standardise, gap_scale=config.gap_scale, device=device)
-    trained = train(
-        start.params,
-        start.x,
-        start.y,
-        config=config.training,
-        generator=torch.Generator().manual_seed(seed),
-        phase="fine-tuning",
-        progress=progress,
-    )
-    return point_posterior(trained, standardiser=start.standardiser, seed=seed)
+    return train_once(source, data, config, phase="fine-tuning", seed=seed, device=device, progress=progress)
