@@ -64,6 +64,8 @@ class SamplerConfig:
 
 @dataclass(frozen=True, eq=False)
 class Record:
+    """One iteration: z, scales `state` (chain, 2 + L), f at the training inputs (chain, n), acceptance."""
+
     z: Layers
     output: Tensor  # weights of the output layer, (chain, q)
     state: Tensor

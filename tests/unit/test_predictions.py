@@ -1,4 +1,4 @@
-"""Mixture quantiles against root finding and closed forms; the predictions table and its way through CSV and disk."""
+"""Mixture quantiles against root finding and closed forms; the predictions table and its way through CSV."""
 
 import subprocess
 import sys
@@ -10,8 +10,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from bandgap.errors import ArtifactError, ConfigError, InputError
-from bandgap.prediction_store import load_predictions, save_predictions
+from bandgap.errors import ConfigError, InputError
 from bandgap.predictions import (
     COLUMNS,
     LEVELS,
@@ -262,35 +261,6 @@ def test_predictions_parts_that_do_not_fit_are_refused(predictions, change, text
     parts = {name: getattr(predictions, name) for name in predictions.__dataclass_fields__}
     with pytest.raises(InputError, match=text):
         Predictions(**(parts | change))
-
-
-def test_save_predictions_and_load_gives_the_same_bits(predictions, tmp_path):
-    path = tmp_path / "predictions.safetensors"
-    save_predictions(path, predictions)
-    loaded = load_predictions(path)
-    for name in predictions.__dataclass_fields__:
-        value = getattr(predictions, name)
-        if isinstance(value, np.ndarray):
-            np.testing.assert_array_equal(getattr(loaded, name), value)
-        else:
-            assert getattr(loaded, name) == value
-
-
-@pytest.mark.parametrize("content", [b"", b"no such thing", None], ids=["empty", "text", "absent"])
-def test_load_predictions_damaged_file_is_refused(tmp_path, content):
-    path = tmp_path / "predictions.safetensors"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(ArtifactError, match=r"not readable as stored predictions .* Run predict again"):
-        load_predictions(path)
-
-
-def test_load_predictions_of_another_format_is_refused(tmp_path):
-    from safetensors.numpy import save_file
-
-    save_file({"mean_eV": np.zeros(1)}, tmp_path / "x.safetensors", metadata={"format": "other"})
-    with pytest.raises(ArtifactError, match="format is 'other', expected 'bandgap-predictions-1'"):
-        load_predictions(tmp_path / "x.safetensors")
 
 
 def test_predictions_import_loads_no_heavy_library():

@@ -1,0 +1,55 @@
+"""Stored predictions: the same bits come back, and what cannot be read says what to do."""
+
+import numpy as np
+import pytest
+
+from bandgap.errors import ArtifactError
+from bandgap.prediction_store import load_predictions, save_predictions
+from bandgap.predictions import Predictions, predictions_from_draws
+
+
+@pytest.fixture
+def predictions() -> Predictions:
+    rng = np.random.default_rng(17)
+    means, noise = rng.normal(2.0, 0.3, (60, 3)), rng.uniform(0.1, 0.2, 60)
+    means[:, 1] = np.nan
+    return predictions_from_draws(
+        means,
+        noise,
+        ids=("00011", "=cmd()", "-3"),
+        files=("a.cif", "b,\r\n.cif", 'c "x".cif'),
+        formulas=("C6H6", "", "NaCl"),
+        domain=("ok", "", "Contains Br, never seen by the source model"),
+        status=("ok", "refused", "warning"),
+        problem=("", "atom C7 has occupancy 0.5; remove it", "no hydrogen atoms in the file"),
+        level_of_theory="PBE",
+    )
+
+
+def test_save_predictions_and_load_gives_the_same_bits(predictions, tmp_path):
+    path = tmp_path / "predictions.safetensors"
+    save_predictions(path, predictions)
+    loaded = load_predictions(path)
+    for name in predictions.__dataclass_fields__:
+        value = getattr(predictions, name)
+        if isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(getattr(loaded, name), value)
+        else:
+            assert getattr(loaded, name) == value
+
+
+@pytest.mark.parametrize("content", [b"", b"no such thing", None], ids=["empty", "text", "absent"])
+def test_load_predictions_damaged_file_is_refused(tmp_path, content):
+    path = tmp_path / "predictions.safetensors"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ArtifactError, match=r"not readable as stored predictions .* Run predict again"):
+        load_predictions(path)
+
+
+def test_load_predictions_of_another_format_is_refused(tmp_path):
+    from safetensors.numpy import save_file
+
+    save_file({"mean_eV": np.zeros(1)}, tmp_path / "x.safetensors", metadata={"format": "other"})
+    with pytest.raises(ArtifactError, match="format is 'other', expected 'bandgap-predictions-1'"):
+        load_predictions(tmp_path / "x.safetensors")
