@@ -21,9 +21,10 @@ from bandgap.domain import Domain
 from bandgap.errors import ArtifactError
 from bandgap.manifests import SCHEMA, read_manifest, versions, write_manifest
 from bandgap.networks import NetworkConfig, forward
-from bandgap.posterior import Diagnostics, NetworkPosterior
+from bandgap.posterior import Diagnostics, Posterior, restore_posterior
 from bandgap.references import N_REFERENCES, check_references, reference_rows
 from bandgap.source import SourceCard, SourceConfig, SourceModel
+from bandgap.source_statistics import FeatureStatistics
 from bandgap.standardise import Standardiser
 from bandgap.structures import StructureRecord
 from bandgap.training import Epoch
@@ -38,7 +39,7 @@ Floats = NDArray[np.float64]
 class Run:
     """A finished transfer as it is stored: posterior, descriptor, applicability domain and manifest."""
 
-    posterior: NetworkPosterior
+    posterior: Posterior
     descriptor: MBTRConfig
     domain: Domain
     manifest: dict[str, Any]
@@ -49,7 +50,10 @@ def save_source(folder: Path, source: SourceModel, *, references: Sequence[Struc
     folder.mkdir(parents=True, exist_ok=True)
     scale = source.standardiser
     statistics = {"x_mean": torch.from_numpy(scale.x_mean), "x_scale": torch.from_numpy(scale.x_scale)}
-    _save({f"param.{k}": v for k, v in source.params.items()} | statistics, folder / WEIGHTS)
+    arrays = {f"param.{k}": v for k, v in source.params.items()} | statistics
+    if source.features is not None:
+        arrays |= {f"features.{k}": torch.from_numpy(getattr(source.features, k)) for k in ("mean", "scatter")}
+    _save(arrays, folder / WEIGHTS)
     chosen = list(references[:N_REFERENCES])
     predicted = source_predictions_eV(source, _features(chosen, source.descriptor))
     manifest = {
@@ -60,6 +64,9 @@ def save_source(folder: Path, source: SourceModel, *, references: Sequence[Struc
         "config": to_dict(source.config),
         "descriptor": to_dict(source.descriptor),
         "gaps": {"mean_eV": scale.y_mean_eV, "sd_eV": scale.y_sd_eV},
+        "features": None
+        if source.features is None
+        else {"n": source.features.n, "residual_variance": source.features.residual_variance},
         "history": [[e.train, e.validation] for e in source.history],
         "references": reference_rows(chosen, predicted),
         "metrics": {"validation_rmse_eV": source.card.validation_rmse_eV},
@@ -85,6 +92,7 @@ def load_source(folder: Path | str, *, verify: bool = True) -> SourceModel:
             from_dict(SourceCard, manifest["card"]),
             from_dict(SourceConfig, manifest["config"]),
             tuple(Epoch(*pair) for pair in manifest["history"]),
+            _features_of(arrays, manifest.get("features")),
         )
     if verify:
         with _damage(path):
@@ -92,6 +100,13 @@ def load_source(folder: Path | str, *, verify: bool = True) -> SourceModel:
                 path, manifest, lambda records: source_predictions_eV(source, _features(records, source.descriptor))
             )
     return source
+
+
+def _features_of(arrays: Mapping[str, torch.Tensor], scalars: Mapping[str, Any] | None) -> FeatureStatistics | None:
+    if scalars is None:
+        return None
+    mean, scatter = (arrays[f"features.{name}"].numpy() for name in ("mean", "scatter"))
+    return FeatureStatistics(mean, scatter, scalars["n"], scalars["residual_variance"])
 
 
 def source_predictions_eV(source: SourceModel, features: NDArray[np.floating[Any]]) -> Floats:
@@ -109,7 +124,7 @@ def source_fingerprint(source: SourceModel) -> str:
 
 def save_run(
     folder: Path,
-    posterior: NetworkPosterior,
+    posterior: Posterior,
     *,
     descriptor: MBTRConfig,
     domain: Domain,
@@ -120,17 +135,15 @@ def save_run(
     folder.mkdir(parents=True, exist_ok=True)
     _save(posterior.to_arrays(), folder / DRAWS)
     _save({k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in domain.to_arrays().items()}, folder / DOMAIN)
-    summaries = {"sigma_eV": posterior.sigma_eV, "c": posterior.layer_weights, "tau": posterior.tau}
-    present = {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in summaries.items() if v is not None}
-    _save(present, folder / SUMMARIES)
+    summaries = {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in posterior.summaries().items()}
+    _save(summaries, folder / SUMMARIES)
     chosen = list(references[:N_REFERENCES])
     predicted = posterior.mean_draws_eV(_features(chosen, descriptor)).mean((0, 1))
-    scale = posterior.standardiser
     own = {
         "schema": SCHEMA,
         "kind": "run",
         "descriptor": to_dict(descriptor),
-        "posterior": {"seed": posterior.seed, "y_mean_eV": scale.y_mean_eV, "y_sd_eV": scale.y_sd_eV},
+        "posterior": {"kind": posterior.kind, **posterior.scalars()},
         "references": reference_rows(chosen, predicted),
         "versions": versions(),
     }
@@ -143,12 +156,9 @@ def load_run(folder: Path | str, *, verify: bool = True) -> Run:
     manifest = read_manifest(path, kind="run")
     with _damage(path):
         descriptor = from_dict(MBTRConfig, manifest["descriptor"])
-        scalars = manifest["posterior"]
-        posterior = NetworkPosterior.from_arrays(
+        posterior = restore_posterior(
             _load(path / DRAWS, {}),
-            y_mean_eV=scalars["y_mean_eV"],
-            y_sd_eV=scalars["y_sd_eV"],
-            seed=scalars["seed"],
+            scalars=manifest["posterior"],
             diagnostics=Diagnostics({}, tuple(manifest.get("warnings", ()))),
         )
         domain = Domain.from_arrays({name: value.numpy() for name, value in _load(path / DOMAIN, {}).items()})

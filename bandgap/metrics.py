@@ -157,15 +157,22 @@ def miscalibration_area(levels: ArrayLike, coverages: ArrayLike) -> float:
 
 
 def evaluate_predictions(
-    y: ArrayLike, means: ArrayLike, *, sds: ArrayLike, lower: ArrayLike, upper: ArrayLike, level: float = 0.95
+    y: ArrayLike,
+    means: ArrayLike,
+    *,
+    sds: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    level: float = 0.95,
+    point: ArrayLike | None = None,
 ) -> dict[str, float]:
     """Return all figures of a set of predictions from its draws, in eV: the keys that runs and `demo --json` store.
 
     `means` (draw, n) and `sds` (draw,) or (draw, n) are the draws of the predictive mixture; the point prediction is
-    the mean over draws; `lower` and `upper` are the ends of the intervals of `level`.
+    `point` (n,), by default the mean over draws; `lower` and `upper` are the ends of the intervals of `level`.
     """
     observed, centres, spreads = _mixture(y, means, sds)
-    figures = _point_figures(observed, centres.mean(axis=0))
+    figures = _point_figures(observed, centres.mean(axis=0) if point is None else point)
     figures["nll"] = nll_mixture(observed, centres, sds=spreads)
     figures["crps_eV"] = crps_mixture(observed, centres, sds=spreads)
     return figures | _interval_figures(observed, lower, upper, level)

@@ -82,6 +82,14 @@ def forward(params: Params, x: Tensor) -> Tensor:
     return h.squeeze(-1)
 
 
+def hidden_features(params: Params, x: Tensor) -> Tensor:
+    """Evaluate the last hidden layer, (..., n, q), from the parameters of the hidden layers alone."""
+    h = x
+    for layer in range(1, max(map(layer_of, params)) + 1):
+        h = torch.relu(h @ params[f"weight.{layer}"].transpose(-1, -2) + params[f"bias.{layer}"].unsqueeze(-2))
+    return h
+
+
 def layer_gradient_norms(params: Params, x: Tensor) -> Tensor:
     """Return alpha_l(x), the squared norm of the gradient of f(x; theta) by the parameters of layer l, shape (n, L).
 

@@ -145,26 +145,28 @@ def predictions_from_draws(
     domain: Sequence[str],
     status: Sequence[str],
     problem: Sequence[str],
+    centres: ArrayLike | None = None,
     level_of_theory: str = "",
 ) -> Predictions:
     """Summarise draws of the means (draw, n) and of the noise sds (draw,) or (draw, n), in eV, into `Predictions`.
 
-    One column for every row of the input; columns of refused rows are ignored and may hold NaN.
+    A new observation is the equal-weight mixture of normals about `centres` (component, n), by default the means, with
+    these sds. One column for every row of the input; columns of refused rows are ignored and may hold NaN.
     """
     refused = np.asarray(status, dtype=object) == "refused"
-    centres = np.asarray(means, dtype=np.float64)
-    if centres.ndim != 2 or centres.shape[1] != refused.size:
-        raise InputError(f"means has shape {centres.shape}, len(status)={refused.size}. Accepted: (draw, len(status)).")
-    noise = np.asarray(sds, dtype=np.float64)
-    usable = np.flatnonzero(~refused)
-    centres, spreads = _draws(centres[:, usable], noise[:, usable] if noise.ndim == 2 else noise)
+    drawn = np.asarray(means, dtype=np.float64)
+    if drawn.ndim != 2 or drawn.shape[1] != refused.size:
+        raise InputError(f"means has shape {drawn.shape}, len(status)={refused.size}. Accepted: (draw, len(status)).")
+    noise, usable = np.asarray(sds, dtype=np.float64), np.flatnonzero(~refused)
+    new = drawn if centres is None else np.asarray(centres, dtype=np.float64)
+    new, spreads = _draws(new[:, usable], noise[:, usable] if noise.ndim == 2 else noise)
+    drawn = _finite(drawn[:, usable])
 
     def scatter(values: Floats) -> Floats:
         full = np.full((*values.shape[:-1], refused.size), np.nan)
         full[..., usable] = values
         return full
 
-    variance = centres.var(axis=0)
     return Predictions(
         ids=tuple(ids),
         files=tuple(files),
@@ -172,11 +174,11 @@ def predictions_from_draws(
         domain=tuple(domain),
         status=tuple(status),
         problem=tuple(problem),
-        mean_eV=scatter(centres.mean(axis=0)),
-        sd_mean_eV=scatter(np.sqrt(variance)),
-        sd_new_eV=scatter(np.sqrt(variance + (spreads**2).mean(axis=0))),
-        quantiles_mean=scatter(np.quantile(centres, LEVELS, axis=0)),
-        quantiles_new=scatter(mixture_quantiles(centres, spreads, LEVELS)),
+        mean_eV=scatter(drawn.mean(axis=0)),
+        sd_mean_eV=scatter(drawn.std(axis=0)),
+        sd_new_eV=scatter(np.sqrt(new.var(axis=0) + (spreads**2).mean(axis=0))),
+        quantiles_mean=scatter(np.quantile(drawn, LEVELS, axis=0)),
+        quantiles_new=scatter(mixture_quantiles(new, spreads, LEVELS)),
         level_of_theory=level_of_theory,
     )
 
@@ -242,11 +244,16 @@ def _draws(means: ArrayLike, sds: ArrayLike) -> tuple[Floats, Floats]:
         raise InputError(f"means has shape {centres.shape}. Accepted: (draw, structure) with at least one draw.")
     if spreads.shape not in (centres.shape[:1], centres.shape):
         raise InputError(f"sds has shape {spreads.shape}, means {centres.shape}. Accepted: sds (draw,) or (draw, n).")
-    if not np.all(np.isfinite(centres)):
-        raise InputError(f"means holds {np.count_nonzero(~np.isfinite(centres))} values that are not finite numbers.")
+    _finite(centres)
     if not np.all(np.isfinite(spreads) & (spreads > 0)):
         raise InputError(f"sds holds {spreads.min():g}. Accepted: finite numbers above zero.")
     return centres, np.broadcast_to(spreads[:, None], centres.shape) if spreads.ndim == 1 else spreads
+
+
+def _finite(means: Floats) -> Floats:
+    if not np.all(np.isfinite(means)):
+        raise InputError(f"means holds {np.count_nonzero(~np.isfinite(means))} values that are not finite numbers.")
+    return means
 
 
 def _quantiles_of_one(means: Floats, sds: Floats, probabilities: Floats) -> Floats:

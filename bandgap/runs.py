@@ -19,7 +19,7 @@ from bandgap.domain import Domain, fit_domain
 from bandgap.errors import InputError
 from bandgap.inference import diagnostics
 from bandgap.metrics import evaluate_predictions
-from bandgap.posterior import NetworkPosterior
+from bandgap.posterior import Posterior, PredictiveDraws
 from bandgap.prediction_store import save_predictions
 from bandgap.predictions import IntervalKind, Predictions, check_level, predictions_from_draws
 from bandgap.progress import Progress, Update, no_progress
@@ -30,6 +30,7 @@ from bandgap.transfer import TargetData, get_method
 PREDICTIONS_CSV, QUANTILES = "predictions.csv", "quantiles.safetensors"
 DEFAULT_TEST_SHARE = 0.2
 RHAT_NAME = "predictions"
+MIN_DRAWS = 4  # of every chain, below which R-hat cannot be computed
 SUMMARIES = ("max", "min", "fit_max", "fit_median")  # figures over several quantities, not one of them
 
 Floats = NDArray[np.float64]
@@ -113,10 +114,10 @@ def transfer_run(
     rhat: dict[str, float] = {}
     if len(test):
         progress(Update("predicting the test set"))
-        means = posterior.mean_draws_eV(test.features)
-        predictions = _predictions(posterior, means, test, domain=domain, level_of_theory=level_of_theory)
-        figures = _figures(posterior, means, predictions, test.gaps_eV)
-        rhat = _prediction_rhat(means)
+        draws = posterior.predictive_draws(test.features)
+        predictions = _predictions(draws, test, domain=domain, level_of_theory=level_of_theory)
+        figures = _figures(draws, predictions, test.gaps_eV)
+        rhat = _prediction_rhat(draws.means_eV, members=posterior.n_members)
         Path(out).mkdir(parents=True, exist_ok=True)
         predictions.to_csv(Path(out) / PREDICTIONS_CSV)
         save_predictions(Path(out) / QUANTILES, predictions)
@@ -167,14 +168,13 @@ def predict_run(
     return predictions
 
 
-def _predictions(
-    posterior: NetworkPosterior, means: Floats, table: Table, *, domain: Domain, level_of_theory: str
-) -> Predictions:
+def _predictions(draws: PredictiveDraws, table: Table, *, domain: Domain, level_of_theory: str) -> Predictions:
     judged = [judgement.text for judgement in domain.judge(table.features, table.elements)]
     fine = [r.status == "ready" and text == "ok" for r, text in zip(table.records, judged, strict=True)]
     return predictions_from_draws(
-        means.reshape(-1, len(table)),
-        posterior.sigma_eV.reshape(-1),
+        draws.flat_means_eV,
+        draws.sds_eV,
+        centres=draws.centres_eV,
         ids=table.ids,
         files=[r.file for r in table.records],
         formulas=[r.formula for r in table.records],
@@ -187,10 +187,13 @@ def _predictions(
 
 def _predict_records(run: Run, records: Sequence[StructureRecord], described: Descriptors) -> Predictions:
     usable = [i for i, p in enumerate(described.problems) if p is None and records[i].status != "refused"]
-    draws = run.posterior.n_chains * run.posterior.n_draws
-    means = np.full((draws, len(records)), np.nan)
-    if usable:
-        means[:, usable] = run.posterior.mean_draws_eV(described.features[usable]).reshape(draws, -1)
+    draws = run.posterior.predictive_draws(described.features[usable])
+
+    def scatter(values: Floats) -> Floats:
+        full = np.full((values.shape[0], len(records)), np.nan)
+        full[:, usable] = values
+        return full
+
     judged = run.domain.judge(described.features, [elements_of(r) for r in records])
     good = set(usable)
     status, problem, domain = [], [], []
@@ -200,8 +203,9 @@ def _predict_records(run: Run, records: Sequence[StructureRecord], described: De
         problem.append("; ".join(text for text in (record.problem, found.text if found else "") if text))
         domain.append(judgement.text if i in good else "")
     return predictions_from_draws(
-        means,
-        run.posterior.sigma_eV.reshape(-1),
+        scatter(draws.flat_means_eV),
+        scatter(draws.sds_eV) if draws.sds_eV.ndim == 2 else draws.sds_eV,
+        centres=scatter(draws.centres_eV),
         ids=[r.id for r in records],
         files=[r.file for r in records],
         formulas=[r.formula for r in records],
@@ -212,23 +216,25 @@ def _predict_records(run: Run, records: Sequence[StructureRecord], described: De
     )
 
 
-def _figures(posterior: NetworkPosterior, means: Floats, predictions: Predictions, gaps: Floats) -> dict[str, float]:
+def _figures(draws: PredictiveDraws, predictions: Predictions, gaps: Floats) -> dict[str, float]:
     lower, upper = predictions.interval(0.95, "prediction")
     return evaluate_predictions(
-        gaps, means.reshape(-1, gaps.size), sds=posterior.sigma_eV.reshape(-1), lower=lower, upper=upper
+        gaps, draws.centres_eV, sds=draws.sds_eV, lower=lower, upper=upper, point=predictions.mean_eV
     )
 
 
-def _prediction_rhat(means: Floats) -> dict[str, float]:
-    if means.shape[0] < 2:
+def _prediction_rhat(means: Floats, *, members: int) -> dict[str, float]:
+    """Return the worst R-hat and the fewest effective draws of means (chain, draw, n), compared within members."""
+    if means.shape[0] < 2 * members or means.shape[1] < MIN_DRAWS:
         return {}
+    parts = np.split(means, members)
     return {
-        f"rhat_{RHAT_NAME}": float(diagnostics.rhat(means).max()),
-        f"ess_{RHAT_NAME}": float(diagnostics.ess_bulk(means).min()),
+        f"rhat_{RHAT_NAME}": max(float(diagnostics.rhat(part).max()) for part in parts),
+        f"ess_{RHAT_NAME}": min(float(diagnostics.ess_bulk(part).min()) for part in parts),
     }
 
 
-def _diagnostics(posterior: NetworkPosterior, rhat: Mapping[str, float]) -> dict[str, Any]:
+def _diagnostics(posterior: Posterior, rhat: Mapping[str, float]) -> dict[str, Any]:
     """Return flat figures, and the same grouped by statistic and name for pages."""
     flat = {**posterior.diagnostics.figures, **rhat}
     if "rhat_max" in flat and rhat:
@@ -242,7 +248,7 @@ def _diagnostics(posterior: NetworkPosterior, rhat: Mapping[str, float]) -> dict
         }
         for prefix in ("rhat", "ess")
     }
-    c = posterior.layer_weights
+    c = posterior.summaries().get("c")
     extra: dict[str, Any] = {} if c is None else {"c_mean": c.mean((0, 1)).tolist(), "c_sd": c.std((0, 1)).tolist()}
     return {**flat, **extra, **groups, "warnings": list(posterior.diagnostics.warnings)}
 

@@ -13,6 +13,7 @@ from bandgap.devices import choose_device
 from bandgap.errors import InputError
 from bandgap.networks import NetworkConfig, Params, init_params
 from bandgap.progress import Progress, no_progress
+from bandgap.source_statistics import FeatureStatistics, feature_statistics
 from bandgap.standardise import Standardiser, fit_standardiser, varies
 from bandgap.training import Epoch, Trained, TrainingConfig, train
 
@@ -40,7 +41,10 @@ class SourceCard:
 
 @dataclass(frozen=True, eq=False)
 class SourceModel:
-    """Weights (float32, on the CPU), shape, standardisation, descriptor, card and learning curve of a source."""
+    """Weights (float32, on the CPU), shape, standardisation, descriptor, card and learning curve of a source.
+
+    `features` are the statistics of its last hidden features; None in a source that was stored without them.
+    """
 
     params: Params
     network: NetworkConfig
@@ -49,6 +53,7 @@ class SourceModel:
     card: SourceCard
     config: SourceConfig
     history: tuple[Epoch, ...] = ()
+    features: FeatureStatistics | None = None
 
 
 def train_source(
@@ -88,7 +93,9 @@ def train_source(
     rmse = math.sqrt(trained.validation_mse) * standardiser.y_sd_eV
     card = SourceCard(tuple(data), int(gaps_eV.shape[0]), tuple(sorted(elements)), level_of_theory, licence, rmse, seed)
     params = {name: value.cpu() for name, value in trained.params.items()}
-    return SourceModel(params, network, standardiser, descriptor, card, config, trained.history)
+    x = torch.from_numpy(standardiser.features(features)).float()
+    statistics = feature_statistics(params, x, residual_variance=trained.validation_mse)
+    return SourceModel(params, network, standardiser, descriptor, card, config, trained.history, statistics)
 
 
 def train_fresh(

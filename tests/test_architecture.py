@@ -20,7 +20,7 @@ LAYERS = (
     ("descriptors", "cache"),
     ("datasets",),
     ("networks", "standardise", "training"),
-    ("source", "recalibration"),
+    ("source_statistics", "source", "recalibration"),
     ("priors", "inference"),
     ("posterior", "predictions", "prediction_store"),
     ("calibration", "metrics", "domain"),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bandgap.config import from_dict
 from bandgap.errors import InputError
-from bandgap.posterior import NetworkPosterior
+from bandgap.posterior import Posterior
 from bandgap.progress import Progress, no_progress
 from bandgap.source import SourceModel
 
@@ -52,7 +52,7 @@ class Fit(Protocol):
         seed: int,
         device: str = "auto",
         progress: Progress = no_progress,
-    ) -> NetworkPosterior: ...
+    ) -> Posterior: ...
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,23 @@
 """Predictions from draws: the orthogonal part follows the prior, and nothing depends on what else is predicted."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 
-from bandgap.posterior import ROWS_PER_BLOCK, Diagnostics, NetworkPosterior
+from bandgap.errors import InputError
+from bandgap.networks import forward
+from bandgap.posterior import (
+    Diagnostics,
+    LastLayerPosterior,
+    NetworkPosterior,
+    PosteriorMixture,
+    mix,
+    restore_posterior,
+)
+from bandgap.posterior.network import ROWS_PER_BLOCK
 from bandgap.standardise import Standardiser
 
 FALSE_ALARM = 1e-6  # of every statistical test here; seeds are fixed
@@ -154,11 +166,15 @@ def test_sigma_is_given_in_electron_volts(basis):
     assert (posterior.n_chains, posterior.n_draws) == (2, 5)
 
 
+def restored(posterior):
+    """The posterior as `load_run` makes it: named tensors, and scalars that went through JSON."""
+    scalars = json.loads(json.dumps({"kind": posterior.kind, **posterior.scalars()}))
+    return restore_posterior(posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics)
+
+
 def test_arrays_round_trip(basis):
     posterior, x = network_posterior(basis), rows(4)
-    again = NetworkPosterior.from_arrays(
-        posterior.to_arrays(), y_mean_eV=4.0, y_sd_eV=1.5, seed=3, diagnostics=posterior.diagnostics
-    )
+    again = restored(posterior)
     assert (again.mean_draws_eV(x) == posterior.mean_draws_eV(x)).all()
     for name in ("sigma", "tau", "layer_weights", "layer_sensitivity"):
         assert (getattr(again, name) == getattr(posterior, name)).all()
@@ -168,5 +184,76 @@ def test_arrays_of_a_point_estimate_hold_no_scales(basis):
     posterior = linear_posterior(basis, draws=1, scale=0.0)
     arrays = posterior.to_arrays()
     assert not {"c", "tau", "layer_sensitivity"} & set(arrays)
-    again = NetworkPosterior.from_arrays(arrays, y_mean_eV=0.0, y_sd_eV=1.0, seed=3, diagnostics=Diagnostics())
+    again = restored(posterior)
     assert again.layer_weights is None and again.tau is None
+
+
+def last_layer_posterior(*, seed=0, draws=4, warnings=()):
+    """A 6-3-2-1 network with draws of its output layer and scales of gaps and features."""
+    rng = np.random.default_rng(seed)
+    shapes = {"weight.1": (3, P), "bias.1": (3,), "weight.2": (2, 3), "bias.2": (2,)}
+    return LastLayerPosterior(
+        standardiser=Standardiser(np.arange(P) / 2.0, np.linspace(0.5, 2.0, P), 4.0, 1.5),
+        hidden={name: torch.from_numpy(rng.normal(size=shape)).float() for name, shape in shapes.items()},
+        output=rng.normal(size=(2, draws, 3)),
+        sigma=rng.uniform(0.1, 0.4, size=(2, draws)),
+        seed=seed,
+        diagnostics=Diagnostics({"rhat_max": 1.0 + 0.01 * seed, "ess_min": 10.0 + seed, "divergences": 1.0}, warnings),
+    )
+
+
+def test_last_layer_draws_are_those_of_the_network_with_that_output_layer():
+    posterior, x = last_layer_posterior(), rows(7)
+    scaled = torch.from_numpy(posterior.standardiser.features(x)).float()
+    for chain, draw in ((0, 0), (1, 3)):
+        weights = torch.from_numpy(posterior.output[chain, draw]).float()
+        params = {**posterior.hidden, "weight.3": weights[None, :-1], "bias.3": weights[-1:]}
+        expected = posterior.standardiser.gaps_eV(forward(params, scaled).numpy())
+        np.testing.assert_allclose(posterior.mean_draws_eV(x)[chain, draw], expected, atol=1e-5)
+
+
+def test_last_layer_posterior_round_trips():
+    posterior, x = last_layer_posterior(), rows(4)
+    again = restored(posterior)
+    assert isinstance(again, LastLayerPosterior)
+    assert (again.mean_draws_eV(x) == posterior.mean_draws_eV(x)).all()
+    assert (again.sigma == posterior.sigma).all() and again.seed == posterior.seed
+
+
+def test_mixture_lays_the_members_side_by_side(basis):
+    members = [last_layer_posterior(seed=0, draws=5), network_posterior(basis)]
+    both, x = mix(members), rows(6)
+    draws, parts = both.predictive_draws(x), [m.predictive_draws(x) for m in members]
+    assert (both.n_chains, both.n_draws, both.n_members) == (4, 5, 2)
+    assert (draws.means_eV == np.concatenate([p.means_eV for p in parts])).all()
+    assert (draws.means_eV == both.mean_draws_eV(x)).all()
+    assert (draws.sds_eV == np.concatenate([p.sds_eV for p in parts])[:, None]).all()
+    assert set(both.summaries()) == {"sigma_eV"}  # the only one that both have
+
+
+def test_mixture_round_trips(basis):
+    both, x = mix([last_layer_posterior(draws=5), network_posterior(basis)]), rows(6)
+    again = restored(both)
+    assert isinstance(again, PosteriorMixture)
+    assert (again.mean_draws_eV(x) == both.mean_draws_eV(x)).all()
+
+
+def test_mixture_takes_the_worst_of_its_members_figures_and_says_whose_warning_it_is():
+    both = mix([last_layer_posterior(seed=0), last_layer_posterior(seed=1, warnings=("not there yet.",))])
+    assert both.diagnostics.figures == {"rhat_max": 1.01, "ess_min": 10.0, "divergences": 2.0}
+    assert both.diagnostics.warnings == ("Source network 2 of 2: not there yet.",)
+
+
+def test_mixture_of_one_is_that_one():
+    one = last_layer_posterior()
+    assert mix([one]) is one
+
+
+def test_mixture_of_other_numbers_of_draws_is_refused():
+    with pytest.raises(InputError, match=r"members of a mixture have \(chains, draws\) \[\(2, 4\), \(2, 5\)\]"):
+        mix([last_layer_posterior(draws=4), last_layer_posterior(draws=5)])
+
+
+def test_unknown_kind_is_refused():
+    with pytest.raises(InputError, match="posterior of kind 'magic' does not exist here. Accepted: network"):
+        restore_posterior({}, scalars={"kind": "magic"}, diagnostics=Diagnostics())

@@ -12,7 +12,7 @@ from bandgap.config import to_dict
 from bandgap.descriptors import MBTRConfig, Term, n_features
 from bandgap.domain import fit_domain
 from bandgap.errors import Cancelled, ConfigError, InputError
-from bandgap.posterior import NetworkPosterior
+from bandgap.posterior import Posterior
 from bandgap.predictions import predictions_from_draws
 from bandgap.progress import Update
 from bandgap.recalibration import standardiser_for
@@ -91,7 +91,7 @@ def brief(method, source, data, **more):
 class Fitted:
     """One fit of a method and what it reported on the way."""
 
-    posterior: NetworkPosterior
+    posterior: Posterior
     updates: list[Update]
 
 
@@ -134,9 +134,11 @@ def test_fit_beats_a_constant_on_new_rows(method, fitted):
 def test_intervals_are_ordered_and_widen_with_the_level(method, fitted):
     x, _ = made(20, seed=3)
     posterior = fitted[method.name].posterior
-    means = posterior.mean_draws_eV(x).reshape(-1, 20)
+    draws = posterior.predictive_draws(x)
     texts = {k: [""] * 20 for k in ("ids", "files", "formulas", "domain", "problem")}
-    predictions = predictions_from_draws(means, posterior.sigma_eV.reshape(-1), status=["ok"] * 20, **texts)
+    predictions = predictions_from_draws(
+        draws.flat_means_eV, draws.sds_eV, centres=draws.centres_eV, status=["ok"] * 20, **texts
+    )
     for kind in ("prediction", "credible"):
         (low, high), (lower, higher) = (predictions.interval(level, kind) for level in (0.5, 0.95))
         assert (lower <= low).all() and (low <= high).all() and (high <= higher).all()
@@ -189,25 +191,36 @@ def test_gaps_of_another_level_of_theory_cost_nothing(method, source, data):
 
 LOAD = """
 import sys
+from pathlib import Path
 import numpy as np
 from bandgap.artifacts import load_run
 folder, features, out = sys.argv[1:]
-np.save(out, load_run(folder).posterior.mean_draws_eV(np.load(features)))
+x = np.load(features)
+np.savez(out, **{run.name: load_run(run).posterior.predictive_draws(x).means_eV for run in Path(folder).iterdir()})
 """
 
 
-@every_method
-def test_stored_posterior_predicts_the_same_in_a_new_process(method, fitted, data, tmp_path):
-    posterior = fitted[method.name].posterior
-    n = len(data.gaps_eV)
+@pytest.fixture(scope="module")
+def predicted_elsewhere(fitted, data, tmp_path_factory):
+    """Draws of the mean at ten rows by every stored method, from one new process; and these rows."""
+    folder, n = tmp_path_factory.mktemp("stored"), len(data.gaps_eV)
     domain = fit_domain(data.features, ids=[str(i) for i in range(n)], elements=[{"H"}] * n, source_species=("H", "C"))
-    save_run(tmp_path / "run", posterior, descriptor=DESCRIPTOR, domain=domain, manifest={}, references=[])
+    for name, fit_of in fitted.items():
+        run = folder / "runs" / name
+        save_run(run, fit_of.posterior, descriptor=DESCRIPTOR, domain=domain, manifest={}, references=[])
     x, _ = made(10, seed=5)
-    np.save(tmp_path / "x.npy", x)
-    command = [sys.executable, "-c", LOAD, tmp_path / "run", tmp_path / "x.npy", tmp_path / "y.npy"]
+    np.save(folder / "x.npy", x)
+    command = [sys.executable, "-c", LOAD, folder / "runs", folder / "x.npy", folder / "means.npz"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
-    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), posterior.mean_draws_eV(x), rtol=0, atol=1e-6)
+    return dict(np.load(folder / "means.npz")), x
+
+
+@every_method
+def test_stored_posterior_predicts_the_same_in_a_new_process(method, fitted, predicted_elsewhere):
+    means, x = predicted_elsewhere
+    here = fitted[method.name].posterior.mean_draws_eV(x)
+    np.testing.assert_allclose(means[method.name], here, rtol=0, atol=1e-6)
 
 
 @every_method

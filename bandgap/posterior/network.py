@@ -8,25 +8,17 @@ what else is predicted. A point estimate is one chain with one draw, an empty ba
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, with_noise
 from bandgap.standardise import Standardiser
 
-Floats = NDArray[np.float64]
 ROWS_PER_BLOCK = 4096  # structures evaluated at once, so that memory stays bounded
-
-
-@dataclass(frozen=True, eq=False)
-class Diagnostics:
-    """Figures of convergence by name (rhat_max, ess_min, divergences, ...) and sentences to show with the result."""
-
-    figures: Mapping[str, float] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +27,8 @@ class NetworkPosterior:
 
     `upper[l]` are the draws of layer l + 2, (chain, draw, out, in + 1), the bias being the last input.
     """
+
+    kind: ClassVar[str] = "network"
 
     standardiser: Standardiser
     theta_hat_1: Tensor  # (width, p + 1)
@@ -59,6 +53,10 @@ class NetworkPosterior:
         return int(self.sigma.shape[1])
 
     @property
+    def n_members(self) -> int:
+        return 1
+
+    @property
     def sigma_eV(self) -> Floats:
         """Noise standard deviation of every draw, (chain, draw), in eV."""
         return self.sigma * self.standardiser.y_sd_eV
@@ -68,6 +66,15 @@ class NetworkPosterior:
         x = self.standardiser.features(features)
         blocks = [self._evaluate(x[i : i + ROWS_PER_BLOCK]) for i in range(0, max(1, x.shape[0]), ROWS_PER_BLOCK)]
         return self.standardiser.gaps_eV(np.concatenate(blocks, axis=-1))
+
+    def predictive_draws(self, features: NDArray[np.floating]) -> PredictiveDraws:
+        """Return draws of the mean, with the noise of the same draw for a new observation, for raw features (n, p)."""
+        return with_noise(self.mean_draws_eV(features), self.sigma_eV)
+
+    def summaries(self) -> dict[str, Floats]:
+        """Return draws of sigma in eV and, where there are any, of c and tau."""
+        found = {"sigma_eV": self.sigma_eV, "c": self.layer_weights, "tau": self.tau}
+        return {name: value for name, value in found.items() if value is not None}
 
     def _evaluate(self, x: Floats) -> Floats:
         wide = torch.from_numpy(np.hstack([x, np.ones((x.shape[0], 1))])).float()
@@ -109,25 +116,33 @@ class NetworkPosterior:
         arrays |= {name: torch.from_numpy(value) for name, value in optional.items() if value is not None}
         return {name: value.contiguous() for name, value in arrays.items()}
 
-    @staticmethod
-    def from_arrays(
-        arrays: Mapping[str, Tensor], *, y_mean_eV: float, y_sd_eV: float, seed: int, diagnostics: Diagnostics
-    ) -> "NetworkPosterior":
-        """Build a posterior from `to_arrays` and the scalars that stand in the manifest."""
+    def scalars(self) -> dict[str, Any]:
+        """Return the seed and the scale of the gaps."""
+        return {
+            "seed": self.seed,
+            "y_mean_eV": self.standardiser.y_mean_eV,
+            "y_sd_eV": self.standardiser.y_sd_eV,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics) -> Self:
+        """Build a posterior from `to_arrays` and `scalars`."""
 
         def numbers(name: str) -> Floats | None:
             return arrays[name].numpy() if name in arrays else None
 
         n_upper = sum(name.startswith("theta.") for name in arrays)
-        return NetworkPosterior(
-            standardiser=Standardiser(arrays["x_mean"].numpy(), arrays["x_scale"].numpy(), y_mean_eV, y_sd_eV),
+        return cls(
+            standardiser=Standardiser(
+                arrays["x_mean"].numpy(), arrays["x_scale"].numpy(), scalars["y_mean_eV"], scalars["y_sd_eV"]
+            ),
             theta_hat_1=arrays["theta_hat.1"],
             basis=arrays["basis.1"],
             coordinates=arrays["coordinates.1"],
             scale_1=arrays["scale.1"],
             upper=tuple(arrays[f"theta.{i + 2}"] for i in range(n_upper)),
             sigma=arrays["sigma"].numpy(),
-            seed=seed,
+            seed=scalars["seed"],
             layer_weights=numbers("c"),
             tau=numbers("tau"),
             layer_sensitivity=numbers("layer_sensitivity"),

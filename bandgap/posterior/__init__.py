@@ -1,0 +1,50 @@
+"""Posteriors: what a transfer returns, what it predicts, and how it is stored. One file a kind, one line here."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from bandgap.errors import InputError
+from bandgap.posterior.last_layer import LastLayerPosterior
+from bandgap.posterior.mixture import PosteriorMixture, mix
+from bandgap.posterior.network import NetworkPosterior
+from bandgap.posterior.protocol import Diagnostics, Floats, Posterior, PredictiveDraws, StoredPosterior, with_noise
+
+KINDS: Mapping[str, type[StoredPosterior]] = {kind.kind: kind for kind in (NetworkPosterior, LastLayerPosterior)}
+
+
+def restore_posterior(
+    arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
+) -> Posterior:
+    """Build the posterior that `to_arrays` and `scalars` describe; `scalars` hold its kind (default: network).
+
+    Raises InputError for a kind that does not exist.
+    """
+    kind = scalars.get("kind", NetworkPosterior.kind)
+    if kind == PosteriorMixture.kind:
+        parts = []
+        for i, part in enumerate(scalars["members"]):
+            own = {k.removeprefix(f"{i}."): v for k, v in arrays.items() if k.startswith(f"{i}.")}
+            parts.append(restore_posterior(own, scalars=part, diagnostics=Diagnostics()))
+        return PosteriorMixture(tuple(parts), diagnostics)
+    if kind not in KINDS:
+        raise InputError(
+            f"posterior of kind {kind!r} does not exist here. Accepted: {', '.join([*KINDS, PosteriorMixture.kind])}."
+        )
+    return KINDS[kind].from_arrays(arrays, scalars=scalars, diagnostics=diagnostics)
+
+
+__all__ = [
+    "KINDS",
+    "Diagnostics",
+    "Floats",
+    "LastLayerPosterior",
+    "NetworkPosterior",
+    "Posterior",
+    "PosteriorMixture",
+    "PredictiveDraws",
+    "mix",
+    "restore_posterior",
+    "with_noise",
+]

@@ -1,0 +1,89 @@
+r"""The posterior of a transfer that keeps the hidden layers: draws of the output weights over fixed hidden features.
+
+f(x) = h(x)'beta + beta_0 in standardised units, h(x) (q,) the last hidden features of the source network. All draws of
+a structure are one product with its features.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bandgap.networks import Params, hidden_features
+from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, with_noise
+from bandgap.standardise import Standardiser
+
+
+@dataclass(frozen=True, eq=False)
+class LastLayerPosterior:
+    """Draws of the output layer, index order (chain, draw, ...); sigma and the weights in standardised gap units."""
+
+    kind: ClassVar[str] = "last_layer"
+
+    standardiser: Standardiser
+    hidden: Params  # weight.1, bias.1, ... of all layers but the output layer
+    output: Floats  # (chain, draw, q + 1), the bias being the last
+    sigma: Floats  # (chain, draw)
+    seed: int
+    diagnostics: Diagnostics = field(default_factory=Diagnostics)
+
+    @property
+    def n_chains(self) -> int:
+        return int(self.sigma.shape[0])
+
+    @property
+    def n_draws(self) -> int:
+        """Number of draws of each chain."""
+        return int(self.sigma.shape[1])
+
+    @property
+    def n_members(self) -> int:
+        return 1
+
+    @property
+    def sigma_eV(self) -> Floats:
+        """Noise standard deviation of every draw, (chain, draw), in eV."""
+        return self.sigma * self.standardiser.y_sd_eV
+
+    def mean_draws_eV(self, features: NDArray[np.floating[Any]]) -> Floats:
+        """Return the mean of every draw, (chain, draw, n), in eV, for raw features (n, p)."""
+        x = torch.from_numpy(self.standardiser.features(features)).float()
+        h = hidden_features(self.hidden, x).double().numpy()
+        return self.standardiser.gaps_eV(self.output[..., :-1] @ h.T + self.output[..., -1:])
+
+    def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
+        """Return draws of the mean, with the noise of the same draw for a new observation, for raw features (n, p)."""
+        return with_noise(self.mean_draws_eV(features), self.sigma_eV)
+
+    def summaries(self) -> dict[str, Floats]:
+        """Return draws of sigma in eV."""
+        return {"sigma_eV": self.sigma_eV}
+
+    def to_arrays(self) -> dict[str, Tensor]:
+        """Return everything but the scalars and the diagnostics as named tensors."""
+        arrays = {f"hidden.{name}": value.contiguous() for name, value in self.hidden.items()}
+        numbers = {"output": self.output, "sigma": self.sigma}
+        scales = {"x_mean": self.standardiser.x_mean, "x_scale": self.standardiser.x_scale}
+        return arrays | {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in (numbers | scales).items()}
+
+    def scalars(self) -> dict[str, Any]:
+        """Return the seed and the scale of the gaps."""
+        scale = self.standardiser
+        return {"seed": self.seed, "y_mean_eV": scale.y_mean_eV, "y_sd_eV": scale.y_sd_eV}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics) -> Self:
+        """Build a posterior from `to_arrays` and `scalars`."""
+        x_mean, x_scale = arrays["x_mean"].numpy(), arrays["x_scale"].numpy()
+        return cls(
+            standardiser=Standardiser(x_mean, x_scale, scalars["y_mean_eV"], scalars["y_sd_eV"]),
+            hidden={k.removeprefix("hidden."): v for k, v in arrays.items() if k.startswith("hidden.")},
+            output=arrays["output"].numpy(),
+            sigma=arrays["sigma"].numpy(),
+            seed=scalars["seed"],
+            diagnostics=diagnostics,
+        )

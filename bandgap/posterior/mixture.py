@@ -1,0 +1,100 @@
+"""The equal-weight mixture of the posteriors that several source networks lead to.
+
+Members are fitted independently, so their chains are laid side by side but compared only within a member.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bandgap.errors import InputError
+from bandgap.posterior.protocol import Diagnostics, Floats, Posterior, PredictiveDraws
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorMixture:
+    """Posteriors of one method, one for each member of a source; raises InputError where their draws differ in number.
+
+    Index order (member * chain, draw, ...).
+    """
+
+    kind: ClassVar[str] = "mixture"
+
+    members: tuple[Posterior, ...]
+    diagnostics: Diagnostics = field(default_factory=Diagnostics)
+
+    def __post_init__(self) -> None:
+        sizes = {(m.n_chains, m.n_draws) for m in self.members}
+        if len(sizes) != 1:
+            raise InputError(f"members of a mixture have (chains, draws) {sorted(sizes)}. Accepted: the same for all.")
+
+    @property
+    def n_chains(self) -> int:
+        return sum(m.n_chains for m in self.members)
+
+    @property
+    def n_draws(self) -> int:
+        """Number of draws of each chain."""
+        return self.members[0].n_draws
+
+    @property
+    def n_members(self) -> int:
+        return len(self.members)
+
+    def mean_draws_eV(self, features: NDArray[np.floating[Any]]) -> Floats:
+        """Return draws of the mean, (member * chain, draw, n), in eV, for raw features (n, p)."""
+        return np.concatenate([m.mean_draws_eV(features) for m in self.members])
+
+    def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
+        """Return the draws of all members; each contributes the same number of components."""
+        parts = [m.predictive_draws(features) for m in self.members]
+        sds = [p.sds_eV if p.sds_eV.ndim == 2 else p.sds_eV[:, None] + 0.0 * p.centres_eV for p in parts]
+        return PredictiveDraws(
+            np.concatenate([p.means_eV for p in parts]),
+            np.concatenate([p.centres_eV for p in parts]),
+            np.concatenate(sds),
+        )
+
+    def summaries(self) -> dict[str, Floats]:
+        """Return the draws that every member has, side by side."""
+        parts = [m.summaries() for m in self.members]
+        shared = [name for name in parts[0] if all(name in part for part in parts)]
+        return {name: np.concatenate([part[name] for part in parts]) for name in shared}
+
+    def to_arrays(self) -> dict[str, Tensor]:
+        """Return the tensors of every member, with its number before the name."""
+        return {f"{i}.{k}": v for i, m in enumerate(self.members) for k, v in m.to_arrays().items()}
+
+    def scalars(self) -> dict[str, Any]:
+        """Return kind and scalars of every member."""
+        return {"members": [{"kind": m.kind, **m.scalars()} for m in self.members]}
+
+
+def mix(members: Sequence[Posterior]) -> Posterior:
+    """Return the mixture of posteriors with their diagnostics taken together; one member is returned as it is.
+
+    R-hat and divergences are the worst and the sum, effective draws the fewest of any member, other figures the mean.
+    """
+    if len(members) == 1:
+        return members[0]
+    names = dict.fromkeys(name for m in members for name in m.diagnostics.figures)
+    figures = {name: _together(name, [m.diagnostics.figures for m in members]) for name in names}
+    warnings = [
+        f"Source network {i + 1} of {len(members)}: {text}"
+        for i, m in enumerate(members)
+        for text in m.diagnostics.warnings
+    ]
+    return PosteriorMixture(tuple(members), Diagnostics(figures, tuple(warnings)))
+
+
+def _together(name: str, figures: Sequence[Mapping[str, float]]) -> float:
+    values = [f[name] for f in figures if name in f]
+    if name.startswith("divergences"):
+        return float(np.sum(values))
+    if name.startswith("rhat"):
+        return float(np.max(values))
+    return float(np.min(values) if name.startswith("ess") else np.mean(values))

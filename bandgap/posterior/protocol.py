@@ -1,0 +1,91 @@
+"""What every posterior offers, whatever it is made of: draws of the mean, and the distribution of a new observation."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnostics:
+    """Figures of convergence by name (rhat_max, ess_min, divergences, ...) and sentences to show with the result."""
+
+    figures: Mapping[str, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class PredictiveDraws:
+    """Draws of the mean, and the mixture of normals that a new observation has, in eV, for n structures.
+
+    The mixture has equal weights; its components are the draws with their noise, unless a method says otherwise.
+    """
+
+    means_eV: Floats  # (chain, draw, n)
+    centres_eV: Floats  # (component, n)
+    sds_eV: Floats  # (component,) or (component, n)
+
+    @property
+    def flat_means_eV(self) -> Floats:
+        """The draws of the mean with all chains one after the other, (chain * draw, n)."""
+        chains, draws, n = self.means_eV.shape
+        return self.means_eV.reshape(chains * draws, n)
+
+
+class Posterior(Protocol):
+    """Draws of what a transfer learned, index order (chain, draw, ...); stored as named tensors and plain scalars."""
+
+    kind: ClassVar[str]  # the name under which it is stored
+
+    @property
+    def diagnostics(self) -> Diagnostics: ...
+    @property
+    def n_chains(self) -> int: ...
+    @property
+    def n_draws(self) -> int:
+        """Number of draws of each chain."""
+        ...
+
+    @property
+    def n_members(self) -> int:
+        """Number of independent posteriors that it mixes: chains are compared within one member only."""
+        ...
+
+    def mean_draws_eV(self, features: NDArray[np.floating[Any]]) -> Floats:
+        """Return draws of the mean, (chain, draw, n), in eV, for raw features (n, p)."""
+        ...
+
+    def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
+        """Return draws of the mean and the mixture of a new observation for raw features (n, p)."""
+        ...
+
+    def summaries(self) -> dict[str, Floats]:
+        """Return draws of what pages show by name (sigma_eV, c, tau), each (chain, draw, ...)."""
+        ...
+
+    def to_arrays(self) -> dict[str, Tensor]:
+        """Return everything but scalars and diagnostics as named tensors."""
+        ...
+
+    def scalars(self) -> dict[str, Any]:
+        """Return the plain values that stand in the manifest."""
+        ...
+
+
+class StoredPosterior(Posterior, Protocol):
+    """A posterior that is built from its own arrays and scalars."""
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics) -> Self:
+        """Build a posterior from `to_arrays` and `scalars`."""
+        ...
+
+
+def with_noise(means_eV: Floats, sigma_eV: Floats) -> PredictiveDraws:
+    """Return the predictive draws of means (chain, draw, n) with normal noise of sd `sigma_eV` (chain, draw)."""
+    return PredictiveDraws(means_eV, means_eV.reshape(sigma_eV.size, means_eV.shape[-1]), sigma_eV.reshape(-1))
