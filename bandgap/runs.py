@@ -19,6 +19,7 @@ from bandgap.domain import Domain, fit_domain
 from bandgap.errors import InputError
 from bandgap.inference import diagnostics
 from bandgap.metrics import evaluate_predictions
+from bandgap.overlap import known_of, load_known, overlap, save_known
 from bandgap.posterior import Posterior, PredictiveDraws
 from bandgap.prediction_store import save_predictions
 from bandgap.predictions import IntervalKind, Predictions, check_level, predictions_from_draws
@@ -70,6 +71,7 @@ def train_source_run(
         progress=progress,
     )
     save_source(Path(out), source, references=table.records)
+    save_known(Path(out), known_of(table.records))
     return Path(out)
 
 
@@ -129,7 +131,11 @@ def transfer_run(
         "n": len(train),
         "level_of_theory": level_of_theory,
         "data": {"fingerprint": table.content(), "n_labelled": len(table), "n_given": len(records)},
-        "source": {"card": to_dict(source.card), "fingerprint": source_fingerprint(source)},
+        "source": {
+            "card": to_dict(source.card),
+            "fingerprint": source_fingerprint(source),
+            "overlap": _overlap(Path(source_folder), [*train.records, *test.records]),
+        },
         "split": {"train": train.ids, "test": test.ids},
         "metrics": figures,
         "diagnostics": _diagnostics(posterior, rhat),
@@ -166,6 +172,12 @@ def predict_run(
     predictions = _predict_records(run, records, described)
     progress(Update("predicting", len(records), len(records)))
     return predictions
+
+
+def _overlap(source_folder: Path, records: Sequence[StructureRecord]) -> dict[str, int] | None:
+    """Return how many of the run's structures the source knows; None where the source stores no keys."""
+    known = load_known(source_folder)
+    return None if known is None else to_dict(overlap(known, records))
 
 
 def _predictions(draws: PredictiveDraws, table: Table, *, domain: Domain, level_of_theory: str) -> Predictions:

@@ -53,6 +53,11 @@ class RunFiles:
         return dict(self.manifest.get("diagnostics", {}).get("ess", {}))
 
     @property
+    def source(self) -> dict[str, Any]:
+        """The card of the source model, and what it shares with the run's structures."""
+        return dict(self.manifest.get("source", {}))
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """Sentences that belong beside every result of the run."""
         return tuple(self.manifest.get("diagnostics", {}).get("warnings", ()))

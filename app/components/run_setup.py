@@ -10,7 +10,7 @@ import streamlit as st
 from bandgap.config import fingerprint
 from bandgap.errors import BandgapError
 from bandgap.jobs.rows import Dataset
-from components import stores, words
+from components import stores, tables, words
 
 MIN_LABELLED = 20
 TEST_SHARE = 0.3
@@ -48,6 +48,8 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) -> No
         source = st.selectbox(
             "Source model", list(sources), format_func=lambda s: sources[s]["title"], help=_SOURCE_HELP
         )
+        with st.expander("What this model was trained on"):
+            tables.card(sources[source].get("card", {}))
         method = st.radio(
             "Method",
             list(methods),

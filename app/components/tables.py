@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from bandgap.cards import card_rows
 from bandgap.jobs.rows import RunRow, Verdict
 from bandgap.jobs.store import Job
 from bandgap.quantities import Quantity
@@ -45,6 +46,12 @@ def run_frame(runs: Sequence[RunRow], jobs: Mapping[str, Job], datasets: Mapping
             "started": [datetime.fromtimestamp(run.created).astimezone().strftime("%d %b %H:%M") for run in runs],
         }
     )
+
+
+def card(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None) -> None:
+    """Draw what a source model was trained on, and what it shares with a run's structures, one line each."""
+    for name, text in card_rows(card, overlap).items():
+        st.markdown(f"**{name[:1].upper()}{name[1:]}**: {words.escaped(text)}")
 
 
 def height(frame: pd.DataFrame, *, rows: int = 12) -> int | Literal["content"]:

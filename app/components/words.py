@@ -1,5 +1,7 @@
 """Sentences of the dashboard: what is true and what to do, in the field's plain words."""
 
+import re
+
 from bandgap.jobs.store import Event, Job, State
 from bandgap.quantities import Quantity
 
@@ -34,6 +36,11 @@ def percent(share: float) -> str:
 def count(n: int, one: str, many: str = "") -> str:
     """Return "1 structure" or "1,240 structures"."""
     return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def escaped(text: str) -> str:
+    """Return text that Markdown shows as it is, for names that other people gave."""
+    return re.sub(r"([\\`*_{}\[\]()#+!|<>~$:-])", r"\\\1", text)
 
 
 def no_worker(age_s: float | None) -> str:

@@ -26,6 +26,8 @@ def page() -> None:
             f"{run.title} gives one best answer: it has no posterior of layer weights. Bayesian transfer has one."
         )
     heldout_view(run)
+    with st.expander("The molecule model that it started from"):
+        tables.card(files.source.get("card", {}), files.source.get("overlap"))
 
 
 def posterior_of(files: RunFiles) -> None:

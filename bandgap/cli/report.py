@@ -6,6 +6,7 @@ from typing import Any
 
 import typer
 
+from bandgap.cards import card_rows
 from bandgap.errors import InputError
 from bandgap.quantities import Quantity
 
@@ -31,8 +32,12 @@ def run_figures(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def print_run(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Print the figures and the warnings of a run or a source model, and where it is."""
+    """Print the figures and the warnings of a run or a source model, its card, and where it is."""
     print_figures(run_figures(manifest))
+    source = manifest.get("source", {})
+    rows = card_rows(manifest["card"] if "card" in manifest else source.get("card", {}), source.get("overlap"))
+    for name, text in rows.items():
+        typer.echo(f"source, {name}: {text}")
     for warning in manifest.get("warnings", ()):
         typer.echo(f"Warning: {warning}", err=True)
     typer.echo(f"written to {folder}")

@@ -47,6 +47,9 @@ def train_source(
     species: options.Species = None,
     seed: options.Seed = 0,
     level_of_theory: options.LevelOfTheory = "",
+    licence: Annotated[
+        str, typer.Option(help="Licence of the data, such as CC-BY-4.0. It travels with the source model and its runs.")
+    ] = "",
     device: options.Device = "auto",
     jobs: options.Jobs = 1,
 ) -> None:
@@ -84,6 +87,7 @@ def train_source(
             descriptor=descriptor,
             config=SourceConfig(),
             level_of_theory=level_of_theory,
+            licence=licence,
             out=out,
             seed=seed,
             device=device,

@@ -39,6 +39,7 @@ def register_sources(library: Library) -> None:
         "elements": card["elements"],
         "level_of_theory": card["level_of_theory"],
         "validation_rmse_eV": card["validation_rmse_eV"],
+        "card": card,
     }
     library.register("source", {"demo": shown})
 

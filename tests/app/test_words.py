@@ -74,3 +74,7 @@ def test_convergence_sentence_of_chains_that_disagree_names_what_and_what_to_do(
     assert text.startswith(f"The chains have not agreed yet on tau (R-hat {rhat:.3f}, want below 1.05).")
     assert "usable for a look, not for a table" in text
     assert not posterior_words.converged({"c1": 1.0, "tau": rhat})
+
+
+def test_names_that_other_people_gave_are_shown_as_they_are():
+    assert words.escaped("a*b_[c](d) 1.0") == r"a\*b\_\[c\]\(d\) 1.0"

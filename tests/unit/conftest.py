@@ -24,7 +24,7 @@ NAMES = ("CH4", "C2H2", "C2H4", "C2H6", "CH3OH", "H2CO")
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Labelled molecules, and records that a prediction must answer for as well."""
+    """Labelled molecules, those of the source, and records that a prediction must answer for as well."""
 
     records: list[StructureRecord]
     gaps_eV: np.ndarray  # (n,)
@@ -32,6 +32,8 @@ class World:
     foreign: StructureRecord
     descriptor: MBTRConfig
     source_config: SourceConfig
+    source_records: list[StructureRecord]
+    source_gaps_eV: np.ndarray
 
 
 def record_of(identifier: str, atoms, *problems: Problem) -> StructureRecord:
@@ -67,16 +69,17 @@ def world() -> World:
         record_of("foreign", molecule("SiH4")),
         DESCRIPTOR,
         SOURCE,
+        (source_records := make_records(36, seed=3, prefix="source")),
+        gaps_of(source_records, seed=4),
     )
 
 
 @pytest.fixture(scope="session")
-def source_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def source_folder(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A source model trained for a moment on 36 molecules; tests must not change it."""
-    records = make_records(36, seed=3, prefix="source")
     return train_source_run(
-        records,
-        gaps_of(records, seed=4),
+        world.source_records,
+        world.source_gaps_eV,
         descriptor=DESCRIPTOR,
         config=SOURCE,
         out=tmp_path_factory.mktemp("source"),

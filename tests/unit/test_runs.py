@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from bandgap.artifacts import load_run
 from bandgap.cache import DescriptorCache
 from bandgap.errors import Cancelled, ConfigError, InputError
+from bandgap.overlap import KNOWN
 from bandgap.prediction_store import load_predictions
 from bandgap.predictions import COLUMNS
 from bandgap.runs import predict_run, train_source_run, transfer_run
@@ -43,10 +45,30 @@ def test_manifest_says_how_the_run_was_made(manifest, world):
     assert manifest["config"]["lam"] == 1.0
     assert manifest["config"]["sampler"]["warmup"] == 20
     assert manifest["source"]["card"]["level_of_theory"] == "made up"
+    assert manifest["source"]["overlap"] == {"n": 20, "structures": 0, "molecules": 20}  # the same six, displaced anew
     assert manifest["data"]["n_labelled"] == manifest["data"]["n_given"] == 24
     assert manifest["elapsed_s"]["all"] >= manifest["elapsed_s"]["fit"] > 0
     assert {"torch", "dscribe", "ase"} <= set(manifest["versions"])
     assert [r["id"] for r in manifest["references"]] == manifest["split"]["train"][:5]
+
+
+def test_source_knows_the_structures_that_it_was_trained_on(source_folder, world, tmp_path):
+    both = dataclasses.replace(
+        world,
+        records=[*world.source_records[:8], *world.records],
+        gaps_eV=np.concatenate([world.source_gaps_eV[:8], world.gaps_eV]),
+    )
+    run = transfer(source_folder, both, tmp_path)
+    found = json.loads((run / "manifest.json").read_text())["source"]["overlap"]
+    assert found == {"n": 32, "structures": 8, "molecules": 32}
+
+
+def test_run_of_a_source_without_keys_says_that_the_overlap_is_not_known(source_folder, world, tmp_path):
+    bare = tmp_path / "source"
+    shutil.copytree(source_folder, bare)
+    (bare / KNOWN).unlink()
+    run = transfer(bare, world, tmp_path / "run")
+    assert json.loads((run / "manifest.json").read_text())["source"]["overlap"] is None
 
 
 def test_split_is_that_of_the_seed_on_sorted_ids(manifest, world):

@@ -38,9 +38,10 @@ def test_journey_from_molecules_to_evaluated_predictions(run: Run, folder: Path,
     gaps = ("--label", "gap_eV")
     trained = run(
         "train-source", "--structures", folder / "molecules.extxyz", *gaps, "--species", "H", "O", "--out", source,
-        "--level-of-theory", "PBE0", "--device", "cpu",
+        "--level-of-theory", "PBE0", "--licence", "CC-BY-4.0", "--device", "cpu",
     )  # fmt: skip
     assert trained.exit_code == 0
+    assert "source, licence of the data: CC-BY-4.0" in trained.stdout
     assert (source / "manifest.json").is_file()
 
     transferred = run(
@@ -49,6 +50,9 @@ def test_journey_from_molecules_to_evaluated_predictions(run: Run, folder: Path,
     )  # fmt: skip
     assert transferred.exit_code == 0
     assert "RMSE (eV)" in transferred.stdout
+    assert "source, level of theory: PBE0" in transferred.stdout
+    overlap = "of 50 structures, 0 are in the source data and 50 hold a molecule that is"  # all are water
+    assert f"source, overlap with your structures: {overlap}" in transferred.stdout
 
     inputs = ("--structures", folder / "targets.extxyz", "--structures", folder / "broken.cif")
     predicted = run("predict", "--model", model, *inputs, "--level", "0.9", "--out", table)

@@ -1,0 +1,37 @@
+"""A source model in words: data, level of theory, licence, error, and what it shares with a target. Loads no torch."""
+
+from collections.abc import Mapping
+from typing import Any
+
+_FILES_SHOWN = 4
+
+
+def card_rows(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None) -> dict[str, str]:
+    """Return what a source's card says, by name, from its plain values; `overlap` is that with a run's structures.
+
+    >>> card_rows({"data": ["a.xyz"], "n_structures": 1200, "elements": ["C", "H"], "level_of_theory": "PBE"})["data"]
+    'a.xyz (1,200 structures; C H)'
+    """
+    files = list(card.get("data", ()))
+    names = ", ".join(files[:_FILES_SHOWN]) + (f" and {len(files) - _FILES_SHOWN} more" if len(files) > 4 else "")
+    elements = " ".join(card.get("elements", ()))
+    error = card.get("validation_rmse_eV")
+    rows = {
+        "data": f"{names or 'not recorded'} ({card.get('n_structures', 0):,} structures; {elements})",
+        "level of theory": card.get("level_of_theory") or "not recorded",
+        "licence of the data": card.get("licence") or "not recorded",
+        "error on held-out molecules": "not recorded" if error is None else f"{error:.2f} eV (RMSE)",
+    }
+    if overlap is not None:
+        rows["overlap with your structures"] = overlap_sentence(overlap)
+    return rows
+
+
+def overlap_sentence(overlap: Mapping[str, int]) -> str:
+    """Say how many target structures, and how many of their molecules, the source was trained on.
+
+    >>> overlap_sentence({"n": 300, "structures": 0, "molecules": 12})
+    'of 300 structures, 0 are in the source data and 12 hold a molecule that is'
+    """
+    n, same, molecules = overlap["n"], overlap["structures"], overlap["molecules"]
+    return f"of {n:,} structures, {same:,} are in the source data and {molecules:,} hold a molecule that is"
