@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from bandgap.descriptors import MBTRConfig, config_for, featurize
     from bandgap.errors import BandgapError
     from bandgap.predictions import Predictions
-    from bandgap.runs import predict_run, train_source_run, transfer_run
+    from bandgap.runs import predict_run, transfer_run
+    from bandgap.source_runs import LabelledSet, train_source_run, train_sources_run
     from bandgap.structures import read_paths, read_structures
 
 __version__ = "0.1.0"
@@ -23,6 +24,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BandgapError",
     "DescriptorCache",
+    "LabelledSet",
     "MBTRConfig",
     "Predictions",
     "config_for",
@@ -37,6 +39,7 @@ __all__ = [
     "read_paths",
     "read_structures",
     "train_source_run",
+    "train_sources_run",
     "transfer_run",
     "unlabelled_cifs",
 ]
@@ -44,6 +47,7 @@ __all__ = [
 _MODULE_OF = {
     "BandgapError": "bandgap.errors",
     "DescriptorCache": "bandgap.cache",
+    "LabelledSet": "bandgap.source_runs",
     "MBTRConfig": "bandgap.descriptors",
     "Predictions": "bandgap.predictions",
     "config_for": "bandgap.descriptors",
@@ -57,7 +61,8 @@ _MODULE_OF = {
     "read_labels": "bandgap.datasets.labels",
     "read_paths": "bandgap.structures",
     "read_structures": "bandgap.structures",
-    "train_source_run": "bandgap.runs",
+    "train_source_run": "bandgap.source_runs",
+    "train_sources_run": "bandgap.source_runs",
     "transfer_run": "bandgap.runs",
     "unlabelled_cifs": "bandgap.datasets.demo",
 }

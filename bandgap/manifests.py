@@ -38,6 +38,16 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     partial.replace(folder / MANIFEST)
 
 
+def manifest_kind(folder: Path) -> str | None:
+    """Return the kind that the manifest of a folder states, None where there is no readable manifest."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    kind = manifest.get("kind") if isinstance(manifest, dict) else None
+    return kind if isinstance(kind, str) else None
+
+
 def read_manifest(folder: Path, *, kind: str) -> dict[str, Any]:
     """Return the manifest of a folder of this kind; raises ArtifactError with what is wrong."""
     path = folder / MANIFEST

@@ -17,16 +17,17 @@ Params = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """Shape of the network: number of input features and widths of the hidden layers."""
+    """Shape of the network: number of input features, widths of the hidden layers, number of outputs."""
 
     n_features: int
     hidden: tuple[int, ...] = (128, 64)
+    n_outputs: int = 1
 
     def __post_init__(self) -> None:
-        if self.n_features < 1 or not self.hidden or min(self.hidden) < 1:
+        if self.n_features < 1 or not self.hidden or min(self.hidden) < 1 or self.n_outputs < 1:
             raise ConfigError(
-                f"network: {self.n_features} features and hidden widths {self.hidden}. Accepted: at least one feature "
-                "and at least one hidden layer, each of width 1 or more."
+                f"network: {self.n_features} features, hidden widths {self.hidden}, {self.n_outputs} outputs. "
+                "Accepted: at least one feature, one output and one hidden layer, each of width 1 or more."
             )
 
     @property
@@ -37,7 +38,7 @@ class NetworkConfig:
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shape of every parameter by name, in the fixed order weight.1, bias.1, ..., weight.L, bias.L."""
-        widths = (self.n_features, *self.hidden, 1)
+        widths = (self.n_features, *self.hidden, self.n_outputs)
         shapes: dict[str, tuple[int, ...]] = {}
         for layer in range(1, self.n_layers + 1):
             shapes[f"weight.{layer}"] = (widths[layer], widths[layer - 1])
@@ -68,10 +69,12 @@ def init_params(config: NetworkConfig, *, generator: torch.Generator, dtype: tor
     return params
 
 
-def forward(params: Params, x: Tensor) -> Tensor:
+def forward(params: Params, x: Tensor, *, dropout: float = 0.0, generator: torch.Generator | None = None) -> Tensor:
     """Evaluate f(x; theta) for every row of `x` (n, features); leading dimensions of the parameters are kept.
 
-    Parameters of shape (..., out, in) and (..., out) give values of shape (..., n): a batch of draws is one call.
+    Parameters of shape (..., out, in) and (..., out) give values of shape (..., n), or (..., n, outputs) where there
+    are several outputs: a batch of draws is one call. `dropout` is the share of hidden activations set to zero, drawn
+    from the generator, the others being scaled up.
     """
     n_layers = layer_of(max(params, key=layer_of))
     h = x
@@ -79,6 +82,9 @@ def forward(params: Params, x: Tensor) -> Tensor:
         h = h @ params[f"weight.{layer}"].transpose(-1, -2) + params[f"bias.{layer}"].unsqueeze(-2)
         if layer < n_layers:
             h = torch.relu(h)
+            if dropout > 0:
+                kept = torch.rand(h.shape, generator=generator, dtype=h.dtype).to(h.device) >= dropout
+                h = h * kept / (1.0 - dropout)
     return h.squeeze(-1)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import bandgap
-from bandgap.cli import demo, prediction, services, structures, training
+from bandgap.cli import demo, joint, prediction, services, structures, training
 from bandgap.cli.commands import PlainErrors, SpeciesCommand
 
 _FILES, _MODELS, _RESULTS, _HOUSE = "Structures", "Models", "Results", "Dashboard and installation"
@@ -56,6 +56,12 @@ app.command(
     cls=SpeciesCommand,
     epilog=_example("train-source --structures molecules.extxyz.gz --label gap_eV --preset oe62-16 --out source"),
 )(training.train_source)
+app.command(
+    "train-sources",
+    rich_help_panel=_MODELS,
+    cls=SpeciesCommand,
+    epilog=_example("train-sources qm9=qm9.extxyz.gz oe62=gw.extxyz.gz --label gap_eV --preset oe62-16 --out source"),
+)(joint.train_sources)
 app.command(
     "transfer",
     rich_help_panel=_MODELS,

@@ -43,6 +43,13 @@ def print_run(folder: Path, manifest: Mapping[str, Any]) -> None:
     typer.echo(f"written to {folder}")
 
 
+def print_sources(cards: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print the card of every set that a source was trained on, by the set's name."""
+    for name, card in cards.items():
+        for what, text in card_rows(card).items():
+            typer.echo(f"{name}, {what}: {text}")
+
+
 def print_figures(figures: Mapping[str, Any]) -> None:
     """Print figures by name, one a line, aligned."""
     width = max((len(label(name)) for name in figures), default=0)

@@ -59,8 +59,8 @@ def train_source(
     """
     from bandgap.devices import set_threads
     from bandgap.manifests import read_manifest
-    from bandgap.runs import train_source_run
     from bandgap.source import SourceConfig
+    from bandgap.source_runs import train_source_run
 
     set_threads()
     check_out(out)
@@ -119,6 +119,12 @@ def transfer(
     settings: Annotated[
         list[str], typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method. May be repeated.")
     ] = [],  # noqa: B006 - typer copies it
+    head: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Of a source of several sets: the set to start from; default: by measurement."
+        ),
+    ] = None,
     list_methods: Annotated[
         bool, typer.Option("--list-methods", is_eager=True, callback=_list_methods, help="Name the methods and end.")
     ] = False,
@@ -146,6 +152,7 @@ def transfer(
             n=n,
             n_test=n_test,
             seed=seed,
+            head=head,
             out=out,
             level_of_theory=level_of_theory,
             settings=chosen,

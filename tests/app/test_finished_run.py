@@ -15,8 +15,8 @@ from streamlit.testing.v1 import AppTest
 from bandgap.descriptors import config_for
 from bandgap.jobs.home import Home
 from bandgap.jobs.worker import work_all
-from bandgap.runs import train_source_run
 from bandgap.source import SourceConfig
+from bandgap.source_runs import train_source_run
 from bandgap.structures import read_structures
 from bandgap.training import TrainingConfig
 from tests.app.conftest import BROKEN, WATER, Workspace, empty_workspace, texts

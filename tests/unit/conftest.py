@@ -8,8 +8,8 @@ import pytest
 from ase.build import molecule
 
 from bandgap.descriptors import MBTRConfig, Term
-from bandgap.runs import train_source_run
 from bandgap.source import SourceConfig
+from bandgap.source_runs import train_source_run
 from bandgap.structures import Problem, StructureRecord
 from bandgap.training import TrainingConfig
 

@@ -97,6 +97,6 @@ def test_init_params_repeat_with_the_seed():
 @pytest.mark.parametrize("n, hidden", [(0, (4,)), (3, ()), (3, (4, 0))])
 def test_config_refuses_a_network_without_features_or_width(n, hidden):
     with pytest.raises(
-        ConfigError, match="Accepted: at least one feature and at least one hidden layer, each of width"
+        ConfigError, match="Accepted: at least one feature, one output and one hidden layer, each of width"
     ):
         NetworkConfig(n, hidden)

@@ -14,7 +14,8 @@ from bandgap.errors import Cancelled, ConfigError, InputError
 from bandgap.overlap import KNOWN
 from bandgap.prediction_store import load_predictions
 from bandgap.predictions import COLUMNS
-from bandgap.runs import predict_run, train_source_run, transfer_run
+from bandgap.runs import predict_run, transfer_run
+from bandgap.source_runs import train_source_run
 
 BAYES = {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 12}}
 FINE = {"training": {"max_epochs": 10, "batch_size": 8}}

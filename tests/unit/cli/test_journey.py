@@ -123,3 +123,37 @@ def test_setting_without_name_and_value_is_a_usage_error(run: Run, folder: Path,
     result = run(*command, "--out", tmp_path / "run", "--set", word)
     assert result.exit_code == 2
     assert "NAME=VALUE" in result.stderr
+
+
+def test_several_sets_train_together_and_a_transfer_chooses_among_them(run: Run, folder: Path, tmp_path: Path) -> None:
+    source, model = tmp_path / "source", tmp_path / "run"
+    sets = (f"near={folder / 'molecules.extxyz'}", f"far={folder / 'targets.extxyz'}")
+    trained = run(
+        "train-sources", *sets, "--label", "gap_eV", "--species", "H", "O", "--level", "near=PBE0", "--licence",
+        "far=CC0", "--hidden", "8,4", "--steps", "60", "--out", source, "--device", "cpu",
+    )  # fmt: skip
+    assert trained.exit_code == 0
+    assert "near, level of theory: PBE0" in trained.stdout
+    assert "far, licence of the data: CC0" in trained.stdout
+    targets = ("--structures", folder / "targets.extxyz", "--label", "gap_eV", "--n", "20", "--n-test", "10")
+    done = run("transfer", "--source", source, *targets, "--method", "fine_tune", "--head", "near", "--out", model)
+    assert done.exit_code == 0
+    assert json.loads((model / "manifest.json").read_text())["source"]["head"] == "near"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("qm9.extxyz",), "a set: 'qm9.extxyz'. Write NAME=TEXT"),
+        (("a=x", "a=y"), "a set: 'a' is given twice. Give each set a name of its own"),
+        (("a=x", "--level", "b=PBE"), "There is no set 'b'. Given: a"),
+        (("a=x", "--hidden", "big"), "--hidden 'big'. Write the widths of the hidden layers"),
+    ],
+    ids=["no name", "twice", "unknown", "widths"],
+)
+def test_sets_that_are_not_named_well_are_refused(
+    shell: Shell, tmp_path: Path, words: tuple[str, ...], text: str
+) -> None:
+    result = shell("train-sources", *words, "--label", "gap_eV", "--species", "H", "--out", tmp_path / "source")
+    assert result.returncode == 1
+    assert text in result.stderr

@@ -1,0 +1,111 @@
+"""What a posterior gives on structures: predictions, figures on known gaps, and diagnostics for the manifest."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.artifacts import Run
+from bandgap.datasets.table import Table, elements_of
+from bandgap.descriptors import Descriptors
+from bandgap.domain import Domain
+from bandgap.inference import diagnostics
+from bandgap.metrics import evaluate_predictions
+from bandgap.posterior import Posterior, PredictiveDraws
+from bandgap.predictions import Predictions, predictions_from_draws
+from bandgap.structures import StructureRecord
+
+RHAT_NAME = "predictions"
+MIN_DRAWS = 4  # of every chain, below which R-hat cannot be computed
+SUMMARIES = ("max", "min", "fit_max", "fit_median")  # figures over several quantities, not one of them
+
+Floats = NDArray[np.float64]
+
+
+def table_predictions(draws: PredictiveDraws, table: Table, *, domain: Domain, level_of_theory: str) -> Predictions:
+    """Return the predictions of labelled rows from draws at their features."""
+    judged = [judgement.text for judgement in domain.judge(table.features, table.elements)]
+    fine = [r.status == "ready" and text == "ok" for r, text in zip(table.records, judged, strict=True)]
+    return predictions_from_draws(
+        draws.flat_means_eV,
+        draws.sds_eV,
+        centres=draws.centres_eV,
+        ids=table.ids,
+        files=[r.file for r in table.records],
+        formulas=[r.formula for r in table.records],
+        domain=judged,
+        status=["ok" if good else "warning" for good in fine],
+        problem=[r.problem for r in table.records],
+        level_of_theory=level_of_theory,
+    )
+
+
+def record_predictions(run: Run, records: Sequence[StructureRecord], described: Descriptors) -> Predictions:
+    """Return the predictions of a stored run, one row for every record, refused ones with empty numbers."""
+    usable = [i for i, p in enumerate(described.problems) if p is None and records[i].status != "refused"]
+    draws = run.posterior.predictive_draws(described.features[usable])
+
+    def scatter(values: Floats) -> Floats:
+        full = np.full((values.shape[0], len(records)), np.nan)
+        full[:, usable] = values
+        return full
+
+    judged = run.domain.judge(described.features, [elements_of(r) for r in records])
+    good = set(usable)
+    status, problem, domain = [], [], []
+    for i, (record, judgement, found) in enumerate(zip(records, judged, described.problems, strict=True)):
+        fine = record.status == "ready" and judgement.text == "ok"
+        status.append(("ok" if fine else "warning") if i in good else "refused")
+        problem.append("; ".join(text for text in (record.problem, found.text if found else "") if text))
+        domain.append(judgement.text if i in good else "")
+    return predictions_from_draws(
+        scatter(draws.flat_means_eV),
+        scatter(draws.sds_eV) if draws.sds_eV.ndim == 2 else draws.sds_eV,
+        centres=scatter(draws.centres_eV),
+        ids=[r.id for r in records],
+        files=[r.file for r in records],
+        formulas=[r.formula for r in records],
+        domain=domain,
+        status=status,
+        problem=problem,
+        level_of_theory=run.manifest.get("level_of_theory", ""),
+    )
+
+
+def figures_of(draws: PredictiveDraws, predictions: Predictions, gaps: Floats) -> dict[str, float]:
+    """Return errors, scores, coverage and width on known gaps (n,) in eV."""
+    lower, upper = predictions.interval(0.95, "prediction")
+    return evaluate_predictions(
+        gaps, draws.centres_eV, sds=draws.sds_eV, lower=lower, upper=upper, point=predictions.mean_eV
+    )
+
+
+def prediction_rhat(means: Floats, *, members: int) -> dict[str, float]:
+    """Return the worst R-hat and the fewest effective draws of means (chain, draw, n), compared within members."""
+    if means.shape[0] < 2 * members or means.shape[1] < MIN_DRAWS:
+        return {}
+    parts = np.split(means, members)
+    return {
+        f"rhat_{RHAT_NAME}": max(float(diagnostics.rhat(part).max()) for part in parts),
+        f"ess_{RHAT_NAME}": min(float(diagnostics.ess_bulk(part).min()) for part in parts),
+    }
+
+
+def grouped_diagnostics(posterior: Posterior, rhat: Mapping[str, float]) -> dict[str, Any]:
+    """Return flat figures, and the same grouped by statistic and name for pages."""
+    flat = {**posterior.diagnostics.figures, **rhat}
+    if "rhat_max" in flat and rhat:
+        flat["rhat_max"] = max(flat["rhat_max"], rhat[f"rhat_{RHAT_NAME}"])
+        flat["ess_min"] = min(flat["ess_min"], rhat[f"ess_{RHAT_NAME}"])
+    groups = {
+        prefix: {
+            name.removeprefix(f"{prefix}_"): value
+            for name, value in flat.items()
+            if name.startswith(f"{prefix}_") and name.removeprefix(f"{prefix}_") not in SUMMARIES
+        }
+        for prefix in ("rhat", "ess")
+    }
+    c = posterior.summaries().get("c")
+    extra: dict[str, Any] = {} if c is None else {"c_mean": c.mean((0, 1)).tolist(), "c_sd": c.std((0, 1)).tolist()}
+    return {**flat, **extra, **groups, "warnings": list(posterior.diagnostics.warnings)}

@@ -1,0 +1,78 @@
+"""Stored sources of several outputs and networks: a folder for each of their source models, and one manifest.
+
+A folder of kind "sources" lists its members, each with a source folder for every output; a plain source folder is a
+source of one network with one output. Nothing but what a transfer starts from is read with its self-check.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bandgap.artifacts import load_source, save_source
+from bandgap.config import to_dict
+from bandgap.errors import ArtifactError
+from bandgap.manifests import MANIFEST, SCHEMA, manifest_kind, read_manifest, versions, write_manifest
+from bandgap.source import SourceModel
+from bandgap.structures import StructureRecord
+
+KIND = "sources"
+
+
+@dataclass(frozen=True)
+class StoredSources:
+    """Where the source models are: for each member, the folder of every output by name."""
+
+    folder: Path
+    members: tuple[Mapping[str, Path], ...]
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """Names of the outputs."""
+        return tuple(self.members[0])
+
+    def load(self, head: str | None = None, *, verify: bool = True) -> list[dict[str, SourceModel]]:
+        """Return the source models of every member by output, or of one output; with their self-checks or without."""
+        wanted = self.heads if head is None else (head,)
+        return [{name: load_source(member[name], verify=verify) for name in wanted} for member in self.members]
+
+
+def open_sources(folder: Path | str) -> StoredSources:
+    """Return where the source models of a stored source are; raises ArtifactError when it is none or is damaged."""
+    path = Path(folder)
+    if manifest_kind(path) != KIND:
+        read_manifest(path, kind="source")
+        return StoredSources(path, ({"": path},))
+    manifest = read_manifest(path, kind=KIND)
+    try:
+        members = tuple({str(k): path / str(v) for k, v in member.items()} for member in manifest["members"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ArtifactError(f"{path / MANIFEST}: the list of members is damaged. Make the folder again.") from error
+    if not members or any(set(member) != set(members[0]) or not member for member in members):
+        raise ArtifactError(f"{path / MANIFEST}: members have other outputs than the first. Make the folder again.")
+    return StoredSources(path, members)
+
+
+def save_sources(
+    folder: Path,
+    members: Sequence[Mapping[str, SourceModel]],
+    *,
+    references: Mapping[str, Sequence[StructureRecord]],
+) -> None:
+    """Write every source model of every member; `references` are up to five training structures of each output."""
+    entries: list[dict[str, str]] = []
+    for number, models in enumerate(members, start=1):
+        entries.append({name: f"member-{number}/{position}" for position, name in enumerate(models, start=1)})
+        for name, model in models.items():
+            save_source(folder / entries[-1][name], model, references=references[name])
+    cards = [model.card for model in members[0].values()]
+    errors = {name: [float(models[name].card.validation_rmse_eV) for models in members] for name in members[0]}
+    manifest: dict[str, Any] = {
+        "schema": SCHEMA,
+        "kind": KIND,
+        "members": entries,
+        "cards": {name: to_dict(card) for name, card in zip(members[0], cards, strict=True)},
+        "metrics": {f"validation_rmse_{name}_eV": sum(values) / len(values) for name, values in errors.items()},
+        "versions": versions(),
+    }
+    write_manifest(folder, manifest)

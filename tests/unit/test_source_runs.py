@@ -1,0 +1,105 @@
+"""Sources of several sets as whole jobs: trained, stored, transferred from, predicted with."""
+
+import json
+
+import numpy as np
+import pytest
+
+from bandgap.artifacts import load_run
+from bandgap.descriptors import featurize
+from bandgap.errors import ConfigError
+from bandgap.joint_training import JointTrainingConfig
+from bandgap.prediction_store import load_predictions
+from bandgap.runs import fit_members, predict_run, transfer_run
+from bandgap.source_runs import LabelledSet, train_sources_run
+from bandgap.source_sets import open_sources
+from bandgap.transfer import TargetData, get_method
+
+FINE = {"training": {"max_epochs": 10, "batch_size": 8}}
+
+
+@pytest.fixture(scope="module")
+def sources_folder(world, tmp_path_factory):
+    """Two networks with outputs for two halves of the source molecules, one of them with other gaps."""
+    half = len(world.source_records) // 2
+    sets = {
+        "plain": LabelledSet(world.source_records[:half], world.source_gaps_eV[:half], "PBE", "CC0-1.0"),
+        "upside down": LabelledSet(world.source_records[half:], 20.0 - 3.0 * world.source_gaps_eV[half:], "GW"),
+    }
+    return train_sources_run(
+        sets,
+        descriptor=world.descriptor,
+        config=world.source_config,
+        training=JointTrainingConfig(steps=400, batch_size=16, warmup_steps=10, learning_rate=1e-2, dropout=0.0),
+        members=2,
+        out=tmp_path_factory.mktemp("sources"),
+        seed=0,
+        device="cpu",
+    )
+
+
+@pytest.fixture(scope="module")
+def run(sources_folder, world, tmp_path_factory):
+    out = tmp_path_factory.mktemp("run")
+    updates = []
+    transfer_run(
+        sources_folder, world.records, world.gaps_eV, method="fine_tune", settings=FINE, n=14, n_test=6, seed=5,
+        out=out, device="cpu", progress=updates.append,
+    )  # fmt: skip
+    return out, json.loads((out / "manifest.json").read_text()), updates
+
+
+def test_run_starts_from_the_output_that_predicts_best_and_says_so(run):
+    source = run[1]["source"]
+    assert source["head"] == "plain" and source["card"]["level_of_theory"] == "PBE"
+    assert source["head_errors_eV"]["plain"] < source["head_errors_eV"]["upside down"]
+    assert source["members"] == 2
+    assert source["overlap"] == {"n": 20, "structures": 0, "molecules": 20}
+
+
+def test_posterior_is_the_mixture_of_the_fits_from_every_network(run, sources_folder, world):
+    posterior = load_run(run[0]).posterior
+    assert (posterior.n_members, posterior.n_chains, posterior.n_draws) == (2, 2, 1)
+    models = [member["plain"] for member in open_sources(sources_folder).load("plain")]
+    train = [r.id for r in world.records]
+    rows = [train.index(i) for i in run[1]["split"]["train"]]
+    x = featurize([world.records[i] for i in rows], world.descriptor).features
+    method = get_method("fine_tune")
+    again = fit_members(
+        method, models, TargetData(x, world.gaps_eV[rows]), method.configure(FINE), seed=5, device="cpu"
+    )
+    np.testing.assert_allclose(posterior.mean_draws_eV(x), again.mean_draws_eV(x), atol=1e-5)
+    first, second = posterior.mean_draws_eV(x)[:, 0]
+    assert not np.allclose(first, second, atol=1e-3)
+
+
+def test_stored_mixture_predicts_its_test_rows_again(run, world):
+    out, manifest, _ = run
+    test = [record for record in world.records if record.id in manifest["split"]["test"]]
+    stored = load_predictions(out / "quantiles.safetensors")
+    again = predict_run(out, test)
+    by_id = dict(zip(stored.ids, stored.mean_eV, strict=True))
+    np.testing.assert_allclose(again.mean_eV, [by_id[i] for i in again.ids], atol=1e-5)
+
+
+def test_progress_says_which_network_it_is_about(run):
+    phases = {u.phase for u in run[2]}
+    assert {"network 1 of 2: fine-tuning", "network 2 of 2: fine-tuning"} <= phases
+
+
+def test_head_can_be_named(sources_folder, world, tmp_path):
+    out = transfer_run(
+        sources_folder, world.records, world.gaps_eV, method="fine_tune", settings=FINE, head="upside down",
+        out=tmp_path, device="cpu",
+    )  # fmt: skip
+    assert json.loads((out / "manifest.json").read_text())["source"]["card"]["level_of_theory"] == "GW"
+
+
+def test_head_that_does_not_exist_is_refused(source_folder, world, tmp_path):
+    with pytest.raises(ConfigError, match="source set 'gw' does not exist in this source"):
+        transfer_run(source_folder, world.records, world.gaps_eV, head="gw", out=tmp_path)
+
+
+def test_every_output_passes_its_self_check(sources_folder):
+    (first, second) = open_sources(sources_folder).load(verify=True)
+    assert list(first) == list(second) == ["plain", "upside down"]
