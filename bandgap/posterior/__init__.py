@@ -6,12 +6,18 @@ from typing import Any
 from torch import Tensor
 
 from bandgap.errors import InputError
+from bandgap.posterior.feature_gp import FeatureGPPosterior
 from bandgap.posterior.last_layer import LastLayerPosterior
 from bandgap.posterior.mixture import PosteriorMixture, mix
 from bandgap.posterior.network import NetworkPosterior
 from bandgap.posterior.protocol import Diagnostics, Floats, Posterior, PredictiveDraws, StoredPosterior, with_noise
 
-KINDS: Mapping[str, type[StoredPosterior]] = {kind.kind: kind for kind in (NetworkPosterior, LastLayerPosterior)}
+_KINDS: tuple[type[StoredPosterior], ...] = (
+    NetworkPosterior,
+    LastLayerPosterior,
+    FeatureGPPosterior,
+)
+KINDS: Mapping[str, type[StoredPosterior]] = {kind.kind: kind for kind in _KINDS}
 
 
 def restore_posterior(
@@ -38,6 +44,7 @@ def restore_posterior(
 __all__ = [
     "KINDS",
     "Diagnostics",
+    "FeatureGPPosterior",
     "Floats",
     "LastLayerPosterior",
     "NetworkPosterior",

@@ -31,6 +31,7 @@ P = n_features(DESCRIPTOR)
 FEW_EPOCHS = {"patience": 15, "batch_size": 8, "learning_rate": 3e-3}
 QUICK = {
     "btl_pcp_pe": {"sampler": {"chains": 2, "warmup": 40, "draws": 40, "keep": 40, "max_steps": 10}},
+    "feature_gp": {"draws": 16, "proposals": 60},
     "fine_tune": {"training": FEW_EPOCHS | {"max_epochs": 60}},
     "two_stage": {stage: FEW_EPOCHS | {"max_epochs": 60} for stage in ("output_layer", "all_layers")},
     "freeze": {"training": FEW_EPOCHS | {"max_epochs": 60}},
@@ -38,6 +39,7 @@ QUICK = {
 }
 BRIEF = {
     "btl_pcp_pe": {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 4, "max_steps": 6}},
+    "feature_gp": {"draws": 8, "proposals": 30},
     "fine_tune": {"training": FEW_EPOCHS | {"max_epochs": 5}},
     "two_stage": {stage: FEW_EPOCHS | {"max_epochs": 5} for stage in ("output_layer", "all_layers")},
     "freeze": {"training": FEW_EPOCHS | {"max_epochs": 5}},
