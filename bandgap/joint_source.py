@@ -4,7 +4,6 @@ Every output with the shared hidden layers is a source model of its own, on the 
 from one output of every network; the posterior is then the equal-weight mixture over networks.
 """
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -62,15 +61,13 @@ def train_joint_sources(
     place = choose_device(device)
     rows = []
     for s, standardiser in zip(sets, scales, strict=True):
-        x = torch.from_numpy(standardiser.features(s.features)).float()
-        x[:, torch.from_numpy(~moving)] = 0.0
+        x = torch.from_numpy(standardiser.features(s.features)[:, moving]).float()
         rows.append((x.to(place), torch.from_numpy(standardiser.gaps(s.gaps_eV)).float().to(place)))
-    network = NetworkConfig(mean.shape[0], config.hidden, len(sets))
+    network = NetworkConfig(int(moving.sum()), config.hidden, len(sets))  # features that never vary have no weights
     found = []
     for member in range(members):
         generator = torch.Generator().manual_seed(int(np.random.SeedSequence([seed, member]).generate_state(1)[0]))
         start = init_params(network, generator=generator)
-        start["weight.1"][:, torch.from_numpy(~moving)] = 0.0
         phase = "training the source network" + (f" {member + 1} of {members}" if members > 1 else "")
         trained = train_jointly(
             {name: value.to(place) for name, value in start.items()},
@@ -81,20 +78,24 @@ def train_joint_sources(
             progress=progress,
         )
         params = {name: value.cpu() for name, value in trained.params.items()}
+        wide = torch.zeros(config.hidden[0], moving.size)
+        wide[:, torch.from_numpy(moving)] = params["weight.1"]
         models = {}
         for k, (s, standardiser) in enumerate(zip(sets, scales, strict=True)):
             own, mse = one_output(params, k), trained.validation_mse[k]
+            statistics = feature_statistics(own, rows[k][0].cpu(), residual_variance=mse)
+            own["weight.1"] = wide
             rmse = math.sqrt(mse) * standardiser.y_sd_eV
             card = SourceCard(s.data, len(s.gaps_eV), s.elements, s.level_of_theory, s.licence, rmse, seed)
             models[s.name] = SourceModel(
                 own,
-                dataclasses.replace(network, n_outputs=1),
+                NetworkConfig(moving.size, config.hidden),
                 standardiser,
                 descriptor,
                 card,
                 config,
                 trained.history,
-                feature_statistics(own, rows[k][0].cpu(), residual_variance=mse),
+                statistics,
             )
         found.append(models)
     return found

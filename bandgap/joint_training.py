@@ -79,7 +79,9 @@ def train_jointly(
     splits = tuple(split_rows(y.shape[0], share=config.validation_share, generator=generator) for _, y in sets)
     shares = [len(part) for part in torch.arange(max(config.batch_size, n_outputs)).tensor_split(n_outputs)]
     streams = [_rows(s.training, size, generator=generator) for s, size in zip(splits, shares, strict=True)]
-    optimiser = torch.optim.AdamW(params.values(), lr=config.learning_rate, weight_decay=config.weight_decay)
+    optimiser = torch.optim.AdamW(
+        params.values(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
+    )
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda i: _rate(i, config))
     which = torch.repeat_interleave(torch.arange(n_outputs), torch.tensor(shares)).to(sets[0][0].device)
     history: list[Epoch] = []

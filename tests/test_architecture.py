@@ -27,7 +27,7 @@ LAYERS = (
     ("transfer",),
     ("plots",),
     ("manifests", "references", "cards", "artifacts", "source_sets"),
-    ("source_runs", "run_results", "runs"),
+    ("source_runs", "run_results", "runs", "comparison"),
     ("studies", "benchmarks"),
     ("jobs",),
     ("cli", "serve"),

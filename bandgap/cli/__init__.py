@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import bandgap
-from bandgap.cli import demo, joint, prediction, services, structures, training
+from bandgap.cli import compare, demo, joint, prediction, services, structures, training
 from bandgap.cli.commands import PlainErrors, SpeciesCommand
 
 _FILES, _MODELS, _RESULTS, _HOUSE = "Structures", "Models", "Results", "Dashboard and installation"
@@ -77,6 +77,11 @@ app.command(
     rich_help_panel=_RESULTS,
     epilog=_example("evaluate --predictions predictions.csv --structures crystals.extxyz --label gap_eV"),
 )(prediction.evaluate)
+app.command(
+    "compare",
+    rich_help_panel=_RESULTS,
+    epilog=_example("compare --source source --structures crystals.extxyz --label gap_eV --n 100 --out compared"),
+)(compare.compare)
 app.command("demo", rich_help_panel=_RESULTS, epilog=_example("demo --seed 0 --json figures.json"))(demo.demo)
 app.add_typer(demo.demo_data, name="demo-data", rich_help_panel=_HOUSE)
 app.command("app", rich_help_panel=_HOUSE, epilog=_example("app --port 8501"))(services.app)

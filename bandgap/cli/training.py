@@ -11,7 +11,7 @@ from bandgap.cli.inputs import LabelChoice, descriptor_cache, descriptor_of, loa
 from bandgap.cli.report import check_out, print_run
 
 
-def _source_folder(source: Path) -> Path:
+def source_path(source: Path) -> Path:
     """Return the folder of a source model; the word demo, where no folder is called so, is the shipped one."""
     if str(source) != "demo" or source.exists():
         return source
@@ -145,7 +145,7 @@ def transfer(
         records = load_structures(structures, progress=progress)
         gaps, level_of_theory = load_gaps(records, choice)
         folder = transfer_run(
-            _source_folder(source),
+            source_path(source),
             records,
             gaps,
             method=method,

@@ -18,6 +18,7 @@ from bandgap.errors import InputError
 from bandgap.progress import Progress, Update, no_progress
 
 FREEDOM = 5.0  # of the Student t: heavier tails than a posterior about its mode
+MIN_PROPOSALS = 50  # a fifth of them makes the tail whose shape is fitted
 REACH = 8.0  # largest step of the search for the mode in any coordinate
 
 Floats = NDArray[np.float64]
@@ -46,8 +47,10 @@ def importance_draws(
 ) -> tuple[Floats, ImportanceInfo]:
     """Return draws (n_draws, k) with equal weights from the density near `start` (k,).
 
-    Raises InputError when the density is not finite at the start.
+    Raises InputError when the density is not finite at the start, and below 50 proposals.
     """
+    if n_proposals < MIN_PROPOSALS:
+        raise InputError(f"{n_proposals} proposals are too few to judge their weights. Give at least {MIN_PROPOSALS}.")
     value, _ = log_density(start)
     if not np.isfinite(value):
         raise InputError(f"log density at the start {start} is {value}. Give a start inside its support.")
@@ -66,11 +69,11 @@ def importance_draws(
             if done % 20 == 0 or done == total:
                 progress(Update(phase, done, total))
         log_weights = np.where(np.isfinite(log_weights), log_weights, -np.inf)
-        weights, k_hat = _smoothed(log_weights - log_weights.max())
+        weights, k_hat = _smoothed(log_weights - float(log_weights.max()))
         if stage == 0:
             centre = weights @ proposals
             spread = (proposals - centre).T @ (weights[:, None] * (proposals - centre))
-            factor = np.linalg.cholesky(spread + 1e-9 * np.eye(start.size))
+            factor = np.asarray(np.linalg.cholesky(spread + 1e-9 * np.eye(start.size)), dtype=np.float64)
     points = (np.arange(n_draws) + rng.random()) / n_draws
     chosen = np.searchsorted(np.cumsum(weights), points * weights.sum()).clip(max=n_proposals - 1)
     return proposals[chosen], ImportanceInfo(mode, float(1.0 / (weights**2).sum()), k_hat, total)
@@ -84,10 +87,10 @@ def _smoothed(log_weights: Floats) -> tuple[Floats, float]:
     with np.errstate(all="ignore"):
         # arviz-stats takes log likelihoods left out, that is, minus the log weights
         smoothed, k_hat = array_stats.psislw(-log_weights)  # type: ignore[no-untyped-call]
-    if not (np.isfinite(k_hat) and np.isfinite(smoothed).any()):
-        smoothed, k_hat = log_weights, 0.0
-    weights: Floats = np.exp(np.asarray(smoothed) - logsumexp(smoothed))
-    return weights, float(k_hat)
+    fitted = bool(np.isfinite(k_hat) and np.isfinite(smoothed).any())
+    chosen = np.asarray(smoothed if fitted else log_weights, dtype=np.float64)
+    weights: Floats = np.exp(chosen - float(logsumexp(chosen)))
+    return weights, float(k_hat) if fitted else 0.0
 
 
 def _mode(log_density: LogDensity, start: Floats) -> Floats:

@@ -40,9 +40,9 @@ class FeatureGPConfig:
     proposals: int = 200
 
     def __post_init__(self) -> None:
-        if self.draws < 8 or self.proposals < 20:
+        if self.draws < 8 or self.proposals < 50:
             raise ConfigError(
-                f"feature_gp: {self.draws} draws, {self.proposals} proposals. Accepted: at least 8 draws and 20 "
+                f"feature_gp: {self.draws} draws, {self.proposals} proposals. Accepted: at least 8 draws and 50 "
                 "proposals."
             )
 

@@ -157,3 +157,20 @@ def test_sets_that_are_not_named_well_are_refused(
     result = shell("train-sources", *words, "--label", "gap_eV", "--species", "H", "--out", tmp_path / "source")
     assert result.returncode == 1
     assert text in result.stderr
+
+
+def test_compare_prints_methods_beside_each_other_and_goes_on(run: Run, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "compared"
+    command = (
+        "compare", "--source", "demo", "--structures", folder / "targets.extxyz", "--label", "gap_eV",
+        "--method", "fine_tune", "--set", 'fine_tune.training={"max_epochs": 3}', "--n", "20", "--n-test", "10",
+        "--out", out, "--device", "cpu",
+    )  # fmt: skip
+    first = run(*command, "--seeds", "1")
+    assert first.exit_code == 0
+    assert "RMSE (eV), mean over 1 splits" in first.stdout and "fine_tune" in first.stdout
+    again = run(*command, "--seeds", "2")
+    assert again.exit_code == 0
+    assert "mean over 2 splits +- standard error" in again.stdout
+    lines = (out / "fits.jsonl").read_text().splitlines()
+    assert len(lines) == 6  # two rows without a fit and one method, two seeds, none of them twice

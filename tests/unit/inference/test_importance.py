@@ -69,3 +69,8 @@ def test_cancel_ends_it():
 def test_start_outside_the_support_is_refused():
     with pytest.raises(InputError, match="log density at the start .* is -inf. Give a start inside its support"):
         importance_draws(lambda theta: (-np.inf, np.zeros(1)), np.zeros(1), n_draws=10, rng=np.random.default_rng(0))
+
+
+def test_too_few_proposals_are_refused():
+    with pytest.raises(InputError, match="20 proposals are too few to judge their weights. Give at least 50"):
+        importance_draws(gaussian, np.zeros(3), n_draws=10, n_proposals=20, rng=np.random.default_rng(0))

@@ -39,7 +39,7 @@ QUICK = {
 }
 BRIEF = {
     "btl_pcp_pe": {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 4, "max_steps": 6}},
-    "feature_gp": {"draws": 8, "proposals": 30},
+    "feature_gp": {"draws": 8, "proposals": 50},
     "fine_tune": {"training": FEW_EPOCHS | {"max_epochs": 5}},
     "two_stage": {stage: FEW_EPOCHS | {"max_epochs": 5} for stage in ("output_layer", "all_layers")},
     "freeze": {"training": FEW_EPOCHS | {"max_epochs": 5}},

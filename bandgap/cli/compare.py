@@ -1,0 +1,120 @@
+"""`bandgap compare`: methods beside each other on a labelled set, at several sizes of the training set."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bandgap.cli import options
+from bandgap.cli.bars import progress_bars
+from bandgap.cli.inputs import LabelChoice, descriptor_cache, load_gaps, load_structures
+from bandgap.cli.report import check_out
+from bandgap.cli.training import parse_settings, source_path
+
+if TYPE_CHECKING:
+    from bandgap.comparison import ComparedFit
+
+RESULTS = "fits.jsonl"
+COLUMNS = {
+    "rmse_eV": "RMSE (eV)",
+    "crps_eV": "CRPS (eV)",
+    "coverage_95": "coverage of the 95 % interval",
+    "width_95_eV": "its mean width (eV)",
+}
+
+
+def compare(
+    source: Annotated[Path, typer.Option(metavar="DIR", help="Folder that train-source(s) wrote, or demo.")],
+    structures: options.Structures,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the results; it is gone on with.")],
+    label: options.Label = None,
+    labels: options.Labels = None,
+    unit: options.LabelUnit = None,
+    column: options.GapColumn = None,
+    methods: Annotated[
+        list[str], typer.Option("--method", help="A method to compare; may be repeated. Default: the quick ones.")
+    ] = [],  # noqa: B006 - typer copies it
+    sizes: Annotated[
+        list[int], typer.Option("--n", min=1, help="Labelled structures to learn from; may be repeated.")
+    ] = [100, 250],  # noqa: B006
+    n_test: Annotated[int, typer.Option(min=2, help="Labelled structures held back for testing.")] = 300,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of splits: seeds 0, 1, ...")] = 5,
+    first_seed: Annotated[int, typer.Option(min=0, help="The first of these seeds.")] = 0,
+    head: Annotated[str | None, typer.Option(metavar="NAME", help="Of a source of several sets: which one.")] = None,
+    settings: Annotated[
+        list[str], typer.Option("--set", metavar="METHOD.NAME=VALUE", help="A setting of one method. May be repeated.")
+    ] = [],  # noqa: B006 - typer copies it
+    device: options.Device = "auto",
+    jobs: options.Jobs = 1,
+) -> None:
+    """Compare methods on a labelled set: error, score, coverage and width of the intervals, means over splits.
+
+    All methods get the same source, rows and seeds. Interrupted, it goes on where it was.
+    """
+    from bandgap.comparison import Comparison, append_fit, read_fits
+    from bandgap.comparison import compare as compare_methods
+    from bandgap.datasets.table import learnable
+    from bandgap.devices import set_threads
+    from bandgap.source_sets import open_sources
+
+    set_threads()
+    if not (out / RESULTS).is_file():
+        check_out(out)
+    chosen = {name: settings_of(name, settings) for name in methods or quick_methods()}
+    comparison = Comparison(chosen, tuple(sizes), tuple(range(first_seed, first_seed + seeds)), n_test)
+    choice = LabelChoice(label, labels, unit=unit, column=column)
+    with progress_bars() as progress:
+        members = open_sources(source_path(source)).load()
+        descriptor = next(iter(members[0].values())).descriptor
+        records = load_structures(structures, progress=progress)
+        gaps, _ = load_gaps(records, choice)
+        table = learnable(
+            records, gaps, descriptor=descriptor, cache=descriptor_cache(), n_jobs=jobs, progress=progress
+        )
+        out.mkdir(parents=True, exist_ok=True)
+        fits = read_fits(out / RESULTS)
+        for fit in compare_methods(members, table, comparison, head=head, device=device, done=fits, progress=progress):
+            append_fit(out / RESULTS, fit)
+            fits.append(fit)
+    wanted = {(n, s) for n in comparison.sizes for s in comparison.seeds}
+    print_comparison([fit for fit in fits if (fit.n, fit.seed) in wanted])
+    typer.echo(f"{out / RESULTS}: one line for every fit.")
+
+
+def quick_methods() -> list[str]:
+    """Return the methods whose registry line says that they take seconds."""
+    from bandgap.transfer import METHODS
+
+    return [name for name, method in METHODS.items() if method.cost.startswith("seconds")]
+
+
+def settings_of(method: str, texts: Sequence[str]) -> dict[str, object]:
+    """Return the settings that METHOD.NAME=VALUE words give to one method.
+
+    >>> settings_of("fine_tune", ["fine_tune.standardise=source", "nptl.samples=30"])
+    {'standardise': 'source'}
+    """
+    own = [text.removeprefix(f"{method}.") for text in texts if text.startswith(f"{method}.")]
+    return parse_settings(own)
+
+
+def print_comparison(fits: "Sequence[ComparedFit]") -> None:
+    """Print one table for every figure: a line for each method, a column for each size, mean and standard error."""
+    from rich.console import Console
+    from rich.table import Column, Table
+
+    from bandgap.comparison import summary
+
+    sizes = sorted({fit.n for fit in fits})
+    seeds = len({fit.seed for fit in fits})
+    for figure, title in COLUMNS.items():
+        table = Table("", *(Column(f"n = {n}", justify="right") for n in sizes), box=None)
+        for name, row in summary(fits, figure).items():
+            cells = [f"{row[n][0]:.3f}" + ("" if seeds < 2 else f" +- {row[n][1]:.3f}") for n in sizes]
+            if any(cell[0].isdigit() for cell in cells):
+                table.add_row(name, *cells)
+        typer.echo(f"\n{title}, mean over {seeds} splits" + (" +- standard error" if seeds > 1 else ""))
+        Console().print(table)
+    for warning in dict.fromkeys(f"{fit.method}, n = {fit.n}: {text}" for fit in fits for text in fit.warnings):
+        typer.echo(f"Warning: {warning}", err=True)

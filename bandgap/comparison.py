@@ -1,0 +1,175 @@
+"""Methods beside each other on one labelled set: several sizes of the training set, several splits, one row a fit.
+
+Every method sees the same rows, the same source and the same seeds. Two rows need no fit and stand beside them: the
+mean of the training gaps, and the source network recalibrated by a straight line.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.datasets.splits import permuted_split
+from bandgap.datasets.table import Table
+from bandgap.errors import InputError
+from bandgap.head_choice import choose_head
+from bandgap.metrics import evaluate_predictions, rmse
+from bandgap.posterior import PredictiveDraws
+from bandgap.predictions import mixture_quantiles
+from bandgap.progress import Progress, Update, no_progress
+from bandgap.recalibration import source_gaps_eV, standardiser_for
+from bandgap.runs import fit_members
+from bandgap.source import SourceModel
+from bandgap.transfer import TargetData, get_method
+
+CONSTANT, SOURCE_ALONE = "mean of the training gaps", "source, recalibrated"
+LEVEL = 0.95
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ComparedFit:
+    """One method on one split: figures on the test rows, seconds of the fit, warnings."""
+
+    method: str
+    n: int
+    seed: int
+    figures: Mapping[str, float]
+    seconds: float
+    head: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared: methods with their settings, sizes of the training set, seeds, number of test rows."""
+
+    methods: Mapping[str, Mapping[str, Any]]
+    sizes: tuple[int, ...] = (100, 250, 500, 1000)
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    n_test: int = 700
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, settings in self.methods.items():
+            get_method(name).configure(settings)
+        if not self.sizes or not self.seeds or min(self.sizes) < 1 or self.n_test < 2:
+            raise InputError(
+                f"comparison: sizes {self.sizes}, seeds {self.seeds}, {self.n_test} test rows. Accepted: at least one "
+                "size and one seed, and 2 test rows."
+            )
+
+
+def compare(
+    members: Sequence[Mapping[str, SourceModel]],
+    table: Table,
+    comparison: Comparison,
+    *,
+    head: str | None = None,
+    device: str = "auto",
+    done: Sequence[ComparedFit] = (),
+    progress: Progress = no_progress,
+) -> Iterator[ComparedFit]:
+    """Yield the figures of every method on every split as they come; those in `done` are not computed again.
+
+    `members` are the source models by output, for each network. Raises InputError when there are too few rows.
+    """
+    largest = max(comparison.sizes)
+    if largest + comparison.n_test > len(table):
+        raise InputError(
+            f"{largest} training and {comparison.n_test} test rows are more than the {len(table)} labelled structures. "
+            "Lower --n or --n-test."
+        )
+    known = {(fit.method, fit.n, fit.seed) for fit in done}
+    names = [CONSTANT, SOURCE_ALONE, *comparison.methods]
+    wanted = [(n, s, m) for n in comparison.sizes for s in comparison.seeds for m in names]
+    place = ""
+    for position, (n, seed, name) in enumerate(wanted):
+        if (name, n, seed) in known:
+            continue
+        progress(Update("comparing", position, len(wanted), message=f"{name}, n = {n}, seed {seed}"))
+        split = permuted_split(table.ids, n_test=comparison.n_test, n_train=n, seed=seed)
+        train, test = table.rows(split.train), table.rows(split.test)
+        data = TargetData(train.features, train.gaps_eV)
+        if place != f"{n} {seed}":
+            chosen, _ = choose_head(members, data.features, data.gaps_eV, seed=seed, head=head)
+            place = f"{n} {seed}"
+        models = [member[chosen] for member in members]
+        yield _fit_one(name, models, data, test, comparison, seed=seed, head=chosen, device=device)
+    progress(Update("comparing", len(wanted), len(wanted)))
+
+
+def summary(fits: Sequence[ComparedFit], figure: str) -> dict[str, dict[int, tuple[float, float]]]:
+    """Return mean and standard error over seeds of a figure, by method and size; NaN where it was not computed."""
+    result: dict[str, dict[int, tuple[float, float]]] = {}
+    for name in dict.fromkeys(fit.method for fit in fits):
+        for n in sorted({fit.n for fit in fits}):
+            values = np.array([f.figures.get(figure, np.nan) for f in fits if (f.method, f.n) == (name, n)])
+            mean = float(values.mean()) if values.size else float("nan")
+            error = float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else float("nan")
+            result.setdefault(name, {})[n] = (mean, error)
+    return result
+
+
+def append_fit(path: Path, fit: ComparedFit) -> None:
+    """Add a fit to a file of JSON lines."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(asdict(fit)) + "\n")
+
+
+def read_fits(path: Path) -> list[ComparedFit]:
+    """Return the fits of a file of JSON lines, none where there is no file; raises InputError on a damaged line."""
+    if not path.is_file():
+        return []
+    fits = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            values = json.loads(line)
+            fits.append(ComparedFit(**{**values, "warnings": tuple(values["warnings"])}))
+        except (ValueError, TypeError, KeyError) as error:
+            raise InputError(
+                f"{path}, line {number}: no compared fit ({error}). Remove the line, or the file."
+            ) from error
+    return fits
+
+
+def _fit_one(
+    name: str,
+    models: Sequence[SourceModel],
+    data: TargetData,
+    test: Table,
+    comparison: Comparison,
+    *,
+    seed: int,
+    head: str,
+    device: str,
+) -> ComparedFit:
+    n, gaps = len(data.gaps_eV), test.gaps_eV
+    if name == CONSTANT:
+        point = np.full(gaps.size, data.gaps_eV.mean())
+        return ComparedFit(name, n, seed, {"rmse_eV": rmse(gaps, point)}, 0.0)
+    if name == SOURCE_ALONE:
+        scales = [standardiser_for(model, data.features, data.gaps_eV) for model in models]
+        parts = [source_gaps_eV(m, s, test.features) for m, s in zip(models, scales, strict=True)]
+        return ComparedFit(name, n, seed, {"rmse_eV": rmse(gaps, np.mean(parts, axis=0))}, 0.0, head)
+    method = get_method(name)
+    started = time.perf_counter()
+    config = method.configure(comparison.methods[name])
+    posterior = fit_members(method, models, data, config, seed=seed, device=device)
+    seconds = time.perf_counter() - started
+    figures = heldout_figures(posterior.predictive_draws(test.features), gaps)
+    diagnosed = {k: v for k, v in posterior.diagnostics.figures.items() if k in ("rhat_max", "ess_min", "divergences")}
+    return ComparedFit(name, n, seed, {**figures, **diagnosed}, seconds, head, posterior.diagnostics.warnings)
+
+
+def heldout_figures(draws: PredictiveDraws, gaps: Floats) -> dict[str, float]:
+    """Return errors, scores, coverage and width of the 95 % prediction interval on known gaps (n,) in eV."""
+    ends = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
+    point = draws.flat_means_eV.mean(axis=0)
+    return evaluate_predictions(gaps, draws.centres_eV, sds=draws.sds_eV, lower=ends[0], upper=ends[1], point=point)
