@@ -2,6 +2,27 @@
 
 import math
 from dataclasses import dataclass
+from typing import TypeVar
+
+from torch import Tensor
+
+GAMMA, T0, KAPPA = 0.05, 10.0, 0.75
+
+Number = TypeVar("Number", float, Tensor)
+
+
+def averaging_step(
+    gap: Number, log_average: Number, *, anchor: Number, miss: Number, count: Number
+) -> tuple[Number, Number, Number]:
+    """Return the next (gap, log step, log average), after `count` transitions of which the last one missed by `miss`.
+
+    `miss` is the wanted acceptance less the one found. Numbers, or tensors with one entry for every chain.
+    """
+    share = 1.0 / (count + T0)
+    gap = (1.0 - share) * gap + share * miss
+    log_step = anchor - count**0.5 / GAMMA * gap
+    weight = count**-KAPPA
+    return gap, log_step, weight * log_step + (1.0 - weight) * log_average
 
 
 @dataclass(frozen=True)
@@ -14,9 +35,6 @@ class DualAveraging:
     gap: float = 0.0
     count: int = 0
     target: float = 0.8
-    gamma: float = 0.05
-    t0: float = 10.0
-    kappa: float = 0.75
 
     @property
     def step(self) -> float:
@@ -29,14 +47,10 @@ class DualAveraging:
     def update(self, accept: float) -> "DualAveraging":
         """Return the state after a transition with this acceptance probability."""
         count = self.count + 1
-        share = 1.0 / (count + self.t0)
-        gap = (1 - share) * self.gap + share * (self.target - accept)
-        log_step = self.anchor - math.sqrt(count) / self.gamma * gap
-        weight = count**-self.kappa
-        log_average = weight * log_step + (1 - weight) * self.log_average
-        return DualAveraging(
-            log_step, log_average, self.anchor, gap, count, self.target, self.gamma, self.t0, self.kappa
+        gap, log_step, log_average = averaging_step(
+            self.gap, self.log_average, anchor=self.anchor, miss=self.target - accept, count=float(count)
         )
+        return DualAveraging(log_step, log_average, self.anchor, gap, count, self.target)
 
 
 def dual_averaging(step: float, *, target: float = 0.8) -> DualAveraging:

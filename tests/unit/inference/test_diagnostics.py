@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bandgap.inference.diagnostics import ess_bulk, rhat
+from bandgap.inference.diagnostics import ebfmi, ess_bulk, rhat
 
 RNG = np.random.default_rng(0)
 INDEPENDENT = RNG.normal(size=(4, 1000, 2, 3))
@@ -48,3 +48,9 @@ def test_ess_of_an_autoregressive_chain_is_n_times_its_known_share():
 
 def test_draws_in_single_precision_are_judged_in_double():
     assert rhat(INDEPENDENT.astype(np.float32)).dtype == np.float64
+
+
+def test_ebfmi_is_two_for_independent_energies_and_little_for_a_slow_walk():
+    """The mean squared difference of draws with correlation rho is 2 (1 - rho) variances."""
+    np.testing.assert_allclose(ebfmi(INDEPENDENT[..., 0, 0]), 2.0, rtol=0.15)
+    np.testing.assert_allclose(ebfmi(autoregressive(0.95)), 0.1, rtol=0.5)

@@ -1,47 +1,15 @@
-"""Plain Hamiltonian Monte Carlo finds known moments, flags what it cannot follow, and repeats with its seed.
-
-Moments are judged by chains: many independent chains from different starts, the standard error of a mean being that of
-the chains' means.
-"""
-
-import math
+"""Plain Hamiltonian Monte Carlo finds known moments, flags what it cannot follow, and repeats with its seed."""
 
 import pytest
 import torch
-from scipy import stats
 
-from bandgap.errors import Cancelled, ConfigError
+from bandgap.config import from_dict, to_dict
+from bandgap.errors import Cancelled, ConfigError, InputError
 from bandgap.inference.hmc import HmcConfig, leapfrog, sample
+from bandgap.inference.windows import AdaptationConfig
+from tests.unit.inference.densities import assert_moments, funnel, normal, regression, standard_normal, start_of
 
-FALSE_ALARM = 1e-3  # of every statistical test here; seeds are fixed
 CONFIG = HmcConfig(warmup=100, draws=200, n_steps=10)
-
-
-def start_of(chains, dimension, *, seed=1):
-    return 2.0 * torch.randn(chains, dimension, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def standard_normal(q):
-    return -0.5 * (q**2).sum(-1)
-
-
-def normal(mean, covariance):
-    precision = torch.linalg.inv(covariance)
-    return lambda q: -0.5 * ((q - mean) @ precision * (q - mean)).sum(-1)
-
-
-def assert_mean(values, expected):
-    """Values (chain, draw, quantity): the mean over chains is the expected one, by a t-test of each quantity."""
-    by_chain = values.mean(1)
-    chains, quantities = by_chain.shape
-    score = (by_chain.mean(0) - expected) / (by_chain.std(0) / math.sqrt(chains))
-    assert float(score.abs().max()) < stats.t.isf(FALSE_ALARM / 2 / quantities, df=chains - 1)
-
-
-def assert_moments(draws, mean, covariance):
-    centred = draws - mean
-    products = (centred.unsqueeze(-1) * centred.unsqueeze(-2)).flatten(2)
-    assert_mean(torch.cat([centred, products], -1), torch.cat([torch.zeros_like(mean), covariance.flatten()]))
 
 
 def test_standard_normal_has_its_moments():
@@ -61,23 +29,21 @@ def test_correlated_normal_has_its_moments():
 
 
 def test_conjugate_linear_regression_has_its_posterior():
-    """Weights ~ N(0, I), noise sd 0.5: the posterior is normal and known."""
-    generator = torch.Generator().manual_seed(2)
-    x = torch.randn(15, 2, generator=generator).double()
-    y = x @ torch.tensor([1.0, -0.5]).double() + 0.5 * torch.randn(15, generator=generator).double()
-    covariance = torch.linalg.inv(torch.eye(2) + x.T @ x / 0.25)
-
-    def density(q):
-        return -0.5 * (q**2).sum(-1) - 0.5 * ((y - q @ x.T) ** 2).sum(-1) / 0.25
-
+    density, mean, covariance = regression()
     draws, _ = sample(density, start_of(100, 2), config=CONFIG, seed=3)
-    assert_moments(draws, covariance @ x.T @ y / 0.25, covariance)
+    assert_moments(draws, mean, covariance)
 
 
-def funnel(q):
-    """Neal's: log scale v ~ N(0, 9), nine x ~ N(0, exp(v))."""
-    v, x = q[:, 0], q[:, 1:]
-    return -(v**2) / 18 - 4.5 * v - 0.5 * (x**2).sum(-1) * torch.exp(-v)
+def test_diagonal_mass_follows_widths_from_1_to_1000_in_every_chain():
+    """Paths of 12 steps: with unit mass the widest direction would move by a hundredth of its width."""
+    sds = torch.tensor([1.0, 10.0, 100.0, 1000.0]).double()
+    config = HmcConfig(warmup=300, draws=100, adaptation=AdaptationConfig(mass="diagonal"))
+    draws, info = sample(lambda q: standard_normal(q / sds), 0.5 * start_of(60, 4) * sds, config=config, seed=7)
+    assert_moments(draws / sds, torch.zeros(4).double(), torch.eye(4).double())
+    found = torch.sqrt(info.inverse_mass) / sds
+    assert float(found.log().mean(0).abs().max()) < 0.2  # 60 chains, 200 draws in the last window
+    assert not torch.equal(found[0], found[1])
+    assert 0.7 < float(info.accept.mean()) < 0.95
 
 
 def test_funnel_gives_divergences():
@@ -156,6 +122,19 @@ def test_cancelling_ends_the_run():
 
     with pytest.raises(Cancelled, match="stop"):
         sample(standard_normal, start_of(3, 2), config=CONFIG, seed=0, progress=progress)
+
+
+def test_start_without_density_is_refused():
+    start = start_of(3, 2).abs()
+    start[2, 1] = -1.0
+    found = "hmc: chain 2 starts where the log density is -inf or its gradient is not finite. Start every chain at a"
+    with pytest.raises(InputError, match=found):
+        sample(lambda q: torch.log(q.clamp(min=0.0)).sum(-1), start, config=CONFIG, seed=0)
+
+
+def test_config_survives_plain_values():
+    config = HmcConfig(draws=7, adaptation=AdaptationConfig(mass="diagonal"))
+    assert from_dict(HmcConfig, to_dict(config)) == config
 
 
 @pytest.mark.parametrize(
