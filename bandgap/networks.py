@@ -96,24 +96,43 @@ def hidden_features(params: Params, x: Tensor) -> Tensor:
     return h
 
 
-def layer_gradient_norms(params: Params, x: Tensor) -> Tensor:
-    """Return alpha_l(x), the squared norm of the gradient of f(x; theta) by the parameters of layer l, shape (n, L).
+@dataclass(frozen=True, eq=False)
+class LayerSignals:
+    """What a gradient of layer l is made of, at n inputs: h_(l-1) (n, in) and g_l = df / d(pre-activation) (n, out).
 
-    One backward pass for all inputs: alpha_l = |g_l|^2 (|h_(l-1)|^2 + 1) with g_l = df / d(pre-activation of l)
-    (Abba 2023, section 2.3.3; biases included). Computed in float64.
+    df/dW_l = g_l h_(l-1)' and df/db_l = g_l.
+    """
+
+    inputs: Tensor
+    slopes: Tensor
+
+
+def layer_signals(params: Params, x: Tensor) -> list[LayerSignals]:
+    """Return the signals of every layer, the first one first, at inputs `x` (n, features), by one backward pass.
+
+    In float64, on the device of the parameters.
     """
     wide = {name: value.double() for name, value in params.items()}
     n_layers = layer_of(max(wide, key=layer_of))
-    h, inputs, slopes = x.double(), [], []
+    h, inputs, active = x.double(), [], []
     for layer in range(1, n_layers + 1):
         inputs.append(h)
         pre = h @ wide[f"weight.{layer}"].T + wide[f"bias.{layer}"]
-        slopes.append((pre > 0).double())
+        active.append(pre > 0)
         h = torch.relu(pre)
-    g = torch.ones(x.shape[0], 1, dtype=torch.float64)
-    alpha = torch.empty(x.shape[0], n_layers, dtype=torch.float64)
+    g = torch.ones_like(h)
+    signals: list[LayerSignals] = []
     for layer in range(n_layers, 0, -1):
-        alpha[:, layer - 1] = (g**2).sum(1) * ((inputs[layer - 1] ** 2).sum(1) + 1)
+        signals.insert(0, LayerSignals(inputs[layer - 1], g))
         if layer > 1:
-            g = (g @ wide[f"weight.{layer}"]) * slopes[layer - 2]
-    return alpha
+            g = (g @ wide[f"weight.{layer}"]) * active[layer - 2]
+    return signals
+
+
+def layer_gradient_norms(params: Params, x: Tensor) -> Tensor:
+    """Return alpha_l(x), the squared norm of the gradient of f(x; theta) by the parameters of layer l, shape (n, L).
+
+    alpha_l = |g_l|^2 (|h_(l-1)|^2 + 1) (Abba 2023, section 2.3.3; biases included). Computed in float64.
+    """
+    signals = layer_signals(params, x)
+    return torch.stack([(s.slopes**2).sum(1) * ((s.inputs**2).sum(1) + 1) for s in signals], 1)

@@ -118,7 +118,17 @@ def train(
     best, best_params, waiting = float("inf"), {k: v.detach().clone() for k, v in params.items()}, 0
     history: list[Epoch] = []
     for epoch in range(config.max_epochs):
-        loss = _one_epoch(params, x, y, rows, optimiser=optimiser, config=config, generator=generator)
+        loss = one_epoch(
+            params,
+            x,
+            y,
+            rows,
+            optimiser=optimiser,
+            batch_size=config.batch_size,
+            l1=config.l1,
+            l2=config.l2,
+            generator=generator,
+        )
         with torch.no_grad():
             validation = float(((forward(params, x[held]) - y[held]) ** 2).mean())
         history.append(Epoch(loss, validation))
@@ -138,22 +148,28 @@ def train(
     return Trained(best_params, tuple(history), residuals)
 
 
-def _one_epoch(
+def one_epoch(
     params: Params,
     x: Tensor,
     y: Tensor,
     rows: Tensor,
     *,
     optimiser: torch.optim.Optimizer,
-    config: TrainingConfig,
+    batch_size: int,
+    l1: float,
+    l2: float,
     generator: torch.Generator,
 ) -> float:
+    """Take one pass over the rows, in an order drawn anew, and return the mean squared error met on the way.
+
+    The loss is the mean squared error + l1 sum|theta| + l2 sum theta^2 over the parameters that require a gradient.
+    """
     total = 0.0
     moving = [p for p in params.values() if p.requires_grad]
-    for batch in torch.split(rows[torch.randperm(rows.shape[0], generator=generator)], config.batch_size):
+    for batch in torch.split(rows[torch.randperm(rows.shape[0], generator=generator)], batch_size):
         optimiser.zero_grad()
         error = ((forward(params, x[batch]) - y[batch]) ** 2).mean()
-        penalty = sum(config.l1 * p.abs().sum() + config.l2 * (p**2).sum() for p in moving)
+        penalty = sum(l1 * p.abs().sum() + l2 * (p**2).sum() for p in moving)
         (error + penalty).backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         total += float(error.detach()) * batch.shape[0]

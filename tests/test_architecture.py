@@ -19,7 +19,7 @@ LAYERS = (
     ("structures",),
     ("descriptors", "cache"),
     ("datasets",),
-    ("networks", "standardise", "training", "joint_training"),
+    ("networks", "standardise", "training", "joint_training", "fisher", "variational", "swag"),
     ("source_statistics", "source", "joint_source", "recalibration", "head_choice"),
     ("priors", "inference"),
     ("posterior", "predictions", "prediction_store"),
