@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
 
 from bandgap.config import fingerprint, from_dict, to_dict
 from bandgap.descriptors import MBTRConfig, featurize
 from bandgap.domain import Domain
 from bandgap.errors import ArtifactError
+from bandgap.extras import load_extras, save_extras
 from bandgap.manifests import SCHEMA, read_manifest, versions, write_manifest
 from bandgap.networks import NetworkConfig, forward
 from bandgap.posterior import Diagnostics, Posterior, restore_posterior
@@ -27,6 +26,7 @@ from bandgap.source import SourceCard, SourceConfig, SourceModel
 from bandgap.source_statistics import FeatureStatistics
 from bandgap.standardise import Standardiser
 from bandgap.structures import StructureRecord
+from bandgap.tensor_files import load_tensors, save_tensors
 from bandgap.training import Epoch
 
 WEIGHTS, DRAWS = "weights.safetensors", "draws.safetensors"
@@ -53,7 +53,8 @@ def save_source(folder: Path, source: SourceModel, *, references: Sequence[Struc
     arrays = {f"param.{k}": v for k, v in source.params.items()} | statistics
     if source.features is not None:
         arrays |= {f"features.{k}": torch.from_numpy(getattr(source.features, k)) for k in ("mean", "scatter")}
-    _save(arrays, folder / WEIGHTS)
+    save_tensors(arrays, folder / WEIGHTS)
+    extras = save_extras(folder, source)
     chosen = list(references[:N_REFERENCES])
     predicted = source_predictions_eV(source, _features(chosen, source.descriptor))
     manifest = {
@@ -67,9 +68,10 @@ def save_source(folder: Path, source: SourceModel, *, references: Sequence[Struc
         "features": None
         if source.features is None
         else {"n": source.features.n, "residual_variance": source.features.residual_variance},
+        "extras": extras,
         "history": [[e.train, e.validation] for e in source.history],
         "references": reference_rows(chosen, predicted),
-        "metrics": {"validation_rmse_eV": source.card.validation_rmse_eV},
+        "metrics": _metrics(source),
         "versions": versions(),
     }
     write_manifest(folder, manifest)
@@ -82,7 +84,7 @@ def load_source(folder: Path | str, *, verify: bool = True) -> SourceModel:
     with _damage(path):
         network = from_dict(NetworkConfig, manifest["network"])
         expected = {f"param.{k}": s for k, s in network.shapes.items()}
-        arrays = _load(path / WEIGHTS, expected | dict.fromkeys(("x_mean", "x_scale"), (network.n_features,)))
+        arrays = load_tensors(path / WEIGHTS, expected | dict.fromkeys(("x_mean", "x_scale"), (network.n_features,)))
         scales, gaps = (arrays["x_mean"].numpy(), arrays["x_scale"].numpy()), manifest["gaps"]
         source = SourceModel(
             {name.removeprefix("param."): value for name, value in arrays.items() if name.startswith("param.")},
@@ -94,12 +96,21 @@ def load_source(folder: Path | str, *, verify: bool = True) -> SourceModel:
             tuple(Epoch(*pair) for pair in manifest["history"]),
             _features_of(arrays, manifest.get("features")),
         )
+        source = load_extras(path, source, manifest.get("extras", {}))
     if verify:
         with _damage(path):
             check_references(
                 path, manifest, lambda records: source_predictions_eV(source, _features(records, source.descriptor))
             )
     return source
+
+
+def _metrics(source: SourceModel) -> dict[str, float]:
+    """Return the errors of held-out rows in eV: of the point estimate, and of the variational posterior's means."""
+    found = {"validation_rmse_eV": source.card.validation_rmse_eV}
+    if source.variational is not None:
+        found["variational_rmse_eV"] = source.standardiser.y_sd_eV * source.variational.validation_mse**0.5
+    return found
 
 
 def _features_of(arrays: Mapping[str, torch.Tensor], scalars: Mapping[str, Any] | None) -> FeatureStatistics | None:
@@ -117,8 +128,12 @@ def source_predictions_eV(source: SourceModel, features: NDArray[np.floating[Any
 
 
 def source_fingerprint(source: SourceModel) -> str:
-    """Return a fingerprint of the source's weights and settings."""
+    """Return a fingerprint of the source's weights and settings; extras that it does not have do not enter."""
     total = {name: float(value.double().sum()) for name, value in source.params.items()}
+    if source.variational is not None:
+        total |= {f"variational.{name}": float(v.double().sum()) for name, v in source.variational.mean.items()}
+    if source.snapshots is not None:
+        total |= {f"snapshots.{name}": float(v.double().sum()) for name, v in source.snapshots.mean.items()}
     return fingerprint({"card": to_dict(source.card), "descriptor": to_dict(source.descriptor), "sums": total})
 
 
@@ -133,10 +148,10 @@ def save_run(
 ) -> None:
     """Write a run; the posterior's scalars and the references are added to `manifest`."""
     folder.mkdir(parents=True, exist_ok=True)
-    _save(posterior.to_arrays(), folder / DRAWS)
-    _save({k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in domain.to_arrays().items()}, folder / DOMAIN)
+    save_tensors(posterior.to_arrays(), folder / DRAWS)
+    save_tensors({k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in domain.to_arrays().items()}, folder / DOMAIN)
     summaries = {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in posterior.summaries().items()}
-    _save(summaries, folder / SUMMARIES)
+    save_tensors(summaries, folder / SUMMARIES)
     chosen = list(references[:N_REFERENCES])
     predicted = posterior.mean_draws_eV(_features(chosen, descriptor)).mean((0, 1))
     own = {
@@ -157,19 +172,14 @@ def load_run(folder: Path | str, *, verify: bool = True) -> Run:
     with _damage(path):
         descriptor = from_dict(MBTRConfig, manifest["descriptor"])
         posterior = restore_posterior(
-            _load(path / DRAWS, {}),
+            load_tensors(path / DRAWS, {}),
             scalars=manifest["posterior"],
             diagnostics=Diagnostics({}, tuple(manifest.get("warnings", ()))),
         )
-        domain = Domain.from_arrays({name: value.numpy() for name, value in _load(path / DOMAIN, {}).items()})
+        domain = Domain.from_arrays({name: value.numpy() for name, value in load_tensors(path / DOMAIN, {}).items()})
         if verify:
             check_references(path, manifest, lambda r: posterior.mean_draws_eV(_features(r, descriptor)).mean((0, 1)))
     return Run(posterior, descriptor, domain, manifest)
-
-
-def _save(arrays: Mapping[str, torch.Tensor], path: Path) -> None:
-    """Write tensors with the file mode of any other file; safetensors' own writer lets only the owner read them."""
-    path.write_bytes(save({name: value.contiguous() for name, value in arrays.items()}))
 
 
 def _features(records: Sequence[StructureRecord], descriptor: MBTRConfig) -> NDArray[np.float32]:
@@ -186,15 +196,3 @@ def _damage(folder: Path) -> Iterator[None]:
             f"{folder}: a part of the stored model is missing or damaged ({type(error).__name__}: {error}). "
             "Make the folder again."
         ) from error
-
-
-def _load(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, torch.Tensor]:
-    try:
-        arrays: dict[str, torch.Tensor] = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise ArtifactError(f"{path} cannot be read ({error}). The folder is damaged; make it again.") from error
-    for name, shape in shapes.items():
-        if name not in arrays or tuple(arrays[name].shape) != shape:
-            found = tuple(arrays[name].shape) if name in arrays else "nothing"
-            raise ArtifactError(f"{path}: tensor {name} has shape {found}, {shape} is expected. The folder is damaged.")
-    return arrays

@@ -35,3 +35,19 @@ def overlap_sentence(overlap: Mapping[str, int]) -> str:
     """
     n, same, molecules = overlap["n"], overlap["structures"], overlap["molecules"]
     return f"of {n:,} structures, {same:,} are in the source data and {molecules:,} hold a molecule that is"
+
+
+def extras_sentence(manifest: Mapping[str, Any]) -> str:
+    """Say what a stored source carries beyond its point estimate, from its manifest.
+
+    >>> extras_sentence({"features": {"n": 9}, "extras": {"fisher": {}, "snapshots": {"rank": 8}}})
+    'feature statistics, Fisher information, 8 snapshots'
+    """
+    extras = manifest.get("extras", {})
+    words = {
+        "feature statistics": manifest.get("features"),
+        "Fisher information": "fisher" in extras,
+        "variational posterior": "variational" in extras,
+        f"{extras.get('snapshots', {}).get('rank')} snapshots": "snapshots" in extras,
+    }
+    return ", ".join(word for word, there in words.items() if there) or "nothing"

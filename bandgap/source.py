@@ -1,29 +1,42 @@
-"""The source model: a network trained on molecules, with its scales, its descriptor and its card."""
+"""The source model: a network trained on molecules, with its scales, its descriptor and its card.
+
+Besides the point estimate a source can carry what the Bayesian transfers need to know of each weight: the Fisher
+information, a variational posterior, snapshots of SGD. The first is computed with every training; the others where the
+settings ask for them, on the rows that the point estimate was trained on, which leaves the held-out rows to measure by.
+"""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from bandgap.descriptors import MBTRConfig, n_features
 from bandgap.devices import choose_device
 from bandgap.errors import InputError
-from bandgap.networks import NetworkConfig, Params, init_params
+from bandgap.fisher import fisher_diagonal
+from bandgap.networks import NetworkConfig, Params, forward, init_params
 from bandgap.progress import Progress, no_progress
 from bandgap.source_statistics import FeatureStatistics, feature_statistics
 from bandgap.standardise import Standardiser, fit_standardiser, varies
-from bandgap.training import Epoch, Trained, TrainingConfig, train
+from bandgap.swag import SnapshotConfig, Snapshots, collect_snapshots
+from bandgap.training import Epoch, RowSplit, Trained, TrainingConfig, split_rows, train
+from bandgap.variational import VariationalConfig, VariationalFit, fit_variational
+
+SAME_ERROR = 0.02  # relative difference in error up to which rows count as those that a source was trained on
 
 
 @dataclass(frozen=True)
 class SourceConfig:
-    """Widths of the hidden layers and how the network is trained."""
+    """Widths of the hidden layers, how the network is trained, and the parts that are made only where asked for."""
 
     hidden: tuple[int, ...] = (128, 64)
     training: TrainingConfig = field(default_factory=TrainingConfig)
+    variational: VariationalConfig | None = None
+    snapshots: SnapshotConfig | None = None
 
 
 @dataclass(frozen=True)
@@ -43,7 +56,8 @@ class SourceCard:
 class SourceModel:
     """Weights (float32, on the CPU), shape, standardisation, descriptor, card and learning curve of a source.
 
-    `features` are the statistics of its last hidden features; None in a source that was stored without them.
+    The rest is None in a source that was made without it: the statistics of its last hidden features, the diagonal
+    Fisher information of every parameter, the variational posterior, snapshots of SGD.
     """
 
     params: Params
@@ -54,6 +68,14 @@ class SourceModel:
     config: SourceConfig
     history: tuple[Epoch, ...] = ()
     features: FeatureStatistics | None = None
+    fisher: Params | None = None
+    variational: VariationalFit | None = None
+    snapshots: Snapshots | None = None
+
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """Names of the parts beyond the point estimate that this source has."""
+        return tuple(n for n in ("features", "fisher", "variational", "snapshots") if getattr(self, n) is not None)
 
 
 def train_source(
@@ -93,9 +115,57 @@ def train_source(
     rmse = math.sqrt(trained.validation_mse) * standardiser.y_sd_eV
     card = SourceCard(tuple(data), int(gaps_eV.shape[0]), tuple(sorted(elements)), level_of_theory, licence, rmse, seed)
     params = {name: value.cpu() for name, value in trained.params.items()}
-    x = torch.from_numpy(standardiser.features(features)).float()
-    statistics = feature_statistics(params, x, residual_variance=trained.validation_mse)
-    return SourceModel(params, network, standardiser, descriptor, card, config, trained.history, statistics)
+    source = SourceModel(params, network, standardiser, descriptor, card, config, trained.history)
+    return with_extras(source, features, gaps_eV, device=device, progress=progress)
+
+
+def with_extras(
+    source: SourceModel,
+    features: NDArray[np.floating],
+    gaps_eV: NDArray[np.floating],
+    *,
+    device: str = "auto",
+    progress: Progress = no_progress,
+) -> SourceModel:
+    """Return the source, its point estimate unchanged, with the extras computed from the rows that it was trained on.
+
+    Raw features (n, p) and gaps (n,) in eV, in the order of the training. Statistics of the last hidden features and
+    the Fisher information are always made, from all rows; the variational posterior and the snapshots where the
+    source's config asks for them, from the rows that were not held out. Raises InputError when the rows are others, as
+    the error of the held-out ones tells.
+    """
+    place = choose_device(device)
+    x, y = _standardised_rows(source.standardiser, features, gaps_eV)
+    n, seed = y.shape[0], source.card.seed
+    split = _start(source.network, source.config.training, n=n, seed=seed)[2] if n == source.card.n_structures else None
+    error = _error_eV(source, source.params, x, y, split)
+    expected = source.card.validation_rmse_eV
+    if split is None or not abs(error - expected) <= SAME_ERROR * expected:
+        raise InputError(
+            f"the source was trained on {source.card.n_structures} structures with an error of {expected:.4f} eV on "
+            f"those held out; these are {n} structures with an error of {error:.4f} eV. Give the structures and gaps "
+            "that it was trained on, in the same order."
+        )
+    mse = (expected / source.standardiser.y_sd_eV) ** 2
+    statistics = feature_statistics(source.params, x, residual_variance=mse)
+    fisher = fisher_diagonal(source.params, x, noise_variance=mse, progress=progress)
+    made = replace(source, features=statistics, fisher={name: value.float() for name, value in fisher.items()})
+    params = {name: value.to(place) for name, value in source.params.items()}
+    rows = x[split.training].to(place), y[split.training].to(place)
+    if source.config.variational is not None:
+        fit = fit_variational(
+            params, *rows, config=source.config.variational, generator=_stream(seed, 1), progress=progress
+        )
+        mean, sd = _on_cpu(fit.mean), _on_cpu(fit.sd)
+        held_out = (_error_eV(source, mean, x, y, split) / source.standardiser.y_sd_eV) ** 2
+        made = replace(made, variational=replace(fit, mean=mean, sd=sd, validation_mse=held_out))
+    if source.config.snapshots is not None:
+        walk = collect_snapshots(
+            params, *rows, config=source.config.snapshots, generator=_stream(seed, 2), progress=progress
+        )
+        parts = (_on_cpu(part) for part in (walk.mean, walk.diagonal, walk.deviations))
+        made = replace(made, snapshots=Snapshots(*parts))
+    return made
 
 
 def train_fresh(
@@ -116,13 +186,52 @@ def train_fresh(
     """
     target = choose_device(device)
     standardiser = fit_standardiser(features, gaps_eV)
+    x, y = _standardised_rows(standardiser, features, gaps_eV)
+    generator, start, split = _start(network, config, n=y.shape[0], seed=seed)
+    start["weight.1"][:, torch.from_numpy(~varies(features))] = 0.0
+    trained = train(
+        {name: value.to(target) for name, value in start.items()},
+        x.to(target),
+        y.to(target),
+        config=config,
+        generator=generator,
+        split=split,
+        phase=phase,
+        progress=progress,
+    )
+    return standardiser, trained
+
+
+def _start(
+    network: NetworkConfig, config: TrainingConfig, *, n: int, seed: int
+) -> tuple[torch.Generator, Params, RowSplit]:
+    """Return what a seed gives to the training on n rows: its generator, the first weights, the split of the rows."""
     generator = torch.Generator().manual_seed(seed)
     start = init_params(network, generator=generator)
-    constant = torch.from_numpy(~varies(features))
-    start["weight.1"][:, constant] = 0.0
-    x = torch.from_numpy(standardiser.features(features)).float().to(target)
-    x[:, constant.to(target)] = 0.0  # Adam would blow up gradients by rounding; by zero they leave the weights at zero
-    y = torch.from_numpy(standardiser.gaps(gaps_eV)).float().to(target)
-    placed = {name: value.to(target) for name, value in start.items()}
-    trained = train(placed, x, y, config=config, generator=generator, phase=phase, progress=progress)
-    return standardiser, trained
+    return generator, start, split_rows(n, share=config.validation_share, generator=generator)
+
+
+def _standardised_rows(
+    standardiser: Standardiser, features: NDArray[np.floating], gaps_eV: NDArray[np.floating]
+) -> tuple[Tensor, Tensor]:
+    """Return standardised features (n, p) and gaps (n,), in float32."""
+    x = torch.from_numpy(standardiser.features(features)).float()
+    x[:, torch.from_numpy(~varies(features))] = 0.0  # Adam would blow up gradients by rounding; by zero weights stay
+    return x, torch.from_numpy(standardiser.gaps(gaps_eV)).float()
+
+
+def _error_eV(source: SourceModel, params: Params, x: Tensor, y: Tensor, split: RowSplit | None) -> float:
+    """Return the root mean square error of the held-out rows, of all rows without a split."""
+    rows = slice(None) if split is None else split.held_out
+    with torch.no_grad():
+        residuals = (forward(params, x[rows]) - y[rows]).double()
+    return math.sqrt(float(residuals.square().mean())) * source.standardiser.y_sd_eV
+
+
+def _stream(seed: int, number: int) -> torch.Generator:
+    """Return a generator of its own for each part, so that none depends on which others are made."""
+    return torch.Generator().manual_seed(int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
+
+
+def _on_cpu(params: Params) -> Params:
+    return {name: value.cpu() for name, value in params.items()}

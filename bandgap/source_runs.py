@@ -1,24 +1,26 @@
 """The jobs that make source models: train a network on labelled molecules, or several networks on several sets."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.artifacts import save_source
+from bandgap.artifacts import load_source, save_source
 from bandgap.cache import DescriptorCache
 from bandgap.datasets.table import Table, learnable
 from bandgap.descriptors import MBTRConfig
 from bandgap.joint_source import SourceSet, train_joint_sources
 from bandgap.joint_training import JointTrainingConfig
-from bandgap.overlap import known_of, save_known
+from bandgap.overlap import KNOWN, known_of, save_known
 from bandgap.progress import Progress, no_progress
-from bandgap.source import SourceConfig, train_source
+from bandgap.source import SourceConfig, train_source, with_extras
 from bandgap.source_sets import save_sources
 from bandgap.structures import StructureRecord
+from bandgap.swag import SnapshotConfig
+from bandgap.variational import VariationalConfig
 
 FILES_NAMED = 20  # of a source's data files, in its card
 
@@ -59,6 +61,37 @@ def train_source_run(
     save_source(Path(out), source, references=table.records)
     save_known(Path(out), known_of(table.records))
     return Path(out)
+
+
+def add_extras_run(
+    folder: Path,
+    records: Sequence[StructureRecord],
+    gaps_eV: NDArray[np.floating[Any]],
+    *,
+    variational: VariationalConfig | None = None,
+    snapshots: SnapshotConfig | None = None,
+    device: str = "auto",
+    cache: DescriptorCache | None = None,
+    n_jobs: int = 1,
+    progress: Progress = no_progress,
+) -> Path:
+    """Add the extras of a source to its folder, computed from its own training structures at fixed weights.
+
+    What its settings asked for at an earlier time is made again. The keys by which an overlap with a target is found
+    are written where they are missing. Raises InputError when the structures are not those of the training.
+    """
+    source = load_source(folder)
+    config = replace(
+        source.config,
+        variational=variational or source.config.variational,
+        snapshots=snapshots or source.config.snapshots,
+    )
+    table = learnable(records, gaps_eV, descriptor=source.descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
+    made = with_extras(replace(source, config=config), table.features, table.gaps_eV, device=device, progress=progress)
+    save_source(Path(folder), made, references=table.records)
+    if not (Path(folder) / KNOWN).is_file():
+        save_known(Path(folder), known_of(table.records))
+    return Path(folder)
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ LAYERS = (
     ("calibration", "metrics", "domain", "overlap"),
     ("transfer",),
     ("plots",),
-    ("manifests", "references", "cards", "artifacts", "source_sets"),
+    ("manifests", "references", "cards", "tensor_files", "extras", "artifacts", "source_sets"),
     ("source_runs", "run_results", "runs", "comparison"),
     ("studies", "benchmarks"),
     ("jobs",),

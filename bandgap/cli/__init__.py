@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import bandgap
-from bandgap.cli import compare, demo, joint, prediction, services, structures, training
+from bandgap.cli import compare, demo, extras, joint, prediction, services, structures, training
 from bandgap.cli.commands import PlainErrors, SpeciesCommand
 
 _FILES, _MODELS, _RESULTS, _HOUSE = "Structures", "Models", "Results", "Dashboard and installation"
@@ -62,6 +62,11 @@ app.command(
     cls=SpeciesCommand,
     epilog=_example("train-sources qm9=qm9.extxyz.gz oe62=gw.extxyz.gz --label gap_eV --preset oe62-16 --out source"),
 )(joint.train_sources)
+app.command(
+    "source-extras",
+    rich_help_panel=_MODELS,
+    epilog=_example("source-extras --source source --structures molecules.extxyz.gz --label gap_eV --variational"),
+)(extras.source_extras)
 app.command(
     "transfer",
     rich_help_panel=_MODELS,

@@ -1,9 +1,15 @@
 """The options that several commands share, each written once."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+if TYPE_CHECKING:
+    from bandgap.swag import SnapshotConfig
+    from bandgap.variational import VariationalConfig
 
 Device = Annotated[
     Literal["auto", "cpu", "cuda"],
@@ -43,6 +49,12 @@ Species = Annotated[
     str | None,
     typer.Option(metavar="SYMBOLS", help="The elements of a descriptor of your own: H C N O, or H,C,N,O."),
 ]
+Variational = Annotated[
+    bool, typer.Option("--variational", help="Also fit a variational posterior of the weights (a minute or more).")
+]
+Snapshots = Annotated[
+    int | None, typer.Option(metavar="K", min=2, help="Also keep the last K snapshots of SGD on the source's data.")
+]
 Level = Annotated[float, typer.Option(help="Probability that the interval states, between 0.01 and 0.99.")]
 JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write the figures to this file.")]
 
@@ -50,3 +62,17 @@ JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="A
 def species_list(text: str | None) -> list[str] | None:
     """Split the value of --species at commas and spaces; None stays None."""
     return text.replace(",", " ").split() if text else None
+
+
+def variational_config(wanted: bool) -> VariationalConfig | None:
+    """Return the settings of the variational fit where it is wanted."""
+    from bandgap.variational import VariationalConfig
+
+    return VariationalConfig() if wanted else None
+
+
+def snapshot_config(kept: int | None) -> SnapshotConfig | None:
+    """Return the settings of as many snapshots; moments are those of at least the default number."""
+    from bandgap.swag import SnapshotConfig
+
+    return None if kept is None else SnapshotConfig(count=max(kept, SnapshotConfig.count), rank=kept)

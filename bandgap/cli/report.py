@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from bandgap.cards import card_rows
+from bandgap.cards import card_rows, extras_sentence
 from bandgap.errors import InputError
 from bandgap.quantities import Quantity
 
@@ -38,6 +38,8 @@ def print_run(folder: Path, manifest: Mapping[str, Any]) -> None:
     rows = card_rows(manifest["card"] if "card" in manifest else source.get("card", {}), source.get("overlap"))
     for name, text in rows.items():
         typer.echo(f"source, {name}: {text}")
+    if "card" in manifest:
+        typer.echo(f"source, beyond its point estimate: {extras_sentence(manifest)}")
     for warning in manifest.get("warnings", ()):
         typer.echo(f"Warning: {warning}", err=True)
     typer.echo(f"written to {folder}")

@@ -50,6 +50,8 @@ def train_source(
     licence: Annotated[
         str, typer.Option(help="Licence of the data, such as CC-BY-4.0. It travels with the source model and its runs.")
     ] = "",
+    variational: options.Variational = False,
+    snapshots: options.Snapshots = None,
     device: options.Device = "auto",
     jobs: options.Jobs = 1,
 ) -> None:
@@ -85,7 +87,9 @@ def train_source(
             records,
             gaps,
             descriptor=descriptor,
-            config=SourceConfig(),
+            config=SourceConfig(
+                variational=options.variational_config(variational), snapshots=options.snapshot_config(snapshots)
+            ),
             level_of_theory=level_of_theory,
             licence=licence,
             out=out,

@@ -174,3 +174,24 @@ def test_compare_prints_methods_beside_each_other_and_goes_on(run: Run, folder: 
     assert "mean over 2 splits +- standard error" in again.stdout
     lines = (out / "fits.jsonl").read_text().splitlines()
     assert len(lines) == 6  # two rows without a fit and one method, two seeds, none of them twice
+
+
+def test_source_extras_are_added_to_a_trained_source(run: Run, folder: Path, tmp_path: Path) -> None:
+    source, data = tmp_path / "source", ("--structures", folder / "molecules.extxyz", "--label", "gap_eV")
+    trained = run("train-source", *data, "--species", "H", "O", "--out", source, "--snapshots", "2", "--device", "cpu")
+    assert trained.exit_code == 0
+    words = "source, beyond its point estimate: feature statistics, Fisher information"
+    assert f"{words}, 2 snapshots\n" in trained.stdout
+    added = run("source-extras", "--source", source, *data, "--variational", "--device", "cpu")
+    assert added.exit_code == 0
+    assert "variational RMSE (eV)" in added.stdout
+    assert f"{words}, variational posterior, 2 snapshots\n" in added.stdout
+
+
+def test_source_extras_of_other_structures_are_refused(run: Run, folder: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    data = ("--structures", folder / "molecules.extxyz", "--label", "gap_eV")
+    run("train-source", *data, "--species", "H", "O", "--out", source, "--device", "cpu")
+    result = run("source-extras", "--source", source, "--structures", folder / "targets.extxyz", "--label", "gap_eV")
+    assert result.exit_code == 1
+    assert "Give the structures and gaps that it was trained on, in the same order." in result.stderr
