@@ -29,9 +29,17 @@ P = n_features(DESCRIPTOR)
 # Settings that make a method quick; one that is not named here runs with its defaults. QUICK is for what must have
 # learned something, BRIEF for everything else.
 FEW_EPOCHS = {"patience": 15, "batch_size": 8, "learning_rate": 3e-3}
+STACKED = {"epochs": 40, "batch_size": 8, "learning_rate": 3e-3}
+SHORT = {"epochs": 3, "batch_size": 8, "learning_rate": 3e-3}
 QUICK = {
     "btl_pcp_pe": {"sampler": {"chains": 2, "warmup": 40, "draws": 40, "keep": 40, "max_steps": 10}},
     "feature_gp": {"draws": 16, "proposals": 60},
+    "nptl": {"samples": 4, "choice_samples": 2, "alphas": [0, 1, 100], "training": STACKED},
+    "nptl_head": {"samples": 20, "choice_samples": 5},
+    "nptl_soup": {"samples": 4, "choice_samples": 2, "alphas": [1], "training": STACKED},
+    "ensemble": {"members": 3, "fold_members": 1, "training": STACKED},
+    "l2sp": {"members": 2, "fold_members": 1, "training": STACKED},
+    "sghmc": {"chains": 2, "cycles": 3, "epochs": 20, "batch_size": 8, "learning_rate": 1e-3},
     "fine_tune": {"training": FEW_EPOCHS | {"max_epochs": 60}},
     "two_stage": {stage: FEW_EPOCHS | {"max_epochs": 60} for stage in ("output_layer", "all_layers")},
     "freeze": {"training": FEW_EPOCHS | {"max_epochs": 60}},
@@ -40,6 +48,12 @@ QUICK = {
 BRIEF = {
     "btl_pcp_pe": {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 4, "max_steps": 6}},
     "feature_gp": {"draws": 8, "proposals": 50},
+    "nptl": {"samples": 2, "choice_samples": 1, "alphas": [0, 1], "training": SHORT},
+    "nptl_head": {"samples": 3, "choice_samples": 2},
+    "nptl_soup": {"samples": 2, "choice_samples": 1, "alphas": [1], "training": SHORT},
+    "ensemble": {"members": 2, "fold_members": 1, "training": SHORT},
+    "l2sp": {"members": 2, "fold_members": 1, "strengths": [0.1, 1], "training": SHORT},
+    "sghmc": {"chains": 2, "cycles": 2, "epochs": 3, "batch_size": 8},
     "fine_tune": {"training": FEW_EPOCHS | {"max_epochs": 5}},
     "two_stage": {stage: FEW_EPOCHS | {"max_epochs": 5} for stage in ("output_layer", "all_layers")},
     "freeze": {"training": FEW_EPOCHS | {"max_epochs": 5}},
@@ -263,7 +277,9 @@ def test_unknown_statistics_are_refused_with_those_accepted(method):
 
 
 def test_unknown_method_is_refused_with_the_names():
-    with pytest.raises(ConfigError, match=r"transfer method 'magic' does not exist. Accepted: btl_pcp_pe, fine_tune"):
+    with pytest.raises(
+        ConfigError, match=r"transfer method 'magic' does not exist. Accepted: btl_pcp_pe, nptl, nptl_head"
+    ):
         get_method("magic")
 
 

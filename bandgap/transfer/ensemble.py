@@ -1,0 +1,95 @@
+r"""An ensemble of fine-tunings: networks trained on the same rows from the source, predicting with equal weight.
+
+Lakshminarayanan, Pritzel and Blundell (2017), for transfer: with "order" all members start from the source's hidden
+layers and the linear probe and differ in the order of their mini-batches alone; with "fresh_head" also in the start of
+their output layers. Training and noise are NPTL's (`nptl.py`), which it is the baseline of: there each sample weighs
+the rows differently.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from torch import Tensor
+
+from bandgap.errors import ConfigError
+from bandgap.inference.batched_training import StackTraining
+from bandgap.inference.bootstrap import stream
+from bandgap.inference.stack_penalties import Penalty
+from bandgap.posterior import NetworkPosterior
+from bandgap.progress import Progress, no_progress
+from bandgap.recalibration import GapScale, StatisticsChoice
+from bandgap.source import SourceModel
+from bandgap.transfer.folds import HeldOut, Start
+from bandgap.transfer.method import TargetData
+from bandgap.transfer.stack_plan import NO_SETTING, Plan, Sample, fresh_head
+from bandgap.transfer.stacked import fit_stacked, stacked_posterior
+
+Diversity = Literal["order", "fresh_head"]
+
+
+@dataclass(frozen=True)
+class EnsembleConfig:
+    """Members, those trained for each fold that the noise is fitted by, what makes them differ, scales, training."""
+
+    members: int = 10
+    fold_members: int = 5
+    diversity: Diversity = "order"
+    sigma: HeldOut = "auto"
+    standardise: StatisticsChoice = "auto"
+    gap_scale: GapScale = "calibrated"
+    training: StackTraining = StackTraining()
+
+    def __post_init__(self) -> None:
+        if self.diversity == "order" and self.training.order == "shared":
+            raise ConfigError(
+                "ensemble: members that differ in the order of their rows alone cannot share it. Set "
+                "diversity=fresh_head, or order=own of the training."
+            )
+        _plan(self)
+
+
+def fit(
+    source: SourceModel,
+    data: TargetData,
+    config: EnsembleConfig,
+    *,
+    seed: int,
+    device: str = "auto",
+    progress: Progress = no_progress,
+) -> NetworkPosterior:
+    """Train all members on the target's training rows (features (n, p), gaps in eV)."""
+    recipe = PlainRecipe(config.diversity)
+    found = fit_stacked(source, data, recipe, _plan(config), seed=seed, device=device, progress=progress)
+    return stacked_posterior(source, found, seed=seed)
+
+
+@dataclass(frozen=True)
+class PlainRecipe:
+    """All rows with their own labels and the same weight."""
+
+    diversity: Diversity = "order"
+
+    def sample(self, start: Start, number: int, *, value: float, seed: int) -> Sample:
+        """Return weights of 2 and the labels themselves."""
+        y, fold = start.y[start.trained], None if start.fold < 0 else start.fold
+        fresh = self.diversity == "fresh_head"
+        head = fresh_head(start, stream(seed, number, "head", fold=fold)) if fresh else start.probe.head
+        return Sample(np.full(y.size, 2.0), y, head)
+
+    def penalty(self, values: Tensor, n_rows: Tensor, *, between: Sequence[Tensor]) -> Penalty | None:
+        """Return none."""
+        return None
+
+
+def _plan(config: EnsembleConfig) -> Plan:
+    return Plan(
+        samples=config.members,
+        choice_samples=config.fold_members,
+        setting=NO_SETTING,
+        held_out=config.sigma,
+        statistics=config.standardise,
+        gap_scale=config.gap_scale,
+        training=config.training,
+    )

@@ -1,0 +1,78 @@
+r"""L2SP: fine-tuning with a pull of the hidden layers to the source's weights, as an ensemble.
+
+Li, Grandvalet and Davoine (2018): mean loss + (w / 2) |phi - phi*|^2, phi the hidden layers, the output layer left
+free, started at the linear probe. It is the posterior mode under phi ~ N(phi*, 1 / (w n) I) at noise 1. The prior is
+isotropic, so the row space of the training rows is exact for SGD. w is chosen by held-out rows; members differ in the
+order of their mini-batches.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from bandgap.inference.batched_training import StackTraining
+from bandgap.inference.stack_penalties import L2SP
+from bandgap.posterior import NetworkPosterior
+from bandgap.progress import Progress, no_progress
+from bandgap.recalibration import GapScale, StatisticsChoice
+from bandgap.source import SourceModel
+from bandgap.transfer.ensemble import PlainRecipe
+from bandgap.transfer.folds import HeldOut
+from bandgap.transfer.method import TargetData
+from bandgap.transfer.stack_plan import Plan, Setting
+from bandgap.transfer.stacked import fit_stacked, stacked_posterior
+
+STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
+DEFAULT_STRENGTH = 1e-2
+
+
+@dataclass(frozen=True)
+class L2SPConfig:
+    """Values of w to choose from (one value fixes it); members, those of each value and fold; scales, training."""
+
+    members: int = 10
+    strengths: tuple[float, ...] = STRENGTHS
+    fold_members: int = 2
+    sigma: HeldOut = "auto"
+    standardise: StatisticsChoice = "auto"
+    gap_scale: GapScale = "calibrated"
+    training: StackTraining = StackTraining()
+
+    def __post_init__(self) -> None:
+        _plan(self)
+
+
+def fit(
+    source: SourceModel,
+    data: TargetData,
+    config: L2SPConfig,
+    *,
+    seed: int,
+    device: str = "auto",
+    progress: Progress = no_progress,
+) -> NetworkPosterior:
+    """Train all members on the target's training rows (features (n, p), gaps in eV)."""
+    found = fit_stacked(source, data, L2SPRecipe(), _plan(config), seed=seed, device=device, progress=progress)
+    return stacked_posterior(source, found, seed=seed)
+
+
+@dataclass(frozen=True)
+class L2SPRecipe(PlainRecipe):
+    """All rows with the same weight, and the pull of each sample's value."""
+
+    def penalty(self, values: Tensor, n_rows: Tensor, *, between: Sequence[Tensor]) -> L2SP:
+        """Return the pull to the source's hidden layers."""
+        return L2SP(values, between)
+
+
+def _plan(config: L2SPConfig) -> Plan:
+    return Plan(
+        samples=config.members,
+        choice_samples=config.fold_members,
+        setting=Setting("strength", config.strengths, DEFAULT_STRENGTH),
+        held_out=config.sigma,
+        statistics=config.standardise,
+        gap_scale=config.gap_scale,
+        training=config.training,
+    )

@@ -1,0 +1,126 @@
+r"""NPTL of the output layer alone: the posterior bootstrap over the source's hidden layers, in closed form.
+
+With the hidden layers frozen, sample m of NPTL (Lee and others 2024, algorithm 1; `nptl.py`) is a weighted ridge
+regression of the collapsed labels t on the hidden features h, with the probe's penalty lambda:
+
+    argmin_(w, b) sum_i omega_i (t_i - h_i'w - b)^2 + 2 lambda |w|^2
+
+(the weights omega have mean 2, so that omega = 2 and t = y is the probe itself). It is the local step of the bootstrap
+with shared parameters (Fong, Lyddon and Holmes, 2019), the shared ones being those of the source. No learning rate, no
+epochs: milliseconds a sample, and a yardstick for what moving the hidden layers adds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.errors import ConfigError
+from bandgap.inference.linear_probe import weighted_ridge
+from bandgap.posterior import Diagnostics, LastLayerPosterior
+from bandgap.progress import Progress, Update, no_progress
+from bandgap.recalibration import GapScale, StatisticsChoice
+from bandgap.source import SourceModel
+from bandgap.transfer.folds import HeldOut, Start, held_out_masks, start_of
+from bandgap.transfer.method import TargetData
+from bandgap.transfer.noise import choose, fit_sigma
+from bandgap.transfer.nptl import ALPHAS, DEFAULT_ALPHA, BootstrapRecipe, Pseudo
+from bandgap.transfer.stack_plan import Setting
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class NptlHeadConfig:
+    """Samples M, values of alpha to choose from (one value fixes it), blocks L, pseudo labels, scales: as for NPTL."""
+
+    samples: int = 200
+    alphas: tuple[float, ...] = ALPHAS
+    choice_samples: int = 50
+    blocks: int = 10
+    pseudo: Pseudo = "point"
+    sigma: HeldOut = "auto"
+    standardise: StatisticsChoice = "auto"
+    gap_scale: GapScale = "calibrated"
+
+    def __post_init__(self) -> None:
+        if min(self.samples, self.choice_samples) < 1 or self.blocks < 2:
+            raise ConfigError(
+                f"nptl_head: {self.samples} samples, {self.choice_samples} to choose by, {self.blocks} blocks. "
+                "Accepted: whole numbers from 1, blocks from 2."
+            )
+        Setting("alpha", self.alphas, DEFAULT_ALPHA)
+
+
+def fit(
+    source: SourceModel,
+    data: TargetData,
+    config: NptlHeadConfig,
+    *,
+    seed: int,
+    device: str = "auto",
+    progress: Progress = no_progress,
+) -> LastLayerPosterior:
+    """Draw all output layers given the target's training rows (features (n, p), gaps in eV); always on the CPU."""
+    del device
+    progress(Update("preparing the transfer"))
+    masks = held_out_masks(data.gaps_eV.size, rule=config.sigma, seed=seed)
+    whole = len(masks) > 1
+    folds = [_start(source, data, config, mask, k if whole else -1) for k, mask in enumerate(masks)]
+    final = _start(source, data, config, np.ones_like(masks[0]), -1) if whole else folds[0]
+    y = np.concatenate([data.gaps_eV[~mask] for mask in masks])
+    setting = Setting("alpha", config.alphas, DEFAULT_ALPHA)
+    means = []
+    for done, alpha in enumerate(config.alphas, start=1):
+        heads = [draw_heads(fold, config, alpha=alpha, samples=config.choice_samples, seed=seed) for fold in folds]
+        means.append(_left_out_eV(folds, heads))
+        progress(Update("choosing alpha", done, len(config.alphas)))
+    index, sigmas, scores = choose(y, np.stack(means), default=setting.default_index)
+    alpha, sigma_eV = config.alphas[index], float(sigmas[index])
+    output = draw_heads(final, config, alpha=alpha, samples=config.samples, seed=seed)
+    if not whole:
+        sigma_eV = fit_sigma(y, _left_out_eV(folds, [output]))
+    figures = {f"nll_alpha_{a:g}": float(score) for a, score in zip(config.alphas, scores, strict=True)}
+    n = final.n_trained
+    return LastLayerPosterior(
+        standardiser=final.standardiser,
+        hidden={k: v for k, v in source.params.items() if not k.endswith(f".{source.network.n_layers}")},
+        output=output[None],
+        sigma=np.full((1, config.samples), sigma_eV / final.standardiser.y_sd_eV),
+        seed=seed,
+        diagnostics=Diagnostics(figures | {"alpha": alpha, "prior_share": alpha / (n + alpha)}),
+    )
+
+
+def draw_heads(start: Start, config: NptlHeadConfig, *, alpha: float, samples: int, seed: int) -> Floats:
+    """Return the output layers (samples, q + 1) of a start, the intercept last."""
+    recipe, hidden = BootstrapRecipe(config.blocks, config.pseudo), start.hidden[start.trained]
+    heads = []
+    for number in range(samples):
+        drawn = recipe.sample(start, number, value=alpha, seed=seed)
+        heads.append(weighted_ridge(hidden, drawn.labels, drawn.omega, penalty=2 * start.probe.penalty))
+    return np.stack(heads)
+
+
+def _start(
+    source: SourceModel, data: TargetData, config: NptlHeadConfig, trained: NDArray[np.bool_], fold: int
+) -> Start:
+    return start_of(
+        source,
+        data,
+        trained=trained,
+        fold=fold,
+        statistics=config.standardise,
+        gap_scale=config.gap_scale,
+        coordinates="full",
+    )
+
+
+def _left_out_eV(folds: Sequence[Start], heads: Sequence[Floats]) -> Floats:
+    """Return the gaps in eV of all rows left out, fold after fold, (samples, n)."""
+    parts = []
+    for start, own in zip(folds, heads, strict=True):
+        h = start.hidden[~start.trained]
+        parts.append(start.standardiser.gaps_eV(own[:, :-1] @ h.T + own[:, -1:]))
+    return np.concatenate(parts, axis=1)

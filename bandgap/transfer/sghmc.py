@@ -1,0 +1,130 @@
+r"""Stochastic-gradient Hamiltonian Monte Carlo around the source, with the L2SP prior.
+
+Chen, Fox and Guestrin (2014), with cyclical learning rates (Zhang and others, 2020): chains start at the source's
+hidden layers and the linear probe; every cycle follows a cosine from `learning_rate` to 0, has noise in its last
+quarter and leaves one draw. The energy is U = sum_i (y_i - f(x_i))^2 / (2 s^2) + (w n / 2) |phi - phi*|^2 at
+temperature T, s^2 the probe's residual variance; `inference/stack_updates.py` has the update.
+
+The prior and the noise are isotropic, so the row space of the training rows is exact: what is orthogonal to it follows
+the same recursion with no likelihood, a Gaussian whose variance at the end of each cycle is computed here.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bandgap.errors import ConfigError
+from bandgap.inference.batched_training import NOISY_SHARE, Cycles, StackTraining
+from bandgap.inference.stack_penalties import L2SP
+from bandgap.inference.stack_updates import annealed
+from bandgap.posterior import NetworkPosterior
+from bandgap.progress import Progress, no_progress
+from bandgap.recalibration import GapScale, StatisticsChoice
+from bandgap.source import SourceModel
+from bandgap.transfer.folds import HeldOut, Start
+from bandgap.transfer.method import TargetData
+from bandgap.transfer.stack_plan import Plan, Sample, Setting
+from bandgap.transfer.stacked import fit_stacked, stacked_posterior
+
+LEAST_VARIANCE = 1e-3  # of the energy, in squared standardised gaps
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SghmcConfig:
+    """Chains and cycles (one draw each), epochs of a cycle, the update's settings, strength w of the prior, scales."""
+
+    chains: int = 5
+    cycles: int = 6
+    epochs: int = 20
+    batch_size: int = 32
+    learning_rate: float = 3e-4
+    momentum: float = 0.9
+    temperature: float = 1e-4
+    strength: float = 1e-2
+    sigma: HeldOut = "auto"
+    standardise: StatisticsChoice = "auto"
+    gap_scale: GapScale = "calibrated"
+
+    def __post_init__(self) -> None:
+        if min(self.chains, self.cycles) < 1 or min(self.temperature, self.strength) < 0:
+            raise ConfigError(
+                f"sghmc: {self.chains} chains, {self.cycles} cycles, temperature {self.temperature}, strength "
+                f"{self.strength}. Accepted: whole numbers from 1, numbers from 0."
+            )
+        training_of(self)
+
+
+def fit(
+    source: SourceModel,
+    data: TargetData,
+    config: SghmcConfig,
+    *,
+    seed: int,
+    device: str = "auto",
+    progress: Progress = no_progress,
+) -> NetworkPosterior:
+    """Run all chains on the target's training rows (features (n, p), gaps in eV)."""
+    plan = Plan(
+        samples=config.chains,
+        choice_samples=1,
+        setting=Setting("strength", (config.strength,), config.strength),
+        held_out=config.sigma,
+        statistics=config.standardise,
+        gap_scale=config.gap_scale,
+        training=training_of(config),
+        cycles=Cycles(config.cycles, config.temperature),
+    )
+    found = fit_stacked(source, data, SghmcRecipe(), plan, seed=seed, device=device, progress=progress)
+    outside = outside_sd(config, n_rows=found.start.n_trained, n_all=data.gaps_eV.size)
+    return stacked_posterior(source, found, seed=seed, scale_1=np.tile(outside, (config.chains, 1)))
+
+
+@dataclass(frozen=True)
+class SghmcRecipe:
+    """All rows weighed by the inverse of the noise's variance, with the pull of the prior."""
+
+    def sample(self, start: Start, number: int, *, value: float, seed: int) -> Sample:
+        """Return the rows of a chain."""
+        y, variance = start.y[start.trained], max(start.probe.residual_variance, LEAST_VARIANCE)
+        return Sample(np.full(y.size, 2.0 / variance), y, start.probe.head)
+
+    def penalty(self, values: Tensor, n_rows: Tensor, *, between: Sequence[Tensor]) -> L2SP:
+        """Return the pull to the source's hidden layers."""
+        return L2SP(values, between)
+
+
+def outside_sd(config: SghmcConfig, *, n_rows: int, n_all: int) -> Floats:
+    """Return the standard deviation (cycle,) of first-layer weights outside the row space, at the end of each cycle.
+
+    `n_rows` are trained on, `n_all` make the mini-batches. (v, theta) has mean 0 and a covariance that each step maps
+    by the matrix of the update, plus the noise that enters v and, with it, theta.
+    """
+    steps = config.epochs * math.ceil(n_all / config.batch_size)
+    covariance, ends = np.zeros((2, 2)), []
+    for _ in range(config.cycles):
+        for step in range(steps):
+            rate = annealed(config.learning_rate, share=step / steps)
+            pull = -rate * config.strength
+            move = np.array([[config.momentum, pull], [config.momentum, 1.0 + pull]])
+            noise = 2 * (1 - config.momentum) * config.temperature * rate / n_rows
+            covariance = move @ covariance @ move.T + (noise if step / steps >= 1 - NOISY_SHARE else 0.0)
+        ends.append(math.sqrt(covariance[1, 1]))
+    return np.array(ends)
+
+
+def training_of(config: SghmcConfig) -> StackTraining:
+    """Return how a cycle is trained; raises ConfigError for values that it cannot have."""
+    return StackTraining(
+        optimiser="sgd",
+        learning_rate=config.learning_rate,
+        momentum=config.momentum,
+        epochs=config.epochs,
+        batch_size=config.batch_size,
+        clip=0.0,
+    )

@@ -1,0 +1,86 @@
+"""Penalties add the gradients of Gaussian priors: by Woodbury what the dense covariance says, by L2SP a pull home."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from bandgap.inference.stack_kernels import make_stack
+from bandgap.inference.stack_penalties import L2SP, PTYL, SwagPrior
+from tests.unit.inference.stacks import EXACT, problem, trained_stack
+
+WIDTHS = (5, 4, 3)  # 39 hidden parameters with biases
+
+
+def random_stack(samples, *, seed=0):
+    """A stack with random weights and gradients of zero, its first layer in full coordinates."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def drawn(*shape):
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    p, width, last = WIDTHS
+    stack = make_stack(
+        drawn(1, 4, p + 1),
+        drawn(1, 4, width),
+        fold=torch.zeros(samples, dtype=torch.long),
+        omega=drawn(samples, 4),
+        labels=drawn(samples, 4),
+        upper=[drawn(samples, width + 1, last), drawn(samples, last + 1, 1)],
+        kernel="bmm",
+    )
+    stack.weights[0].copy_(drawn(samples, p + 1, width))
+    shapes = [(p + 1, width), (width + 1, last)]
+    prior = SwagPrior([drawn(*s) for s in shapes], [drawn(*s) ** 2 for s in shapes], [drawn(6, *s) for s in shapes])
+    return stack, prior, drawn(p + 1, width)
+
+
+def test_prior_of_snapshots_has_the_gradient_of_its_dense_covariance():
+    stack, prior, first = random_stack(3)
+    gamma, n, eps = torch.tensor([0.5, 100.0, 0.5], dtype=torch.float64), torch.tensor([10, 20, 30]), 0.1
+    PTYL.build(prior, first=first, gamma=gamma, eps=eps, n_rows=n).add_gradient(stack)
+
+    def vector(layers, s=...):
+        return torch.cat([layer[s].flatten() for layer in layers])
+
+    deviations = torch.cat([d.flatten(1) for d in prior.deviations], 1)
+    covariance = 0.5 * torch.diag(vector(prior.diagonal)) + 0.5 / 5 * deviations.T @ deviations
+    for s in range(3):
+        phi = vector([first + stack.weights[0][s], stack.weights[1][s]])
+        dense = gamma[s] * covariance + eps * torch.eye(phi.numel(), dtype=torch.float64)
+        expected = torch.linalg.solve(dense, phi - vector(prior.mean)) / n[s]
+        torch.testing.assert_close(vector(stack.gradients[:2], s), expected, rtol=1e-9, atol=1e-12)
+    assert (stack.gradients[2] == 0).all()
+
+
+def test_prior_of_chosen_samples_is_theirs():
+    gamma, n = torch.tensor([0.5, 100.0, 3.0], dtype=torch.float64), torch.tensor([10, 20, 30])
+    gradients = []
+    for index in ([0, 1, 2], [2, 0]):
+        stack, prior, first = random_stack(3)
+        chosen = PTYL.build(prior, first=first, gamma=gamma, eps=0.1, n_rows=n).of(torch.tensor(index))
+        part = replace(stack, weights=[w[index] for w in stack.weights], gradients=[g[index] for g in stack.gradients])
+        chosen.add_gradient(part)
+        gradients.append(part.gradients[0])
+    torch.testing.assert_close(gradients[0][[2, 0]], gradients[1])
+
+
+def test_l2sp_adds_the_distance_from_the_start_and_leaves_the_output_layer():
+    stack, _, _ = random_stack(2)
+    between = torch.ones(5, 3, dtype=torch.float64)
+    L2SP(torch.tensor([0.0, 2.0], dtype=torch.float64), [between]).add_gradient(stack)
+    assert all((gradient[0] == 0).all() for gradient in stack.gradients)
+    torch.testing.assert_close(stack.gradients[0][1], 2 * stack.weights[0][1])
+    torch.testing.assert_close(stack.gradients[1][1], 2 * (stack.weights[1][1] - 1))
+    assert (stack.gradients[2] == 0).all()
+
+
+@pytest.mark.parametrize("strength, farthest", [(0.0, np.inf), (1e4, 1e-4)])
+def test_strong_l2sp_keeps_hidden_layers_at_the_source(strength, farthest):
+    layer, between, samples, _ = problem()
+    penalty = L2SP(torch.full((3,), strength, dtype=torch.float64), between)
+    config = replace(EXACT, optimiser="sgd", learning_rate=1e-5, momentum=0.0, epochs=50)
+    weights = trained_stack([layer], between, samples, config, penalty=penalty)
+    moved = max(float(weights[0].abs().max()), float((weights[1] - between[0]).abs().max()))
+    assert 0 < moved < farthest

@@ -1,0 +1,91 @@
+"""Ensembles: members differ by the order of their rows or by their output layers; L2SP keeps them near the source."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from bandgap.errors import ConfigError
+from bandgap.inference.batched_training import StackTraining
+from bandgap.transfer import ensemble, l2sp
+from bandgap.transfer.ensemble import EnsembleConfig, PlainRecipe
+from bandgap.transfer.folds import start_of
+from bandgap.transfer.l2sp import L2SPConfig
+
+TRAINING = StackTraining(precision="float64", epochs=5, batch_size=8, learning_rate=3e-3)
+CONFIG = EnsembleConfig(members=3, fold_members=1, training=TRAINING)
+
+
+def test_rows_have_their_labels_and_the_weight_of_ordinary_fine_tuning(source_of, target):
+    """Weights of mean 2 make the loss half the mean squared error (`stack_kernels`)."""
+    every = np.ones(40, dtype=bool)
+    at = start_of(source_of(), target, trained=every, statistics="auto", gap_scale="calibrated", coordinates="full")
+    sample = PlainRecipe().sample(at, 5, value=0.0, seed=0)
+    assert (sample.omega == 2).all() and (sample.labels == at.y).all() and (sample.head == at.probe.head).all()
+
+
+def test_members_differ_by_the_order_of_their_rows(source_of, target):
+    means = ensemble.fit(source_of(), target, CONFIG, seed=0, device="cpu").mean_draws_eV(target.features)[0]
+    assert 0 < means.std(0).mean() < 0.05
+
+
+def test_fresh_heads_spread_members_more(source_of, target):
+    spread = [
+        ensemble.fit(source_of(), target, replace(CONFIG, diversity=diversity), seed=0, device="cpu")
+        .mean_draws_eV(target.features)
+        .std(1)
+        .mean()
+        for diversity in ("order", "fresh_head")
+    ]
+    assert spread[1] > 3 * spread[0]
+
+
+def test_order_is_the_only_difference(source_of, target):
+    """One batch an epoch leaves nothing to order: all members are the same."""
+    config = replace(CONFIG, training=replace(TRAINING, batch_size=100))
+    means = ensemble.fit(source_of(), target, config, seed=0, device="cpu").mean_draws_eV(target.features)[0]
+    np.testing.assert_allclose(means, means[[0, 0, 0]], atol=1e-5)
+
+
+def test_members_that_cannot_differ_are_refused():
+    with pytest.raises(
+        ConfigError, match="ensemble: members that differ in the order of their rows alone cannot share"
+    ):
+        EnsembleConfig(training=StackTraining(order="shared"))
+    assert EnsembleConfig(diversity="fresh_head", training=StackTraining(order="shared")).members == 10
+
+
+def test_pull_keeps_hidden_layers_near_the_source(source_of, target):
+    config = L2SPConfig(members=2, fold_members=1, training=replace(TRAINING, optimiser="sgd"))
+    moved = [
+        float(l2sp.fit(source_of(), target, replace(config, strengths=(w,)), seed=0, device="cpu").coordinates.norm())
+        for w in (0.0, 1.0, 30.0)
+    ]
+    assert moved[0] > moved[1] > moved[2] > 0
+
+
+def test_held_out_rows_choose_the_strength(source_of, target):
+    config = L2SPConfig(members=2, fold_members=1, strengths=(0.01, 1.0), training=TRAINING)
+    posterior = l2sp.fit(source_of(), target, config, seed=0, device="cpu")
+    assert set(posterior.diagnostics.figures) == {"strength", "nll_strength_0.01", "nll_strength_1"}
+    assert posterior.diagnostics.figures["strength"] in (0.01, 1.0)
+
+
+def test_no_strength_is_l2sp_without_a_pull(source_of, target):
+    plain = ensemble.fit(source_of(), target, CONFIG, seed=0, device="cpu")
+    none = l2sp.fit(
+        source_of(),
+        target,
+        L2SPConfig(members=3, fold_members=1, strengths=(0.0,), training=TRAINING),
+        seed=0,
+        device="cpu",
+    )
+    assert torch.equal(plain.coordinates, none.coordinates)
+    assert (plain.sigma == none.sigma).all()
+
+
+@pytest.mark.parametrize("config, settings", [(EnsembleConfig, {"members": 0}), (L2SPConfig, {"fold_members": 0})])
+def test_no_members_are_refused(config, settings):
+    with pytest.raises(ConfigError, match=r"Accepted: whole numbers from 1"):
+        config(**settings)

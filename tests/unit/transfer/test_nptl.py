@@ -1,0 +1,171 @@
+"""NPTL: what a sample is, that it stands alone, its limits in alpha, and what held-out rows choose."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from bandgap.errors import ConfigError
+from bandgap.inference.batched_training import StackTraining
+from bandgap.inference.bootstrap import block_weights, stream
+from bandgap.progress import no_progress
+from bandgap.transfer import nptl
+from bandgap.transfer.folds import held_out_masks, start_of
+from bandgap.transfer.method import TargetData
+from bandgap.transfer.nptl import BootstrapRecipe, NptlConfig, plan_of, recipe_of
+from bandgap.transfer.stack_plan import Setting
+from bandgap.transfer.stacked import fit_stacked
+
+EXACT = StackTraining(precision="float64", epochs=5, batch_size=8, learning_rate=3e-3)
+QUICK = NptlConfig(samples=3, alphas=(1.0,), choice_samples=1, blocks=5, training=EXACT)
+EVERY = np.ones(40, dtype=bool)
+
+
+def start(source, target):
+    return start_of(source, target, trained=EVERY, statistics="source", gap_scale="calibrated", coordinates="full")
+
+
+def fitted(source, target, config):
+    return nptl.fit(source, target, config, seed=7, device="cpu")
+
+
+def test_sample_collapses_rows_and_probed_rows_of_its_own_stream(source_of, target):
+    at = start(source_of(), target)
+    sample = BootstrapRecipe(10).sample(at, 3, value=40.0, seed=7)
+    w = block_weights(40, blocks=10, alpha=40.0, rng=stream(7, 3, "weights"))
+    probed = at.probe.predict(at.hidden)
+    np.testing.assert_allclose(sample.omega, w.data + w.pseudo)
+    np.testing.assert_allclose(sample.omega * sample.labels, w.data * at.y + w.pseudo * probed)
+    np.testing.assert_allclose(sample.head, at.probe.head)
+
+
+def test_alpha_of_zero_never_looks_at_the_probes_values(source_of, target):
+    at = start(source_of(), target)
+    sample = BootstrapRecipe(10).sample(at, 0, value=0.0, seed=7)
+    np.testing.assert_allclose(sample.labels, at.y, atol=1e-12)
+
+
+def test_noisy_pseudo_labels_have_the_probes_residual_variance(source_of, target):
+    """At a large alpha labels are pseudo labels: 40 x 100 normal variates, variance within 4 standard errors."""
+    at = start(source_of(), target)
+    labels = np.stack([BootstrapRecipe(10, "noise").sample(at, m, value=1e8, seed=7).labels for m in range(100)])
+    ratio = np.mean((labels - at.probe.predict(at.hidden)) ** 2) / at.probe.residual_variance
+    assert abs(ratio - 1) < 4 * np.sqrt(2 / labels.size)
+
+
+def test_fresh_heads_differ_from_sample_to_sample_and_repeat(source_of, target):
+    at = start(source_of(), target)
+    heads = [BootstrapRecipe(10, start="fresh_head").sample(at, m, value=1.0, seed=7).head for m in (0, 1, 0)]
+    assert (heads[0] == heads[2]).all() and not np.allclose(heads[0], heads[1])
+    assert np.abs(heads[0]).max() <= np.sqrt(6 / 5) and heads[0][-1] == 0
+
+
+@pytest.mark.parametrize("alphas", [(1.0,), (0.0, 50.0)], ids=["fixed alpha", "chosen alpha"])
+def test_sample_is_the_same_whatever_the_number_of_samples(source_of, target, alphas):
+    stacks = []
+    for samples in (3, 5):
+        config = replace(QUICK, samples=samples, alphas=alphas)
+        stacks.append(
+            fit_stacked(
+                source_of(), target, recipe_of(config), plan_of(config), seed=7, device="cpu", progress=no_progress
+            )
+        )
+    assert stacks[0].value == stacks[1].value
+    for few, many in zip(stacks[0].weights[0], stacks[1].weights[0], strict=True):
+        torch.testing.assert_close(few, many[:3], rtol=0, atol=1e-9)
+
+
+def test_posterior_that_is_extended_is_the_one_with_more_samples(source_of, target):
+    x = target.features[:6]
+    few, many = (fitted(source_of(), target, replace(QUICK, samples=s)) for s in (2, 5))
+    extended = nptl.extend(few, source_of(), target, QUICK, samples=5, device="cpu")
+    assert extended.n_draws == 5
+    np.testing.assert_allclose(extended.mean_draws_eV(x), many.mean_draws_eV(x), rtol=0, atol=1e-6)
+    assert (extended.sigma == many.sigma).all()
+
+
+def test_extending_to_no_more_samples_is_refused(source_of, target):
+    posterior = fitted(source_of(), target, QUICK)
+    with pytest.raises(ConfigError, match="nptl: the posterior has 3 samples, 3 were asked for. Ask for more"):
+        nptl.extend(posterior, source_of(), target, QUICK, samples=3)
+
+
+def test_very_large_alpha_keeps_every_sample_at_the_probe(source_of, target):
+    """SGD, since Adam turns the smallest gradient into a full step; the labels left weigh 1e-6 of the probe's."""
+    training = replace(EXACT, optimiser="sgd", epochs=20)
+    source = source_of()
+    posterior = fitted(source, target, replace(QUICK, alphas=(1e8,), training=training))
+    at = start_of(source, target, trained=EVERY, statistics="auto", gap_scale="calibrated", coordinates="full")
+    probed = at.standardiser.gaps_eV(at.probe.predict(at.hidden))
+    np.testing.assert_allclose(posterior.mean_draws_eV(target.features)[0], np.tile(probed, (3, 1)), atol=1e-3)
+    assert posterior.diagnostics.figures["prior_share"] == pytest.approx(1.0, abs=1e-6)
+
+
+def test_small_alpha_leaves_more_spread_than_a_large_one(source_of, target):
+    spread = [
+        fitted(source_of(), target, replace(QUICK, samples=8, alphas=(alpha,)))
+        .mean_draws_eV(target.features)
+        .std(1)
+        .mean()
+        for alpha in (0.0, 1e4)
+    ]
+    assert spread[0] > 3 * spread[1]
+
+
+def test_rows_that_choose_alpha_and_noise_are_not_trained_on(source_of, target):
+    config = replace(QUICK, alphas=(0.0, 10.0), sigma="val")
+    held = ~held_out_masks(40, rule="val", seed=7)[0]
+    moved = TargetData(target.features, np.where(held, target.gaps_eV + 3.0, target.gaps_eV))
+    # alpha must not change with the labels, or the networks would: one value fixes it
+    fixed = replace(config, alphas=(10.0,))
+    first, second = (fitted(source_of(), data, fixed) for data in (target, moved))
+    assert torch.equal(first.coordinates, second.coordinates)
+    assert second.sigma[0, 0] > 2 * first.sigma[0, 0]
+    assert set(fitted(source_of(), target, config).diagnostics.figures) == {
+        "alpha",
+        "prior_share",
+        "nll_alpha_0",
+        "nll_alpha_10",
+    }
+
+
+def test_noise_is_that_of_the_labels(source_of):
+    """400 rows of a function that the source knows: sigma within 4 standard errors of a standard deviation."""
+    source, rng = source_of(seed=3), np.random.default_rng(0)
+    x = rng.normal(size=(400, 5)).astype(np.float32)
+    at = start_of(
+        source,
+        TargetData(x, np.tanh(x[:, 0]).astype(float)),
+        trained=np.ones(400, dtype=bool),
+        statistics="source",
+        gap_scale="source",
+        coordinates="full",
+    )
+    truth = 3 * at.probe.predict(at.hidden)
+    noisy = TargetData(x, truth + 0.3 * rng.normal(size=400))
+    config = replace(QUICK, samples=5, choice_samples=5, training=replace(EXACT, optimiser="sgd", learning_rate=1e-3))
+    sigma = fitted(source, noisy, config).sigma_eV[0, 0]
+    assert abs(sigma - 0.3) < 4 * 0.3 / np.sqrt(800)
+
+
+@pytest.mark.parametrize("alphas", [(), (1.0, 1.0), (-1.0,)])
+def test_values_of_alpha_that_cannot_be_are_refused(alphas):
+    with pytest.raises(ConfigError, match=r"alpha: values \[.*Accepted: at least one number, all from 0, none twice"):
+        NptlConfig(alphas=alphas)
+
+
+@pytest.mark.parametrize("settings", [{"samples": 0}, {"choice_samples": 0}])
+def test_no_samples_are_refused(settings):
+    with pytest.raises(ConfigError, match=r"samples, .* to choose by. Accepted: whole numbers from 1"):
+        NptlConfig(**settings)
+
+
+def test_one_block_is_refused():
+    with pytest.raises(ConfigError, match="nptl: 1 blocks. Accepted: whole numbers from 2; n or more for single rows"):
+        NptlConfig(blocks=1)
+
+
+@pytest.mark.parametrize("values, index", [((1.0, 10.0), 0), ((0.0, 100.0), 0), ((1000.0,), 0), ((0.0, 1.0), 1)])
+def test_default_of_a_grid_is_the_value_next_to_it(values, index):
+    assert Setting("alpha", values, 1.0).default_index == index

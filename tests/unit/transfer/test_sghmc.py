@@ -1,0 +1,73 @@
+"""SGHMC: chains and cycles become chains and draws; what lies outside the row space has the variance of full chains."""
+
+import numpy as np
+import pytest
+import torch
+
+from bandgap.errors import ConfigError
+from bandgap.inference.batched_training import Cycles, train_stack
+from bandgap.inference.stack_penalties import L2SP
+from bandgap.inference.stack_rows import Samples, first_layer
+from bandgap.transfer import sghmc
+from bandgap.transfer.folds import start_of
+from bandgap.transfer.sghmc import SghmcConfig, SghmcRecipe, outside_sd, training_of
+
+QUICK = SghmcConfig(chains=2, cycles=3, epochs=4, batch_size=8)
+
+
+def test_every_cycle_of_every_chain_leaves_a_draw(source_of, target):
+    posterior = sghmc.fit(source_of(), target, QUICK, seed=0, device="cpu")
+    assert (posterior.n_chains, posterior.n_draws) == (2, 3)
+    expected = outside_sd(QUICK, n_rows=40, n_all=40)
+    np.testing.assert_allclose(posterior.scale_1, np.tile(expected, (2, 1)), rtol=1e-6)
+
+
+def test_rows_are_weighed_by_the_noise_of_the_probe(source_of, target):
+    every = np.ones(40, dtype=bool)
+    at = start_of(source_of(), target, trained=every, statistics="auto", gap_scale="calibrated", coordinates="full")
+    sample = SghmcRecipe().sample(at, 0, value=0.01, seed=0)
+    np.testing.assert_allclose(sample.omega, 2 / at.probe.residual_variance)
+
+
+def test_part_outside_the_row_space_has_the_spread_of_full_chains():
+    """12 rows, 40 inputs, 60 chains in full coordinates: 60 x 29 x 4 weights outside, within 4 standard errors."""
+    config = SghmcConfig(cycles=2, epochs=5, batch_size=4, learning_rate=0.01, temperature=0.5, strength=0.3)
+    rng, chains = np.random.default_rng(0), 60
+    x, theta = rng.normal(size=(12, 40)), torch.from_numpy(0.1 * rng.normal(size=(4, 41)))
+    full = first_layer(theta, x, trained=np.ones(12, dtype=bool), coordinates="full")
+    small = first_layer(theta, x, trained=np.ones(12, dtype=bool), coordinates="row_space")
+    samples = Samples(
+        layer=np.zeros(chains, dtype=int),
+        omega=np.full((chains, 12), 2.0),
+        labels=np.tile(rng.normal(size=12), (chains, 1)),
+        heads=np.tile(0.3 * rng.normal(size=5), (chains, 1)),
+        numbers=np.arange(chains),
+        folds=np.full(chains, -1),
+        n_rows=np.full(chains, 12),
+    )
+    ends = train_stack(
+        [full],
+        [],
+        samples,
+        config=training_of(config),
+        seed=0,
+        device=torch.device("cpu"),
+        penalty=L2SP(torch.full((chains,), config.strength), []),
+        cycles=Cycles(config.cycles, config.temperature),
+    )
+    expected = outside_sd(config, n_rows=12, n_all=12)
+    for weights, sd in zip(ends, expected, strict=True):
+        first = weights[0].double()
+        outside = first - small.basis @ (small.basis.T @ first)
+        count = chains * (41 - small.basis.shape[1]) * 4
+        assert abs(float((outside**2).sum()) / count / sd**2 - 1) < 4 * np.sqrt(2 / count)
+
+
+def test_temperature_of_zero_leaves_nothing_outside():
+    assert (outside_sd(SghmcConfig(temperature=0.0), n_rows=40, n_all=40) == 0).all()
+
+
+@pytest.mark.parametrize("settings", [{"chains": 0}, {"cycles": 0}, {"temperature": -1.0}, {"strength": -1.0}])
+def test_settings_that_cannot_be_are_refused(settings):
+    with pytest.raises(ConfigError, match=r"sghmc: .*Accepted: whole numbers from 1, numbers from 0"):
+        SghmcConfig(**settings)
