@@ -43,6 +43,9 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) -> No
             "Give more of them a gap on the Data page."
         )
         return
+    families = list(dict.fromkeys(m.get("family", "") for m in methods.values()))
+    family = st.selectbox("Kind of method", families, format_func=words.sentence, help=_FAMILY_HELP)
+    offered = {name: m for name, m in methods.items() if m.get("family", "") == family}
     n_test_default = max(1, min(TEST_MOST, round(TEST_SHARE * total)))
     with st.form("transfer", border=False):
         source = st.selectbox(
@@ -52,9 +55,9 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) -> No
             tables.card(sources[source].get("card", {}))
         method = st.radio(
             "Method",
-            list(methods),
-            format_func=lambda m: methods[m]["title"],
-            captions=[f"{m['summary']} Takes {m['cost']}." for m in methods.values()],
+            list(offered),
+            format_func=lambda m: offered[m]["title"],
+            captions=[f"{m['summary']} Takes {m['cost']}." for m in offered.values()],
         )
         left, right = st.columns(2)
         most = max(total - n_test_default, 1)
@@ -63,7 +66,7 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) -> No
         with st.expander(f"More settings ({n_test_default} held out, device auto)"):
             n_test = st.number_input("Held out for the test", 1, max(total - 10, 1), n_test_default, help=_TEST_HELP)
             device = st.selectbox("Device", ["auto", "cpu", "cuda"], help="auto takes a GPU where there is one.")
-            sampler = sampler_settings(methods)
+            sampler = sampler_settings(offered)
         if st.form_submit_button("Start the transfer", type="primary"):
             settings = {"sampler": sampler} if "sampler" in methods[method]["settings"] else {}
             config = {"source": source, "method": method, "device": device, "settings": settings}
@@ -118,6 +121,10 @@ def start(dataset: Dataset, config: dict[str, Any], *, usable: int, title: str) 
     st.rerun()
 
 
+_FAMILY_HELP = (
+    "The first kind learns how far every layer may move and gives intervals from that; the last kind does without the "
+    "molecule model, to see what it brings."
+)
 _SOURCE_HELP = "The network that was trained on many molecules; the transfer moves it to your crystals."
 _N_HELP = "How many the transfer learns from, drawn at random among those not held out. More is better and slower."
 _SEED_HELP = "Fixes the split and the random numbers: the same seed repeats the run."

@@ -51,7 +51,7 @@ def run_frame(runs: Sequence[RunRow], jobs: Mapping[str, Job], datasets: Mapping
 def card(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None) -> None:
     """Draw what a source model was trained on, and what it shares with a run's structures, one line each."""
     for name, text in card_rows(card, overlap).items():
-        st.markdown(f"**{name[:1].upper()}{name[1:]}**: {words.escaped(text)}")
+        st.markdown(f"**{words.sentence(name)}**: {words.escaped(text)}")
 
 
 def height(frame: pd.DataFrame, *, rows: int = 12) -> int | Literal["content"]:

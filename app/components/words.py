@@ -38,6 +38,11 @@ def count(n: int, one: str, many: str = "") -> str:
     return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
+def sentence(text: str) -> str:
+    """Return a text with its first letter in upper case."""
+    return text[:1].upper() + text[1:]
+
+
 def escaped(text: str) -> str:
     """Return text that Markdown shows as it is, for names that other people gave."""
     return re.sub(r"([\\`*_{}\[\]()#+!|<>~$:-])", r"\\\1", text)

@@ -25,8 +25,11 @@ def _list_methods(asked: bool) -> None:
         return
     from bandgap.transfer import METHODS
 
-    for name, method in METHODS.items():
-        typer.echo(f"{name}: {method.title}. {method.summary} Cost: {method.cost}")
+    for family in dict.fromkeys(method.family for method in METHODS.values()):
+        typer.echo(f"{family[:1].upper()}{family[1:]}")
+        for name, method in METHODS.items():
+            if method.family == family:
+                typer.echo(f"  {name}: {method.title}. {method.summary} Cost: {method.cost}")
     raise typer.Exit
 
 

@@ -49,7 +49,13 @@ def register_methods(library: Library) -> None:
     from bandgap.transfer import METHODS
 
     entries = {
-        name: {"title": m.title, "summary": m.summary, "cost": m.cost, "settings": to_dict(m.configure({}))}
+        name: {
+            "family": m.family,
+            "title": m.title,
+            "summary": m.summary,
+            "cost": m.cost,
+            "settings": to_dict(m.configure({})),
+        }
         for name, m in METHODS.items()
     }
     library.register("method", entries)

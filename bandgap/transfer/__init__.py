@@ -22,6 +22,7 @@ from bandgap.transfer.method import Method, TargetData
 _ALL = (
     Method(
         "btl_pcp_pe",
+        "all layers, Bayesian",
         "Bayesian transfer, penalized complexity",
         "Samples all layers around the molecule model; the data decide how far each layer moves.",
         "about 3 minutes for 200 crystals on 2 cores",
@@ -30,6 +31,7 @@ _ALL = (
     ),
     Method(
         "feature_gp",
+        "output layer alone",
         "Gaussian process on the molecule model's features",
         "Keeps the molecule model's hidden layers; a Gaussian process learns from its features and the descriptor.",
         "seconds to 200 crystals, about a minute for 1,000",
@@ -38,6 +40,7 @@ _ALL = (
     ),
     Method(
         "nptl",
+        "many trained networks",
         "Nonparametric transfer (NPTL)",
         "Trains many networks, each on a random weighting of the crystals and of what the molecule model says of them.",
         "about half a minute for 200 crystals on one core",
@@ -46,6 +49,7 @@ _ALL = (
     ),
     Method(
         "nptl_head",
+        "output layer alone",
         "Nonparametric transfer, output layer",
         "Keeps the molecule model's hidden layers and refits its output layer to randomly reweighted crystals.",
         "seconds",
@@ -54,6 +58,7 @@ _ALL = (
     ),
     Method(
         "nptl_soup",
+        "many trained networks",
         "Nonparametric transfer, averaged",
         "Averages the weights of nonparametric transfer's networks into one; its intervals hold the noise alone.",
         "about half a minute for 200 crystals on one core",
@@ -62,6 +67,7 @@ _ALL = (
     ),
     Method(
         "ensemble",
+        "many trained networks",
         "Ensemble of fine-tunings",
         "Trains several networks from the molecule model's weights that differ in the order of the crystals.",
         "seconds",
@@ -70,6 +76,7 @@ _ALL = (
     ),
     Method(
         "l2sp",
+        "many trained networks",
         "Fine-tuning near the source (L2SP)",
         "Trains several networks whose hidden layers are pulled to the molecule model's; the crystals say how hard.",
         "seconds",
@@ -78,6 +85,7 @@ _ALL = (
     ),
     Method(
         "sghmc",
+        "many trained networks",
         "Stochastic-gradient sampling (SGHMC)",
         "Samples all layers around the molecule model by noisy gradients of small batches, at a low temperature.",
         "seconds",
@@ -86,6 +94,7 @@ _ALL = (
     ),
     Method(
         "fine_tune",
+        "one trained network",
         "Fine-tuning",
         "Trains all layers from the molecule model's weights; one network, no posterior.",
         "seconds",
@@ -94,6 +103,7 @@ _ALL = (
     ),
     Method(
         "two_stage",
+        "one trained network",
         "Two-stage fine-tuning",
         "Trains the output layer from the molecule model's weights, then all layers; one network, no posterior.",
         "seconds",
@@ -102,6 +112,7 @@ _ALL = (
     ),
     Method(
         "freeze",
+        "output layer alone",
         "Frozen hidden layers",
         "Keeps the molecule model's hidden layers and refits its output layer; one network, no posterior.",
         "seconds",
@@ -110,6 +121,7 @@ _ALL = (
     ),
     Method(
         "target_only",
+        "without transfer",
         "Without transfer",
         "Trains a new network on the labelled crystals alone, to see what a transfer gains; no posterior.",
         "seconds",

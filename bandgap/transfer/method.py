@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,14 @@ from bandgap.errors import InputError
 from bandgap.posterior import Posterior
 from bandgap.progress import Progress, no_progress
 from bandgap.source import SourceModel
+
+Family = Literal[
+    "all layers, Bayesian",
+    "output layer alone",
+    "many trained networks",
+    "one trained network",
+    "without transfer",
+]
 
 MIN_ROWS = 5
 
@@ -57,9 +65,10 @@ class Fit(Protocol):
 
 @dataclass(frozen=True)
 class Method:
-    """One transfer method: title, one line on what it does, one on what it costs, its settings and its fit."""
+    """One transfer method: family, title, a line on what it does, one on what it costs, its settings and its fit."""
 
     name: str
+    family: Family
     title: str
     summary: str
     cost: str
