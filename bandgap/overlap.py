@@ -13,19 +13,15 @@ from pathlib import Path
 import numpy as np
 import torch
 from ase import Atoms
-from ase.data import covalent_radii
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from bandgap.errors import ArtifactError
 from bandgap.structures import StructureRecord
-from bandgap.structures.neighbours import close_pairs
+from bandgap.structures.bonds import bonds, molecules
 
 KNOWN = "known.safetensors"
-BOND = 1.25  # largest length of a bond in sums of covalent radii
 ROUNDS = 24  # of refinement: colours then know their surroundings up to 24 bonds away
 
 Keys = NDArray[np.uint64]
@@ -51,19 +47,8 @@ class Overlap:
 
 def molecule_keys(atoms: Atoms) -> Keys:
     """Return the sorted distinct keys of the bonded molecules of a structure; a network of bonds counts as one."""
-    numbers = np.asarray(atoms.numbers)
-    radii = BOND * covalent_radii[numbers]
-    i, j, distances = close_pairs(
-        np.asarray(atoms.positions),
-        cell=np.asarray(atoms.cell.array),
-        pbc=(bool(atoms.pbc[0]), bool(atoms.pbc[1]), bool(atoms.pbc[2])),
-        cutoff_angstrom=2.0 * float(radii.max()),
-    )
-    bonded = (distances < radii[i] + radii[j]) & (i != j)
-    i, j = i[bonded], j[bonded]
-    graph = coo_array((np.ones(len(i)), (i, j)), shape=(len(numbers), len(numbers)))
-    n_molecules, which = connected_components(graph, directed=False)
-    colours = _refined(numbers, i, j)
+    n_molecules, which = molecules(atoms)
+    colours = _refined(np.asarray(atoms.numbers), *bonds(atoms))
     totals = np.zeros(n_molecules, dtype=np.uint64)
     np.add.at(totals, which, _mixed(colours))
     return np.unique(_mixed(totals))
@@ -72,20 +57,20 @@ def molecule_keys(atoms: Atoms) -> Keys:
 def known_of(records: Sequence[StructureRecord]) -> Known:
     """Return the keys of all structures that were read."""
     present = [record for record in records if record.atoms is not None]
-    molecules = [molecule_keys(record.atoms) for record in present if record.atoms is not None]
+    found = [molecule_keys(record.atoms) for record in present if record.atoms is not None]
     structures = np.array([structure_key(record) for record in present], dtype=np.uint64)
-    return Known(np.unique(structures), np.unique(np.concatenate([np.empty(0, np.uint64), *molecules])))
+    return Known(np.unique(structures), np.unique(np.concatenate([np.empty(0, np.uint64), *found])))
 
 
 def overlap(known: Known, records: Sequence[StructureRecord]) -> Overlap:
     """Count the structures that the source holds, and those of which at least one molecule occurs in it."""
-    structures = molecules = 0
+    same = shared = 0
     for record in records:
         if record.atoms is None:
             continue
-        structures += bool(np.isin(np.uint64(structure_key(record)), known.structures))
-        molecules += bool(np.isin(molecule_keys(record.atoms), known.molecules).any())
-    return Overlap(len(records), structures, molecules)
+        same += bool(np.isin(np.uint64(structure_key(record)), known.structures))
+        shared += bool(np.isin(molecule_keys(record.atoms), known.molecules).any())
+    return Overlap(len(records), same, shared)
 
 
 def structure_key(record: StructureRecord) -> int:

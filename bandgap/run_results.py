@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from bandgap.artifacts import Run
 from bandgap.datasets.table import Table, elements_of
-from bandgap.descriptors import Descriptors
+from bandgap.descriptors import Descriptors, MBTRConfig, similarity_features
 from bandgap.domain import Domain
 from bandgap.inference import diagnostics
 from bandgap.metrics import evaluate_predictions
@@ -23,9 +23,13 @@ SUMMARIES = ("max", "min", "fit_max", "fit_median")  # figures over several quan
 Floats = NDArray[np.float64]
 
 
-def table_predictions(draws: PredictiveDraws, table: Table, *, domain: Domain, level_of_theory: str) -> Predictions:
+def table_predictions(
+    draws: PredictiveDraws, table: Table, *, descriptor: MBTRConfig, domain: Domain, level_of_theory: str
+) -> Predictions:
     """Return the predictions of labelled rows from draws at their features."""
-    judged = [judgement.text for judgement in domain.judge(table.features, table.elements)]
+    judged = [
+        judgement.text for judgement in domain.judge(similarity_features(table.features, descriptor), table.elements)
+    ]
     fine = [r.status == "ready" and text == "ok" for r, text in zip(table.records, judged, strict=True)]
     return predictions_from_draws(
         draws.flat_means_eV,
@@ -51,7 +55,9 @@ def record_predictions(run: Run, records: Sequence[StructureRecord], described: 
         full[:, usable] = values
         return full
 
-    judged = run.domain.judge(described.features, [elements_of(r) for r in records])
+    judged = run.domain.judge(
+        similarity_features(described.features, run.descriptor), [elements_of(r) for r in records]
+    )
     good = set(usable)
     status, problem, domain = [], [], []
     for i, (record, judgement, found) in enumerate(zip(records, judged, described.problems, strict=True)):

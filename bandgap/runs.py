@@ -15,7 +15,7 @@ from bandgap.cache import DescriptorCache
 from bandgap.config import fingerprint, to_dict
 from bandgap.datasets.splits import permuted_split
 from bandgap.datasets.table import learnable
-from bandgap.descriptors import featurize
+from bandgap.descriptors import featurize, similarity_features
 from bandgap.domain import fit_domain
 from bandgap.errors import InputError
 from bandgap.head_choice import choose_head
@@ -77,13 +77,16 @@ def transfer_run(
     posterior = fit_members(chosen, models, data, config, seed=seed, device=device, progress=progress)
     fit_s = time.perf_counter() - fit_started
     species = sorted(set().union(*(model.card.elements for model in members[0].values())))
-    domain = fit_domain(train.features, ids=train.ids, elements=train.elements, source_species=species)
+    shapes = similarity_features(train.features, descriptor)
+    domain = fit_domain(shapes, ids=train.ids, elements=train.elements, source_species=species)
     figures: dict[str, float] = {}
     rhat: dict[str, float] = {}
     if len(test):
         progress(Update("predicting the test set"))
         draws = posterior.predictive_draws(test.features)
-        predictions = table_predictions(draws, test, domain=domain, level_of_theory=level_of_theory)
+        predictions = table_predictions(
+            draws, test, descriptor=descriptor, domain=domain, level_of_theory=level_of_theory
+        )
         figures = figures_of(draws, predictions, test.gaps_eV)
         rhat = prediction_rhat(draws.means_eV, members=posterior.n_members)
         Path(out).mkdir(parents=True, exist_ok=True)

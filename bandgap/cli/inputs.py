@@ -108,7 +108,9 @@ def descriptor_of(preset: str | None, species: str | None) -> MBTRConfig:
     from bandgap.descriptors import config_for
 
     if (preset is None) == (species is None):
-        raise typer.BadParameter("give either --preset (thesis-1260 or oe62-16) or --species (such as H C N O).")
+        raise typer.BadParameter(
+            "give either --preset (thesis-1260, oe62-16, oe62-16-roots) or --species (such as H C N O)."
+        )
     return config_for(preset=preset, species=species_list(species))
 
 

@@ -1,6 +1,14 @@
 """MBTR descriptors: settings, number of features and memory before computing, and the vectors themselves."""
 
-from bandgap.descriptors.config import Estimate, MBTRConfig, Term, estimate, feature_blocks, n_features
+from bandgap.descriptors.config import (
+    Estimate,
+    MBTRConfig,
+    Term,
+    estimate,
+    feature_blocks,
+    n_features,
+    similarity_features,
+)
 from bandgap.descriptors.presets import PRESETS, config_for
 from bandgap.descriptors.vectors import Descriptors, featurize
 
@@ -15,4 +23,5 @@ __all__ = [
     "feature_blocks",
     "featurize",
     "n_features",
+    "similarity_features",
 ]

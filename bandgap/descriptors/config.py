@@ -8,7 +8,10 @@ elements (k2) or per triple (k3); the vector is k1, then k2, then k3, each in th
 import math
 import typing
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bandgap.errors import ConfigError
 
@@ -26,6 +29,7 @@ Mc Lv Ts Og
 ELEMENTS = tuple(_SYMBOLS.split())
 _FUNCTIONS = {1: ("atomic_number",), 2: ("distance", "inverse_distance"), 3: ("angle", "cosine")}
 _WEIGHTINGS = {1: ("none",), 2: ("exp", "inverse_square"), 3: ("exp", "smooth_cutoff")}
+LARGEST = 1000  # atoms other than hydrogen in a molecule, as far as the size is told
 _NORMALISATIONS = typing.get_args(Normalisation)
 
 
@@ -84,6 +88,10 @@ class MBTRConfig:
     by the number of all atoms of the molecule or cell; `l2_per_term` scales every term to unit length (a term without
     any pair stays zero). With these three a supercell has the vector of its cell; with `none` it grows with the cell.
     A normalisation by volume is not offered: a molecule has none.
+
+    `roots` takes the square root of every value, so that rare pairs of atoms count more beside frequent ones. `size`
+    adds one last feature, the logarithm of the number of atoms other than hydrogen in a molecule, averaged over these
+    atoms; a network of bonds counts as `LARGEST` atoms.
     """
 
     species: tuple[str, ...]
@@ -91,6 +99,8 @@ class MBTRConfig:
     k2: Term
     k3: Term | None = None
     normalisation: Normalisation = "per_heavy_atom"
+    roots: bool = False
+    size: bool = False
 
     def __post_init__(self) -> None:
         """Put species in the order of atomic number; raise ConfigError for what cannot be a descriptor."""
@@ -129,7 +139,12 @@ class Estimate:
 
 def n_features(config: MBTRConfig) -> int:
     """Return the length of a structure's vector."""
-    return sum(_n_blocks(order, len(config.species)) * term.n for order, term in config.terms)
+    return sum(_n_blocks(order, len(config.species)) * term.n for order, term in config.terms) + config.size
+
+
+def similarity_features(features: NDArray[np.floating[Any]], config: MBTRConfig) -> NDArray[np.floating[Any]]:
+    """Return the features (n, p) whose directions say how alike structures are: all but the size."""
+    return features[:, :-1] if config.size else features
 
 
 def feature_blocks(config: MBTRConfig) -> tuple[tuple[str, slice], ...]:
@@ -143,6 +158,8 @@ def feature_blocks(config: MBTRConfig) -> tuple[tuple[str, slice], ...]:
         for name in _block_names(order, config.species):
             blocks.append((name, slice(start, start + term.n)))
             start += term.n
+    if config.size:
+        blocks.append(("size", slice(start, start + 1)))
     return tuple(blocks)
 
 

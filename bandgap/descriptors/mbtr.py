@@ -15,7 +15,8 @@ from ase.geometry import wrap_positions
 from dscribe.descriptors import MBTR
 from numpy.typing import NDArray
 
-from bandgap.descriptors.config import ELEMENTS, MBTRConfig, Term
+from bandgap.descriptors.config import ELEMENTS, LARGEST, MBTRConfig, Term
+from bandgap.structures.bonds import molecule_sizes
 
 # Bumps have height 1. What is smaller than this is the rounding of erf, and standardising would make a feature of it.
 NEGLIGIBLE = 1e-8
@@ -36,7 +37,16 @@ def describe(atoms: Atoms, config: MBTRConfig) -> NDArray[np.float64]:
         for _, term in config.terms:
             part = np.asarray(_engine(config.species, term, periodic).create_single(plain), dtype=np.float64)
             parts.append(_normalised(part, config, atoms=plain))
-    return np.concatenate(parts)
+    if config.roots:
+        parts = [np.sqrt(np.maximum(part, 0.0)) for part in parts]
+    return np.concatenate([*parts, [size(plain)]] if config.size else parts)
+
+
+def size(atoms: Atoms) -> float:
+    """Return the logarithm of the number of heavy atoms in a molecule, the mean over heavy atoms (over all without)."""
+    sizes = np.log(molecule_sizes(atoms, largest=LARGEST))
+    heavy = np.asarray(atoms.numbers) > 1
+    return float(sizes[heavy if heavy.any() else slice(None)].mean())
 
 
 def obstacle(atoms: Atoms, config: MBTRConfig) -> str | None:

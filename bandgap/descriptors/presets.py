@@ -23,9 +23,14 @@ Shift: median distance of those crystals from the mean molecule, in standard dev
 What lies beyond the first contacts between molecules gains little for perovskites and nothing for molecules, and it
 takes crystals out of what the source network has seen. A crystal of 56 atoms takes 5 ms of processor time, a molecule
 of 32 atoms 0.8 ms. The width of k1 does not matter (A: 0.615 to 0.617): its grids only carry counts of elements.
+
+`oe62-16-roots` has square roots of all values, and the size of the molecule as a last feature. On the same organic
+crystals, a network trained on them and transferred to 100 and to 500 by a Gaussian process on its features has errors
+of 0.55 and 0.47 eV, one trained on plain values 0.58 and 0.48 (six splits).
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from bandgap.descriptors.config import MBTRConfig, Term
 from bandgap.errors import ConfigError
@@ -48,6 +53,7 @@ PRESETS: dict[str, MBTRConfig] = {
         species=("H", "Li", "B", "C", "N", "O", "F", "Si", "P", "S", "Cl", "As", "Se", "Br", "Te", "I"), k1=K1, k2=K2
     ),
 }
+PRESETS["oe62-16-roots"] = replace(PRESETS["oe62-16"], roots=True, size=True)
 
 
 def config_for(*, preset: str | None = None, species: Sequence[str] | None = None) -> MBTRConfig:

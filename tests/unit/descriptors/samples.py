@@ -29,6 +29,7 @@ CONFIGS = {
     "k1 k2 l2 per term": MBTRConfig(SPECIES, K1, K2, normalisation="l2_per_term"),
     "k1 k2 unscaled": MBTRConfig(SPECIES, K1, K2, normalisation="none"),
     "distance, inverse square": MBTRConfig(SPECIES, K1, K2_DISTANCE),
+    "square roots and size": MBTRConfig(SPECIES, K1, K2, roots=True, size=True),
     "k3 cosine": MBTRConfig(SPECIES, K1, K2, K3),
     "k3 angle": MBTRConfig(SPECIES, K1, K2, K3_ANGLE, normalisation="per_atom"),
 }

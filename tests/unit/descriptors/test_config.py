@@ -66,9 +66,17 @@ def test_config_after_json_is_the_same(name: str) -> None:
 @pytest.mark.parametrize(
     ("preset", "species", "text"),
     [
-        (None, None, "neither preset nor species given. Give one: a preset (thesis-1260, oe62-16) or chemical symbols"),
+        (
+            None,
+            None,
+            "neither preset nor species given. Give one: a preset (thesis-1260, oe62-16, oe62-16-roots) or",
+        ),
         ("oe62-16", ["H"], "both preset and species given"),
-        ("oe62", None, "preset is 'oe62'. Accepted: thesis-1260, oe62-16; or give the species themselves."),
+        (
+            "oe62",
+            None,
+            "preset is 'oe62'. Accepted: thesis-1260, oe62-16, oe62-16-roots; or give the species",
+        ),
         (None, [], "no species given. Accepted: chemical symbols, such as H C N O."),
         (None, ["H", "Xx"], "'Xx' is not a chemical element. Accepted: chemical symbols, such as H C Cl."),
         (None, ["H", "CL"], "'CL' is not a chemical element"),

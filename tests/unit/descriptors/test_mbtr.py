@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 from scipy.special import erf
 
-from bandgap.descriptors import MBTRConfig, Term, config_for, feature_blocks, n_features
+from bandgap.descriptors import MBTRConfig, Term, config_for, feature_blocks, n_features, similarity_features
 from bandgap.descriptors.mbtr import describe, obstacle
 from tests.unit.descriptors.samples import CONFIGS, K1, SPECIES, crystal, ethanol
 
@@ -224,3 +224,20 @@ def test_obstacle_of_structure_that_cannot_be_described_is_a_sentence(atoms: Ato
 
 def test_obstacle_of_usable_structure_is_none(atoms: Atoms) -> None:
     assert obstacle(atoms, DEFAULT) is None
+
+
+def test_square_roots_are_those_of_the_plain_values_and_the_size_comes_last() -> None:
+    plain, rooted = CONFIGS["k1 k2 per heavy atom"], CONFIGS["square roots and size"]
+    for atoms, heavy in ((ethanol(), (3,)), (crystal(), (4, 1))):
+        found = describe(atoms, rooted)
+        np.testing.assert_allclose(found[:-1], np.sqrt(describe(atoms, plain)), atol=1e-12)
+        sizes = np.repeat(np.log(heavy), heavy)  # every heavy atom has the size of its molecule
+        assert found[-1] == pytest.approx(sizes.mean())
+    assert feature_blocks(rooted)[-1] == ("size", slice(n_features(plain), n_features(plain) + 1))
+
+
+def test_similarity_is_that_of_the_vector_without_the_size() -> None:
+    rooted = CONFIGS["square roots and size"]
+    vector = describe(ethanol(), rooted)[None]
+    assert (similarity_features(vector, rooted) == vector[:, :-1]).all()
+    assert similarity_features(vector, CONFIGS["k1 k2 per heavy atom"]) is vector
