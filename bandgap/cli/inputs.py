@@ -109,7 +109,7 @@ def descriptor_of(preset: str | None, species: str | None) -> MBTRConfig:
 
     if (preset is None) == (species is None):
         raise typer.BadParameter(
-            "give either --preset (thesis-1260, oe62-16, oe62-16-roots) or --species (such as H C N O)."
+            "give either --preset (such as oe62-16) or --species (such as H C N O)."
         )
     return config_for(preset=preset, species=species_list(species))
 
