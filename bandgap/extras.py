@@ -42,7 +42,8 @@ def save_extras(folder: Path, source: SourceModel) -> dict[str, Any]:
         entry["fisher"] = {}
     if (fit := source.variational) is not None:
         groups |= {"variational.mean": fit.mean, "variational.sd": fit.sd}
-        scalars = {"noise_variance": fit.noise_variance, "validation_mse": fit.validation_mse}
+        names = ("noise_variance", "validation_mse", "kl_weight")
+        scalars = {name: getattr(fit, name) for name in names}
         entry["variational"] = {**scalars, "elbo": list(fit.elbo)}
     if (walk := source.snapshots) is not None:
         groups |= {f"snapshots.{name}": getattr(walk, name) for name in ("mean", "diagonal", "deviations")}
@@ -85,6 +86,7 @@ def load_extras(folder: Path, source: SourceModel, entry: Mapping[str, Any]) -> 
             float(scalars["noise_variance"]),
             tuple(scalars["elbo"]),
             float("nan") if mse is None else float(mse),
+            float(scalars["kl_weight"]),
         )
         source = replace(source, variational=fit)
     if "snapshots" in entry:

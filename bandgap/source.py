@@ -31,11 +31,14 @@ SAME_ERROR = 0.02  # relative difference in error up to which rows count as thos
 
 @dataclass(frozen=True)
 class SourceConfig:
-    """Widths of the hidden layers, how the network is trained, and the parts that are made only where asked for."""
+    """Widths of the hidden layers, how the network is trained, and the parts that are made only where asked for.
+
+    Of several settings of the variational fit the one is kept whose means err least on the held-out rows.
+    """
 
     hidden: tuple[int, ...] = (128, 64)
     training: TrainingConfig = field(default_factory=TrainingConfig)
-    variational: VariationalConfig | None = None
+    variational: tuple[VariationalConfig, ...] = ()
     snapshots: SnapshotConfig | None = None
 
 
@@ -152,13 +155,15 @@ def with_extras(
     made = replace(source, features=statistics, fisher={name: value.float() for name, value in fisher.items()})
     params = {name: value.to(place) for name, value in source.params.items()}
     rows = x[split.training].to(place), y[split.training].to(place)
-    if source.config.variational is not None:
-        fit = fit_variational(
-            params, *rows, config=source.config.variational, generator=_stream(seed, 1), progress=progress
-        )
+    fits = []
+    for config in source.config.variational:
+        phase = f"variational fit of the source, KL times {config.kl_weight:g}"
+        fit = fit_variational(params, *rows, config=config, generator=_stream(seed, 1), phase=phase, progress=progress)
         mean, sd = _on_cpu(fit.mean), _on_cpu(fit.sd)
         held_out = (_error_eV(source, mean, x, y, split) / source.standardiser.y_sd_eV) ** 2
-        made = replace(made, variational=replace(fit, mean=mean, sd=sd, validation_mse=held_out))
+        fits.append(replace(fit, mean=mean, sd=sd, validation_mse=held_out))
+    if fits:
+        made = replace(made, variational=min(fits, key=lambda fit: fit.validation_mse))
     if source.config.snapshots is not None:
         walk = collect_snapshots(
             params, *rows, config=source.config.snapshots, generator=_stream(seed, 2), progress=progress

@@ -68,7 +68,7 @@ def add_extras_run(
     records: Sequence[StructureRecord],
     gaps_eV: NDArray[np.floating[Any]],
     *,
-    variational: VariationalConfig | None = None,
+    variational: tuple[VariationalConfig, ...] = (),
     snapshots: SnapshotConfig | None = None,
     device: str = "auto",
     cache: DescriptorCache | None = None,

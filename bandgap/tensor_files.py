@@ -11,8 +11,14 @@ from bandgap.errors import ArtifactError
 
 
 def save_tensors(arrays: Mapping[str, torch.Tensor], path: Path) -> None:
-    """Write tensors with the file mode of any other file; safetensors' own writer lets only the owner read them."""
-    path.write_bytes(save({name: value.contiguous() for name, value in arrays.items()}))
+    """Write tensors, whole or not at all, with the file mode of any other file.
+
+    safetensors' own writer lets only the owner read them. Tensors that were loaded are a view of their file: it is
+    replaced, never written over, so that they stay what they are.
+    """
+    partial = path.with_name(path.name + ".part")
+    partial.write_bytes(save({name: value.contiguous() for name, value in arrays.items()}))
+    partial.replace(path)
 
 
 def load_tensors(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, torch.Tensor]:

@@ -13,6 +13,13 @@ the variance of the gradient is half by m and a fiftieth by log s, the ELBO afte
 row.
 
 A feature that is zero in every row leaves its weights at the prior, exactly: they are set to it and take no part.
+
+A network with many more weights than rows is pulled to the prior by KL: mean-field posteriors underfit there (Trippe
+and Turner 2018). A weight of KL below 1, a cold posterior (Wenzel et al. 2020), mends that; it is the posterior of that
+many times more rows. Measured, error of f at the means: demo molecules (8,800 rows, 72,577 weights that meet data,
+held-out rows) 0.432 eV in full, 0.356 with 0.3, 0.337 with 0.1, 0.341 with 0.03, point estimate 0.333; a network of
+30-24-16-12-8-1 on 1,000 rows (Abba 2023, section 2.5, against the true mean, 4 data sets) 0.60, 0.73, 0.77, 0.79, point
+estimate 0.78. So several weights are tried where a source is made, and the one with the least held-out error is kept.
 """
 
 import math
@@ -24,6 +31,8 @@ from torch import Tensor
 from bandgap.errors import ConfigError, InputError
 from bandgap.networks import Params, forward, layer_of
 from bandgap.progress import Progress, Update, no_progress
+
+KL_WEIGHTS = (1.0, 0.3, 0.1)
 
 
 @dataclass(frozen=True)
@@ -56,12 +65,18 @@ class VariationalConfig:
             )
 
 
+def kl_weights_to_try() -> tuple[VariationalConfig, ...]:
+    """Return the default settings with the weights of KL that are worth a trial on any source."""
+    return tuple(VariationalConfig(kl_weight=weight) for weight in KL_WEIGHTS)
+
+
 @dataclass(frozen=True, eq=False)
 class VariationalFit:
     """Mean and standard deviation of every parameter (float32), noise variance in squared standardised units.
 
     `elbo` is the bound of every epoch in nats a row, KL counted in full; it holds the noise of one draw a step.
     `validation_mse` is the mean squared error of f at the means on rows that were held out; NaN where there are none.
+    `kl_weight` is the config's.
     """
 
     mean: Params
@@ -69,6 +84,7 @@ class VariationalFit:
     noise_variance: float
     elbo: tuple[float, ...] = ()
     validation_mse: float = math.nan
+    kl_weight: float = 1.0
 
 
 def fit_variational(
@@ -78,6 +94,7 @@ def fit_variational(
     *,
     config: VariationalConfig,
     generator: torch.Generator,
+    phase: str = "variational fit of the source",
     progress: Progress = no_progress,
 ) -> VariationalFit:
     """Fit q on standardised x (n, p) and y (n,), with the means started at the point estimate `params`.
@@ -110,12 +127,13 @@ def fit_variational(
                 f"variational: the bound is {elbo[-1]} after epoch {epoch + 1}. Features or gaps are not finite, or "
                 f"the learning rate of {config.learning_rate} is too large."
             )
-        progress(Update("variational fit of the source", epoch + 1, config.epochs, values={"elbo": elbo[-1]}))
+        progress(Update(phase, epoch + 1, config.epochs, values={"elbo": elbo[-1]}))
     mean = {name: value.detach() for name, value in q.mean.items()}
     sd = {name: value.detach().exp() for name, value in q.log_sd.items()}
     mean["weight.1"] = _filled(mean["weight.1"], used, 0.0)
     sd["weight.1"] = _filled(sd["weight.1"], used, prior["weight.1"])
-    return VariationalFit(mean, sd, math.exp(2 * float(q.log_noise.detach())), tuple(elbo))
+    noise_variance = math.exp(2 * float(q.log_noise.detach()))
+    return VariationalFit(mean, sd, noise_variance, tuple(elbo), kl_weight=config.kl_weight)
 
 
 @dataclass(frozen=True, eq=False)

@@ -95,6 +95,17 @@ def _root() -> None:
     """Make the data that the demo uses again, from its seed."""
 
 
+@demo_data.command("seal", epilog='Example: bandgap demo-data seal --out data --how "train-source, seed 0"')
+def seal(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the demo data.")],
+    how: Annotated[str, typer.Option(help="How the source model in it was made, in one sentence.")],
+) -> None:
+    """Write the checksums of the source model that lies beside the demo data into their manifest."""
+    from bandgap.datasets.shipping import seal_source_model
+
+    typer.echo(f"written to {seal_source_model(out, how=how)}")
+
+
 @demo_data.command("make", epilog="Example: bandgap demo-data make --out data --jobs 2")
 def make(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write; an interrupted one is continued.")],

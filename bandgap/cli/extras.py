@@ -42,7 +42,7 @@ def source_extras(
             source,
             records,
             gaps,
-            variational=options.variational_config(variational),
+            variational=options.variational_configs(variational),
             snapshots=options.snapshot_config(snapshots),
             device=device,
             cache=descriptor_cache(),

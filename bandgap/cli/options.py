@@ -50,7 +50,7 @@ Species = Annotated[
     typer.Option(metavar="SYMBOLS", help="The elements of a descriptor of your own: H C N O, or H,C,N,O."),
 ]
 Variational = Annotated[
-    bool, typer.Option("--variational", help="Also fit a variational posterior of the weights (a minute or more).")
+    bool, typer.Option("--variational", help="Also fit a variational posterior of the weights (minutes).")
 ]
 Snapshots = Annotated[
     int | None, typer.Option(metavar="K", min=2, help="Also keep the last K snapshots of SGD on the source's data.")
@@ -64,11 +64,11 @@ def species_list(text: str | None) -> list[str] | None:
     return text.replace(",", " ").split() if text else None
 
 
-def variational_config(wanted: bool) -> VariationalConfig | None:
-    """Return the settings of the variational fit where it is wanted."""
-    from bandgap.variational import VariationalConfig
+def variational_configs(wanted: bool) -> tuple[VariationalConfig, ...]:
+    """Return the settings of the variational fit that are tried where it is wanted."""
+    from bandgap.variational import kl_weights_to_try
 
-    return VariationalConfig() if wanted else None
+    return kl_weights_to_try() if wanted else ()
 
 
 def snapshot_config(kept: int | None) -> SnapshotConfig | None:

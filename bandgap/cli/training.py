@@ -91,7 +91,7 @@ def train_source(
             gaps,
             descriptor=descriptor,
             config=SourceConfig(
-                variational=options.variational_config(variational), snapshots=options.snapshot_config(snapshots)
+                variational=options.variational_configs(variational), snapshots=options.snapshot_config(snapshots)
             ),
             level_of_theory=level_of_theory,
             licence=licence,

@@ -92,7 +92,8 @@ def verify_demo_data(folder: Path | None = None) -> int:
     Raises ArtifactError on the first file that is missing or differs.
     """
     folder = folder or data_folder()
-    files = read_demo_manifest(folder)["files"]
+    manifest = read_demo_manifest(folder)
+    files = manifest["files"] | manifest.get("source_model", {}).get("files", {})
     for name, expected in files.items():
         found = hashlib.sha256(_bytes(folder / name)).hexdigest()
         if found != expected["sha256"]:

@@ -20,6 +20,7 @@ from bandgap.datasets.distributions import distributions
 from bandgap.datasets.items import Item
 
 MANIFEST: Final = "manifest.json"
+SOURCE_MODEL: Final = "source_model"
 LICENCE: Final = "CC0-1.0"
 LEVELS_OF_THEORY: Final = {"molecules": "GFN2-xTB", "crystals": "GFN1-xTB (periodic, Gamma)"}
 ID_FORMATS: Final = {"molecules": "mol-{:05d}", "crystals": "xtal-{:04d}"}
@@ -87,6 +88,17 @@ def write_manifest(
         "files": {path.relative_to(folder).as_posix(): _checksum(path) for path in shipped_files(folder)},
     }
     path = folder / MANIFEST
+    path.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def seal_source_model(folder: Path, *, how: str) -> Path:
+    """Write the checksums of the files in `source_model` into the manifest, with how it was made in one sentence."""
+    path = folder / MANIFEST
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    files = sorted(p for p in (folder / SOURCE_MODEL).iterdir() if p.is_file())
+    checksums = {p.relative_to(folder).as_posix(): _checksum(p) for p in files}
+    manifest["source_model"] = {"how": how, "files": checksums}
     path.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     return path
 

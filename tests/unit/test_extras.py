@@ -22,7 +22,7 @@ from bandgap.source_runs import add_extras_run
 from bandgap.swag import SnapshotConfig
 from bandgap.variational import VariationalConfig
 
-VARIATIONAL = VariationalConfig(epochs=8, batch_size=8)
+VARIATIONAL = tuple(VariationalConfig(epochs=8, batch_size=8, kl_weight=weight) for weight in (0.7, 0.1))
 SNAPSHOTS = SnapshotConfig(count=5, rank=3, burn_in=1, batch_size=8)
 EXTRAS = "extras.safetensors"
 
@@ -94,6 +94,21 @@ def test_point_estimate_and_predictions_are_not_changed_by_a_bit(source_folder, 
     assert before.history == after.history and before.card == after.card
 
 
+def test_extras_are_added_to_a_source_that_was_stored_without_any(source_folder, world, tmp_path):
+    """The weights' file grows under a source that is still a view of the old one."""
+    folder = Path(shutil.copytree(source_folder, tmp_path / "old"))
+    edit_manifest(folder, lambda manifest: [manifest.pop(key) for key in ("extras", "features")])
+    arrays = load_file(folder / "weights.safetensors")
+    kept = {name: value.clone() for name, value in arrays.items() if not name.startswith("features.")}
+    (folder / "weights.safetensors").unlink()
+    save_file(kept, folder / "weights.safetensors")
+    (folder / EXTRAS).unlink()
+    add_extras_run(folder, world.source_records, world.source_gaps_eV, device="cpu")
+    assert load_source(folder).extras == ("features", "fisher")
+    references = [json.loads((f / "manifest.json").read_text())["references"] for f in (source_folder, folder)]
+    assert references[0] == references[1]
+
+
 def test_extras_come_back_as_they_were_made(made, full_folder):
     found = load_source(full_folder)
     assert found.extras == made.extras == ("features", "fisher", "variational", "snapshots")
@@ -113,6 +128,7 @@ def test_extras_come_back_as_they_were_made(made, full_folder):
         )
     assert found.variational.noise_variance == pytest.approx(made.variational.noise_variance)
     assert found.variational.elbo == pytest.approx(made.variational.elbo)
+    assert found.variational.kl_weight == made.variational.kl_weight
     assert found.variational.validation_mse == pytest.approx(made.variational.validation_mse)
     assert {v.dtype for v in found.snapshots.deviations.values()} == {torch.float32}
 
@@ -132,6 +148,18 @@ def test_extras_are_made_from_the_rows_that_were_not_held_out(made, source_folde
     assert all(torch.equal(again.variational.mean[n], v) for n, v in made.variational.mean.items())
     assert all(torch.equal(again.snapshots.mean[n], v) for n, v in made.snapshots.mean.items())
     assert again.variational.validation_mse != made.variational.validation_mse
+
+
+def test_of_several_variational_fits_the_one_with_the_least_held_out_error_is_kept(made, source_folder, rows):
+    source = load_source(source_folder)
+    errors = {}
+    for config in VARIATIONAL:
+        only = dataclasses.replace(source.config, variational=(config,))
+        fit = with_extras(dataclasses.replace(source, config=only), *rows, device="cpu").variational
+        errors[fit.kl_weight] = fit.validation_mse
+    assert set(errors) == {0.7, 0.1}
+    assert made.variational.kl_weight == min(errors, key=errors.get)
+    assert made.variational.validation_mse == min(errors.values())
 
 
 def test_parts_do_not_depend_on_which_others_are_made(made, source_folder, rows):

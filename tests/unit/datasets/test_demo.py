@@ -5,6 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
+from bandgap.artifacts import load_source
 from bandgap.datasets.contacts import closest_contact, density_g_cm3
 from bandgap.datasets.demo import (
     data_folder,
@@ -16,6 +17,7 @@ from bandgap.datasets.demo import (
 )
 from bandgap.datasets.distributions import distributions, markdown_table
 from bandgap.datasets.lattice_energy import SPACE_GROUPS
+from bandgap.datasets.shipping import seal_source_model
 from bandgap.errors import ArtifactError, InputError
 from bandgap.structures import read_paths
 
@@ -110,11 +112,12 @@ def test_crystal_gaps_are_related_to_the_molecules_and_differ_from_them(crystals
 
 
 def test_checksums_of_the_shipped_files_hold_and_they_stay_small():
-    assert verify_demo_data() == 4 + 12
-    files = [p for p in data_folder().rglob("*") if p.is_file() and "pictures" not in p.parts]
-    assert sum(p.stat().st_size for p in files) < 14 * MEGABYTE  # with the source network, which may take 2
-    listed = read_demo_manifest()["files"]
-    assert sum(entry["bytes"] for entry in listed.values()) < 12 * MEGABYTE
+    assert verify_demo_data() == 4 + 12 + 4
+    files = [p for p in data_folder().rglob("*") if p.is_file()]
+    assert sum(p.stat().st_size for p in files) < 10 * MEGABYTE
+    manifest = read_demo_manifest()
+    listed = {*manifest["files"], *manifest["source_model"]["files"], "manifest.json", "README.md"}
+    assert {p.relative_to(data_folder()).as_posix() for p in files if "pictures" not in p.parts} == listed
 
 
 def test_changed_file_is_named_with_both_checksums(copied):
@@ -122,6 +125,16 @@ def test_changed_file_is_named_with_both_checksums(copied):
         file.write("\n")
     with pytest.raises(ArtifactError, match=r"crystals\.csv: sha256 is .* the manifest says .* install bandgap again"):
         verify_demo_data(copied)
+
+
+def test_changed_file_of_the_source_network_is_named_until_it_is_sealed(copied):
+    path = copied / "source_model" / "extras.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ArtifactError, match=r"source_model/extras\.safetensors: sha256 is .* the manifest says"):
+        verify_demo_data(copied)
+    seal_source_model(copied, how="cut by a test")
+    assert verify_demo_data(copied) == 4 + 12 + 4
+    assert read_demo_manifest(copied)["source_model"]["how"] == "cut by a test"
 
 
 def test_missing_file_is_named(copied):
@@ -150,3 +163,16 @@ def test_sample_cifs_hold_no_gap():
 
 def test_source_network_lies_beside_the_data():
     assert demo_source_folder() == data_folder() / "source_model"
+
+
+def test_source_network_carries_what_every_transfer_asks_of_a_source():
+    source = load_source(demo_source_folder(), verify=False)
+    assert source.extras == ("features", "fisher", "variational", "snapshots")
+    assert (source.features.n, source.snapshots.rank) == (11_000, 10)
+    assert float(source.fisher["bias.3"]) == pytest.approx(11_000 / source.features.residual_variance, rel=0.01)
+    never_seen = ~(source.params["weight.1"] != 0).any(0)
+    assert int(never_seen.sum()) == 759
+    spread = source.variational.sd["weight.1"]
+    assert float(spread[:, never_seen].std()) == 0.0  # the prior's: the molecules say nothing of these weights
+    assert float(spread[:, ~never_seen].min()) < 0.5 * float(spread[0, never_seen][0])
+    assert not bool(source.snapshots.diagonal["weight.1"][:, never_seen].any())
