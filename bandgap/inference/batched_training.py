@@ -29,7 +29,6 @@ from bandgap.inference.stack_rows import Coordinates, FirstLayer, Samples
 from bandgap.inference.stack_updates import Descent, Hamiltonian, Mover, Noise, annealed, clip
 from bandgap.progress import Progress, Update, no_progress
 
-CPU_CHUNK = 20  # samples trained at once on a CPU
 NOISY_SHARE = 0.25  # of a cycle of SGHMC, at its end
 
 Floats = NDArray[np.float64]
@@ -39,10 +38,10 @@ Floats = NDArray[np.float64]
 class StackTraining:
     """How every network of a stack is trained: the learning rate follows a cosine to 0, with no early stopping.
 
-    `clip` is the largest norm of a sample's gradient, 0 for none; `max_memory_GB` bounds what is trained at once on the
-    CPU (a GPU takes half of its free memory). `kernel` "auto" is `bmm`. Measured on one CPU thread, 180 rows, 40 epochs
-    of Adam in the row space, seconds a sample: bmm 0.13 one by one, 0.055 in chunks of 10, 0.050 of 20, 0.042 of 40;
-    wide 0.061, 0.050, 0.054 in chunks of 10, 20, 40; vmap 0.43 one by one, 0.076 in chunks of 20.
+    `clip` is the largest norm of a sample's gradient, 0 for none. On the CPU at most `chunk` samples are trained at
+    once, and what `max_memory_GB` holds; a GPU takes half of its free memory. `kernel` "auto" is `bmm`. Measured on one
+    CPU thread, 180 rows, 40 epochs of Adam in the row space, seconds a sample: bmm 0.13 one by one, 0.055 in chunks of
+    10, 0.050 of 20, 0.042 of 40; wide 0.061, 0.050, 0.054 in chunks of 10, 20, 40; vmap 0.43 one by one, 0.076 of 20.
     """
 
     optimiser: Literal["adam", "sgd"] = "adam"
@@ -55,13 +54,15 @@ class StackTraining:
     order: Literal["own", "shared"] = "own"
     kernel: Literal["auto", "vmap", "bmm", "wide"] = "auto"
     precision: Literal["float32", "float64"] = "float32"
+    chunk: int = 20
     max_memory_GB: float = 2.0
 
     def __post_init__(self) -> None:
-        if min(self.epochs, self.batch_size) < 1 or not (self.learning_rate > 0 and self.max_memory_GB > 0):
+        if min(self.epochs, self.batch_size, self.chunk) < 1 or not (self.learning_rate > 0 and self.max_memory_GB > 0):
             raise ConfigError(
                 f"training: {self.epochs} epochs, batch size {self.batch_size}, learning rate {self.learning_rate}, "
-                f"memory {self.max_memory_GB} GB. Accepted: whole numbers from 1, numbers above 0."
+                f"{self.chunk} samples at once, memory {self.max_memory_GB} GB. Accepted: whole numbers from 1, "
+                "numbers above 0."
             )
         if not (0 <= self.momentum < 1 and self.clip >= 0):
             raise ConfigError(
@@ -135,12 +136,12 @@ def train_stack(
 def chunk_size(
     layers: Sequence[FirstLayer], between: Sequence[Tensor], *, config: StackTraining, device: torch.device
 ) -> int:
-    """Return how many samples are trained at once: what the memory allows, and on a CPU at most `CPU_CHUNK`."""
+    """Return how many samples are trained at once: what the memory allows, and on a CPU at most `chunk`."""
     item = 4 if config.precision == "float32" else 8
     bytes_each = item * _numbers_each(layers, between, config)
     if device.type == "cuda":
         return max(1, int(0.5 * torch.cuda.mem_get_info(device)[0] / bytes_each))
-    return max(1, min(CPU_CHUNK, int(config.max_memory_GB * 1e9 / bytes_each)))
+    return max(1, min(config.chunk, int(config.max_memory_GB * 1e9 / bytes_each)))
 
 
 def _numbers_each(layers: Sequence[FirstLayer], between: Sequence[Tensor], config: StackTraining) -> int:

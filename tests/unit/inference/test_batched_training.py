@@ -227,6 +227,7 @@ def test_progress_counts_epochs_of_all_chunks_and_can_cancel():
         ({"batch_size": 0}, "batch size 0"),
         ({"learning_rate": 0.0}, "learning rate 0.0"),
         ({"max_memory_GB": 0.0}, "memory 0.0 GB"),
+        ({"chunk": 0}, "0 samples at once"),
         ({"momentum": 1.0}, "momentum 1.0"),
         ({"clip": -1.0}, "clip -1.0.*0 for none"),
         ({"kernel": "wide"}, "order is 'own'. Set order=shared, or kernel=bmm"),

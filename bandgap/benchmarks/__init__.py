@@ -1,0 +1,1 @@
+"""Measurements of speed, each with its rival in the same run on the same machine."""

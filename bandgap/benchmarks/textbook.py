@@ -1,0 +1,105 @@
+"""NPTL as a textbook writes it: one torch.nn network after the other, all its weights, every row twice.
+
+Same start, weights, optimiser, schedule, clipping, epochs and number of steps as `transfer/nptl.py`; rows and pseudo
+rows are 2n rows of one data set.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from bandgap.inference.batched_training import StackTraining
+from bandgap.inference.bootstrap import block_weights, stream
+from bandgap.progress import Progress, Update
+from bandgap.source import SourceModel
+from bandgap.transfer.folds import Start
+
+Floats = NDArray[np.float64]
+
+
+def textbook_nptl(
+    source: SourceModel,
+    start: Start,
+    x: Floats,
+    *,
+    samples: int,
+    alpha: float,
+    blocks: int,
+    config: StackTraining,
+    batch_size: int,
+    seed: int,
+    device: torch.device,
+    progress: Progress,
+) -> list[nn.Sequential]:
+    """Train `samples` networks on the rows of a start, x (n, p) being all its rows, standardised.
+
+    `batch_size` counts rows and pseudo rows.
+    """
+
+    def place(values: Floats) -> Tensor:
+        return torch.from_numpy(values).float().to(device)
+
+    y, used = start.y[start.trained], x[start.trained]
+    rows, labels = place(np.vstack([used, used])), place(np.append(y, start.probe.predict(start.hidden[start.trained])))
+    networks = []
+    for m in range(samples):
+        drawn = block_weights(y.size, blocks=blocks, alpha=alpha, rng=stream(seed, m, "weights"))
+        weights = place(np.append(drawn.data, drawn.pseudo))
+        network = network_of(source, start).to(device)
+        generator = torch.Generator().manual_seed(m)
+        train(network, rows, labels, weights, config=config, batch_size=batch_size, generator=generator)
+        networks.append(network)
+        progress(Update(f"textbook loop, batches of {batch_size}", m + 1, samples))
+    return networks
+
+
+def network_of(source: SourceModel, start: Start) -> nn.Sequential:
+    """Return the source's network with the probe as its output layer."""
+    widths = [source.network.n_features, *source.network.hidden]
+    modules: list[nn.Module] = []
+    with torch.no_grad():
+        for level, (inputs, outputs) in enumerate(pairwise(widths), start=1):
+            hidden = nn.Linear(inputs, outputs)
+            hidden.weight.copy_(source.params[f"weight.{level}"])
+            hidden.bias.copy_(source.params[f"bias.{level}"])
+            modules += [hidden, nn.ReLU()]
+        last = nn.Linear(widths[-1], 1)
+        last.weight.copy_(torch.from_numpy(start.probe.weights)[None])
+        last.bias.fill_(start.probe.intercept)
+    return nn.Sequential(*modules, last)
+
+
+def train(
+    network: nn.Sequential,
+    x: Tensor,
+    y: Tensor,
+    weights: Tensor,
+    *,
+    config: StackTraining,
+    batch_size: int,
+    generator: torch.Generator,
+) -> None:
+    """Train one network by torch.optim.Adam on half the weighted squared error, weights of mean 1."""
+    optimiser = torch.optim.Adam(network.parameters(), lr=config.learning_rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, config.epochs)
+    for _ in range(config.epochs):
+        for batch in torch.split(torch.randperm(y.shape[0], generator=generator).to(y.device), batch_size):
+            optimiser.zero_grad()
+            loss = 0.5 * (weights[batch] * (y[batch] - network(x[batch]).squeeze(-1)) ** 2).mean()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(network.parameters(), config.clip)
+            optimiser.step()
+        schedule.step()
+
+
+def predict_eV(networks: Sequence[nn.Sequential], start: Start, x: Floats) -> Floats:
+    """Return the gaps (network, n) in eV of standardised rows x (n, p)."""
+    device = next(networks[0].parameters()).device
+    rows = torch.from_numpy(x).float().to(device)
+    with torch.no_grad():
+        values = [network(rows).squeeze(-1).double().cpu().numpy() for network in networks]
+    return start.standardiser.gaps_eV(np.stack(values))

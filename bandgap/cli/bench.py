@@ -1,0 +1,16 @@
+"""`bandgap bench`: measurements of speed, each beside its rival in the same run."""
+
+import typer
+
+from bandgap.cli import bench_networks
+
+bench = typer.Typer(no_args_is_help=True)
+
+
+@bench.callback()
+def _root() -> None:
+    """Measure speed beside what one would use instead; an idle machine tells the truth."""
+
+
+bench.command("nptl", epilog="Example: bandgap bench nptl --repeats 1 --splits 0 --json nptl.json")(bench_networks.nptl)
+bench.command("gpu", epilog="Example: bandgap bench gpu --json gpu.json")(bench_networks.gpu)
