@@ -108,9 +108,7 @@ def descriptor_of(preset: str | None, species: str | None) -> MBTRConfig:
     from bandgap.descriptors import config_for
 
     if (preset is None) == (species is None):
-        raise typer.BadParameter(
-            "give either --preset (such as oe62-16) or --species (such as H C N O)."
-        )
+        raise typer.BadParameter("give either --preset (such as oe62-16) or --species (such as H C N O).")
     return config_for(preset=preset, species=species_list(species))
 
 

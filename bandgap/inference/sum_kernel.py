@@ -1,13 +1,14 @@
-r"""A Gaussian process whose kernel is a sum: what a source network's features say linearly, and what they leave open.
+r"""A Gaussian process whose kernel is a sum: what a source network says of two structures, and what it leaves open.
 
-In units of the training gaps' standard deviation,
+In units of the training gaps' standard deviation, with m the source's standardised prediction,
 
-    y = b_0 + m(x)'b + phi(x)'w + g(x) + noise,   b_0 ~ N(0, 2^2), b_j ~ N(0, 1), w ~ N(0, s_lin^2 / mean |phi|^2 I),
-    g ~ GP(0, s_lap^2 exp(-|x - x'|_1 / (ell D))),   noise ~ N(0, s_noise^2)
+    y = b_0 + b m(x) + sum_k a_k u_k(x) + g(x) + noise,   b_0 ~ N(0, 2^2), b ~ N(0, 1), u_k ~ GP(0, G_k),
+    g ~ GP(0, a_g^2 prod_j exp(-D_j / ell_j)),            noise ~ N(0, s^2)
 
-so that K = 4 + M M' + s_lin^2 G + s_lap^2 exp(-D_ij / ell) + s_noise^2 I with M the standardised means, G the Gram
-matrix of phi with mean diagonal 1 and D_ij the city-block distances over their median D (Rasmussen and Williams, 2006,
-chapters 2 and 5). theta = (log s_lin, log s_lap, log ell, log s_noise) have normal priors.
+The G_k are Gram matrices with mean diagonal 1 over the training rows (linear kernels of a layer's features, or the
+kernel of the network linearised in a layer), the D_j distances over their median; K is the sum of all parts
+(Rasmussen and Williams, 2006, chapters 2 and 5). theta = (log a_k ..., log a_g, log ell_j ..., log s), with independent
+normal priors.
 """
 
 from dataclasses import dataclass
@@ -16,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
-PRIOR_MEAN = np.array([0.0, -0.7, 1.0, -0.9])
-PRIOR_SD = np.array([1.5, 1.0, 1.0, 0.7])
+AMPLITUDE, LENGTH, NOISE = (-0.7, 1.0), (1.0, 1.0), (-0.9, 0.7)  # prior mean and sd of the logarithms
 INTERCEPT_VARIANCE = 4.0
 JITTER = 1e-8
 
@@ -26,62 +26,84 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Kernels:
-    """The parts of the covariance between rows a and rows b: means (a, j) and (b, j), Gram (a, b), distances (a, b)."""
+    """The parts of the covariance between rows a and rows b, each (a, b)."""
 
-    fixed: Floats  # 4 + M_a M_b'
-    gram: Floats
-    distances: Floats
+    fixed: Floats  # 4 + m_a m_b'
+    grams: tuple[Floats, ...]
+    distances: tuple[Floats, ...]
+
+    @property
+    def n_scales(self) -> int:
+        """Number of entries of theta."""
+        return len(self.grams) + len(self.distances) + 2
 
     def covariance(self, theta: Floats) -> Floats:
-        """Return the covariance of the noise-free function at theta (4,), (a, b)."""
-        lin, lap, ell = np.exp(2 * theta[0]), np.exp(2 * theta[1]), np.exp(-theta[2])
-        result: Floats = self.fixed + lin * self.gram + lap * np.exp(-ell * self.distances)
+        """Return the covariance of the noise-free function at theta, (a, b)."""
+        total = self.fixed + self.laplacian(theta)
+        for log_amplitude, gram in zip(theta, self.grams, strict=False):
+            total += np.exp(2 * log_amplitude) * gram
+        return total
+
+    def laplacian(self, theta: Floats) -> Floats:
+        """Return the covariance of g at theta, (a, b)."""
+        k = len(self.grams)
+        exponent = np.full(self.fixed.shape, 2 * theta[k])
+        for log_length, distance in zip(theta[k + 1 :], self.distances, strict=False):
+            exponent -= np.exp(-log_length) * distance
+        result: Floats = np.exp(exponent)
         return result
+
+
+def prior_of(kernels: Kernels) -> tuple[Floats, Floats]:
+    """Return mean and standard deviation of the priors of theta."""
+    rows = [AMPLITUDE] * (len(kernels.grams) + 1) + [LENGTH] * len(kernels.distances) + [NOISE]
+    mean, sd = np.array(rows, dtype=np.float64).T
+    return mean, sd
 
 
 @dataclass(frozen=True, eq=False)
 class SumKernelProblem:
-    """Training rows: kernels among them and gaps y (n,) with mean 0 and variance 1."""
+    """Training rows: kernels among them and what the source leaves of their gaps, y (n,)."""
 
     kernels: Kernels
     y: Floats
 
     def log_density(self, theta: Floats) -> tuple[float, Floats]:
-        """Return log p(y | theta) + log p(theta) and its gradient (4,); -inf where the covariance has no factor."""
-        n, parts = self.y.size, self.kernels
-        lin, lap, noise = np.exp(2 * theta[0]), np.exp(2 * theta[1]), np.exp(2 * theta[3])
-        scaled = np.exp(-theta[2]) * parts.distances
-        laplacian = lap * np.exp(-scaled)
-        k = parts.fixed + lin * parts.gram + laplacian
-        k[np.diag_indices(n)] += noise + JITTER
-        factor, info = lapack.dpotrf(k, lower=1, overwrite_a=0)
+        """Return log p(y | theta) + log p(theta) and its gradient; -inf where the covariance has no factor."""
+        parts, k = self.kernels, len(self.kernels.grams)
+        noise, laplacian = np.exp(2 * theta[-1]), self.kernels.laplacian(theta)
+        factor, info = self._factor(theta)
         if info != 0:
-            return -np.inf, np.zeros(4)
+            return -np.inf, np.zeros_like(theta)
         alpha, _ = lapack.dpotrs(factor, self.y, lower=1)
         inverse, _ = lapack.dpotri(factor, lower=1)
         inverse = np.tril(inverse) + np.tril(inverse, -1).T
         pull = np.outer(alpha, alpha) - inverse
-        z = (theta - PRIOR_MEAN) / PRIOR_SD
+        mean, sd = prior_of(parts)
+        z = (theta - mean) / sd
         value = -0.5 * self.y @ alpha - np.log(np.diag(factor)).sum() - 0.5 * z @ z
-        gradient = np.array(
-            [
-                lin * np.vdot(pull, parts.gram),
-                np.vdot(pull, laplacian),
-                0.5 * np.vdot(pull, laplacian * scaled),
-                noise * np.trace(pull),
-            ]
-        )
-        return float(value), gradient - z / PRIOR_SD
+        pulled = pull * laplacian
+        by_gram = [np.exp(2 * t) * np.vdot(pull, gram) for t, gram in zip(theta, parts.grams, strict=False)]
+        by_length = [
+            0.5 * np.exp(-t) * np.vdot(pulled, distance)
+            for t, distance in zip(theta[k + 1 :], parts.distances, strict=False)
+        ]
+        gradient = np.array([*by_gram, pulled.sum(), *by_length, noise * np.trace(pull)])
+        return float(value), gradient - z / sd
 
     def conditional(self, theta: Floats, cross: Kernels, prior_variance: Floats) -> tuple[Floats, Floats]:
         """Return mean and variance (m,) of the noise-free function at new rows, given kernels (m, n) to training rows.
 
         `prior_variance` (m,) is the diagonal of the new rows' own covariance at theta.
         """
-        k = self.kernels.covariance(theta)
-        k[np.diag_indices(self.y.size)] += np.exp(2 * theta[3]) + JITTER
-        factor, _ = lapack.dpotrf(k, lower=1, overwrite_a=1)
+        factor, _ = self._factor(theta)
         alpha, _ = lapack.dpotrs(factor, self.y, lower=1)
         c = cross.covariance(theta)
         reduced = solve_triangular(factor, c.T, lower=True, check_finite=False)
         return c @ alpha, np.maximum(prior_variance - (reduced**2).sum(axis=0), 0.0)
+
+    def _factor(self, theta: Floats) -> tuple[Floats, int]:
+        k = self.kernels.covariance(theta)
+        k[np.diag_indices(self.y.size)] += np.exp(2 * theta[-1]) + JITTER
+        factor, info = lapack.dpotrf(k, lower=1, overwrite_a=1)
+        return factor, int(info)

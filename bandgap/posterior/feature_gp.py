@@ -1,7 +1,7 @@
-"""The posterior of a Gaussian process on a source network's features and on the descriptor (`inference.sum_kernel`).
+"""The posterior of a Gaussian process on what a source network sees and on the descriptor (`inference.sum_kernel`).
 
-Stored are the training rows as the kernels see them and draws of the kernel's scales; factors are computed again where
-predictions are wanted, one for each draw. Draws of the mean at a structure are normal scores of its conditional
+Stored are the training rows' descriptors, the network, and draws of the kernel's scales; kernels and factors are
+computed again where predictions are wanted. Draws of the mean at a structure are normal scores of its conditional
 distribution, stratified over all draws, so that their quantiles are those of the mixture.
 """
 
@@ -18,20 +18,32 @@ from scipy.special import ndtri
 from torch import Tensor
 
 from bandgap.inference.sum_kernel import INTERCEPT_VARIANCE, Kernels, SumKernelProblem
-from bandgap.networks import Params, forward, hidden_features
+from bandgap.networks import Params
+from bandgap.posterior.network_views import NetworkView, view
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws
-from bandgap.source_statistics import hidden_layers
 from bandgap.standardise import Standardiser
 
 SCORES = 8  # draws of the mean for each draw of the scales
 ROWS_PER_BLOCK = 1024  # structures predicted at once
 
-_ARRAYS = ("kernel_mean", "kernel_scale", "columns", "rows", "feature_mean", "feature_scale", "phi", "f", "y", "theta")
+_ARRAYS = ("kernel_mean", "kernel_scale", "columns", "inputs", "last_scale", "first_scale", "gaps", "theta")
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Structures as the kernels see them: the network's input z, and the descriptor over its scales, both (n, p)."""
+
+    network: NetworkView
+    z: Floats
+    scaled: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureGPPosterior:
-    """Training rows and draws of the scales; gaps in standardised units of `standardiser`, residuals over `y_scale`."""
+    """Training rows and draws of the scales; gaps (n,) in standardised units of `standardiser`.
+
+    `inputs` (n, column) are raw descriptors where they differ among the training rows or where the network has weights.
+    """
 
     kind: ClassVar[str] = "feature_gp"
 
@@ -39,17 +51,19 @@ class FeatureGPPosterior:
     params: Params  # of the source network
     kernel_mean: Floats  # (p,)
     kernel_scale: Floats  # (p,)
-    columns: NDArray[np.int64]  # features that vary among the training rows
-    rows: NDArray[np.float32]  # (n, column), scaled
-    feature_mean: Floats  # (q,)
-    feature_scale: Floats  # (q,)
-    phi: NDArray[np.float32]  # (n, q), scaled
-    f: Floats  # (n,), the source network at the training rows
-    y: Floats  # (n,), what it leaves of the gaps, over y_scale
-    theta: Floats  # (draw, 4)
-    y_scale: float
+    columns: NDArray[np.int64]
+    inputs: NDArray[np.float32]
+    last_scale: Floats  # (q,)
+    first_scale: Floats  # (q1,)
+    gaps: Floats
+    theta: Floats  # (draw, scale)
+    size_apart: bool  # whether the last feature is the size, with a length of its own
     seed: int
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
+
+    def with_draws(self, theta: Floats, diagnostics: Diagnostics) -> Self:
+        """Return the same with draws (draw, scale) of the scales."""
+        return replace(self, theta=theta, diagnostics=diagnostics)
 
     @property
     def n_chains(self) -> int:
@@ -64,26 +78,35 @@ class FeatureGPPosterior:
     def n_members(self) -> int:
         return 1
 
-    def with_draws(self, theta: Floats, diagnostics: Diagnostics) -> Self:
-        """Return the same with draws (draw, 4) of the scales."""
-        return replace(self, theta=theta, diagnostics=diagnostics)
+    @cached_property
+    def y_scale(self) -> float:
+        """Standard deviation of the training gaps, in standardised units."""
+        return float(self.gaps.std())
 
     @cached_property
     def problem(self) -> SumKernelProblem:
-        """The training rows with their kernels."""
-        fixed = INTERCEPT_VARIANCE + np.outer(self._mean_column(self.f), self._mean_column(self.f))
-        phi = self.phi.astype(np.float64)
-        distances = cdist(self.rows, self.rows, "cityblock")
-        return SumKernelProblem(Kernels(fixed, phi @ phi.T / self._gram_scale, distances / self._typical), self.y)
+        """The training rows with their kernels, and what the source leaves of their gaps."""
+        kernels = self._kernels(self._train, self._train)
+        return SumKernelProblem(kernels, (self.gaps - self._train.network.f) / self.y_scale)
 
     @cached_property
-    def _gram_scale(self) -> float:
-        return float(np.mean(np.sum(self.phi.astype(np.float64) ** 2, axis=1))) or 1.0
+    def _train(self) -> Rows:
+        x = np.repeat(self.kernel_mean[None], len(self.inputs), axis=0)
+        x[:, self.columns] = self.inputs
+        return self._rows(x)
 
     @cached_property
-    def _typical(self) -> float:
-        distances = cdist(self.rows, self.rows, "cityblock")
-        return float(np.median(distances[np.triu_indices(len(distances), 1)])) or 1.0
+    def _own(self) -> tuple[list[Floats], list[Floats]]:
+        return self._raw(self._train, self._train)
+
+    @cached_property
+    def _units(self) -> tuple[Floats, Floats]:
+        """Mean diagonals of the Gram matrices, and typical distances, over the training rows."""
+        grams, distances = self._own
+        upper = np.triu_indices(len(self.inputs), 1)
+        typical = [float(np.median(d[upper])) for d in distances]
+        means = [float(np.mean(np.diag(g))) for g in grams]
+        return np.array([m or 1.0 for m in means]), np.array([t if t > 1e-3 else 1.0 for t in typical])
 
     @cached_property
     def _levels(self) -> Floats:
@@ -104,41 +127,69 @@ class FeatureGPPosterior:
         return PredictiveDraws(means[None], centres, sds)
 
     def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats, Floats]:
-        x = torch.from_numpy(self.standardiser.features(features)).float()
-        with torch.no_grad():
-            f = forward(self.params, x).double().numpy()
-            h = hidden_features(hidden_layers(self.params), x).double().numpy()
-        phi, column = (h - self.feature_mean) / self.feature_scale, self._mean_column(f)
-        scaled = (features.astype(np.float64) - self.kernel_mean) / self.kernel_scale
-        outside = np.delete(np.abs(scaled), self.columns, axis=1).sum(axis=1)  # features that training rows agree on
-        distances = cdist(scaled[:, self.columns], self.rows, "cityblock") + outside[:, None]
-        cross = Kernels(
-            INTERCEPT_VARIANCE + np.outer(column, self._mean_column(self.f)),
-            phi @ self.phi.T.astype(np.float64) / self._gram_scale,
-            distances / self._typical,
-        )
-        own = INTERCEPT_VARIANCE + column**2
-        gram = (phi**2).sum(axis=1) / self._gram_scale
+        rows = self._rows(features.astype(np.float64))
+        cross, own = self._kernels(rows, self._train), self._variances(rows)
         shape = (len(self.theta), len(features))
         centres, latent = np.empty(shape), np.empty(shape)
+        n_grams = len(cross.grams)
         for k, theta in enumerate(self.theta):
-            prior = own + np.exp(2 * theta[0]) * gram + np.exp(2 * theta[1])
+            prior = own[0] + np.exp(2 * theta[:n_grams]) @ own[1:] + np.exp(2 * theta[n_grams])
             centres[k], latent[k] = self.problem.conditional(theta, cross, prior)
-        noise = np.exp(2 * self.theta[:, 3:])
+        noise = np.exp(2 * self.theta[:, -1:])
         draws = centres[:, None] + np.sqrt(latent)[:, None] * self._levels[:, :, None]
-        to_eV = self.standardiser.gaps_eV
+        f, to_eV = rows.network.f, self.standardiser.gaps_eV
         means = to_eV(f + self.y_scale * draws.reshape(self.n_draws, len(features)))
         sds = self.standardiser.y_sd_eV * self.y_scale * np.sqrt(latent + noise)
         return means, to_eV(f + self.y_scale * centres), sds
 
-    def _mean_column(self, f: Floats) -> Floats:
+    def _rows(self, x: Floats) -> Rows:
+        z = self.standardiser.features(x)
+        return Rows(view(self.params, z), z, (x - self.kernel_mean) / self.kernel_scale)
+
+    def _features(self, rows: Rows) -> tuple[Floats, Floats, Floats]:
+        """Return last and first hidden features, centred on the training rows and scaled, and the slopes."""
+        train = self._train.network
+        last = (rows.network.last - train.last.mean(axis=0)) / self.last_scale
+        first = (rows.network.first - train.first.mean(axis=0)) / self.first_scale
+        return last, first, rows.network.slopes
+
+    def _raw(self, a: Rows, b: Rows) -> tuple[list[Floats], list[Floats]]:
+        """Return Gram matrices and distances between rows, (a, b), not yet in their units."""
+        (last_a, first_a, slopes_a), (last_b, first_b, slopes_b) = self._features(a), self._features(b)
+        grams = [last_a @ last_b.T, first_a @ first_b.T, (slopes_a @ slopes_b.T) * (a.z @ b.z.T + 1.0)]
+        moved = (np.abs(a.scaled).max(0, initial=0.0) > 1e-9) | (np.abs(b.scaled).max(0, initial=0.0) > 1e-9)
+        moved[-1] &= not self.size_apart
+        distances = [cdist(a.scaled[:, moved], b.scaled[:, moved], "cityblock")]
+        if self.size_apart:
+            distances.append(cdist(a.scaled[:, -1:], b.scaled[:, -1:], "cityblock"))
+        return grams, distances
+
+    def _kernels(self, a: Rows, b: Rows) -> Kernels:
+        grams, distances = self._own if a is b is self._train else self._raw(a, b)
+        means, typical = self._units
+        fixed = INTERCEPT_VARIANCE + np.outer(self._mean_column(a), self._mean_column(b))
+        return Kernels(
+            fixed,
+            tuple(g / m for g, m in zip(grams, means, strict=True)),
+            tuple(d / t for d, t in zip(distances, typical, strict=True)),
+        )
+
+    def _variances(self, rows: Rows) -> Floats:
+        """Return the diagonals (1 + grams, n) of the fixed part and of every Gram matrix at rows."""
+        last, first, slopes = self._features(rows)
+        diagonals = [(last**2).sum(1), (first**2).sum(1), (slopes**2).sum(1) * ((rows.z**2).sum(1) + 1.0)]
+        fixed = INTERCEPT_VARIANCE + self._mean_column(rows) ** 2
+        return np.array([fixed, *(d / m for d, m in zip(diagonals, self._units[0], strict=True))])
+
+    def _mean_column(self, rows: Rows) -> Floats:
         """Return the source's predictions in units of their spread over the training rows."""
-        result: Floats = (f - self.f.mean()) / (float(self.f.std()) or 1.0)
+        f = self._train.network.f
+        result: Floats = (rows.network.f - f.mean()) / (float(f.std()) or 1.0)
         return result
 
     def summaries(self) -> dict[str, Floats]:
         """Return draws of the noise in eV."""
-        return {"sigma_eV": (np.exp(self.theta[:, 3]) * self.y_scale * self.standardiser.y_sd_eV)[None]}
+        return {"sigma_eV": (np.exp(self.theta[:, -1]) * self.y_scale * self.standardiser.y_sd_eV)[None]}
 
     def to_arrays(self) -> dict[str, Tensor]:
         """Return everything but the scalars and the diagnostics as named tensors."""
@@ -148,9 +199,10 @@ class FeatureGPPosterior:
         return arrays | {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in numbers.items()}
 
     def scalars(self) -> dict[str, Any]:
-        """Return the seed and the scales of the gaps."""
+        """Return the seed, the scale of the gaps and whether the size has a length of its own."""
         scale = self.standardiser
-        return {"seed": self.seed, "y_scale": self.y_scale, "y_mean_eV": scale.y_mean_eV, "y_sd_eV": scale.y_sd_eV}
+        gaps = {"y_mean_eV": scale.y_mean_eV, "y_sd_eV": scale.y_sd_eV}
+        return {"seed": self.seed, "size_apart": self.size_apart, **gaps}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics) -> Self:
@@ -159,7 +211,7 @@ class FeatureGPPosterior:
         return cls(
             standardiser=Standardiser(x_mean, x_scale, scalars["y_mean_eV"], scalars["y_sd_eV"]),
             params={k.removeprefix("param."): v for k, v in arrays.items() if k.startswith("param.")},
-            y_scale=scalars["y_scale"],
+            size_apart=scalars["size_apart"],
             seed=scalars["seed"],
             diagnostics=diagnostics,
             **{name: arrays[name].numpy() for name in _ARRAYS},

@@ -5,25 +5,29 @@ import pytest
 from scipy import stats
 from scipy.spatial.distance import cdist
 
-from bandgap.inference.sum_kernel import PRIOR_MEAN, PRIOR_SD, Kernels, SumKernelProblem
+from bandgap.inference.sum_kernel import Kernels, SumKernelProblem, prior_of
 
 RNG = np.random.default_rng(0)
 X, PHI, M = RNG.normal(size=(14, 3)), RNG.normal(size=(14, 4)), RNG.normal(size=14)
 Y = RNG.normal(size=9)
-THETA = np.array([0.2, -0.4, 0.7, -1.1])
+THETA = np.array([0.2, -0.3, -0.4, 0.7, 0.1, -1.1])
 
 
 def kernels(a, b):
-    return Kernels(4.0 + np.outer(M[a], M[b]), PHI[a] @ PHI[b].T / 4.0, cdist(X[a], X[b], "cityblock"))
+    grams = (PHI[a] @ PHI[b].T / 4.0, X[a] @ X[b].T)
+    distances = (cdist(X[a], X[b], "cityblock"), np.abs(M[a][:, None] - M[b]))
+    return Kernels(4.0 + np.outer(M[a], M[b]), grams, distances)
 
 
 TRAIN, NEW = np.arange(9), np.arange(9, 14)
 PROBLEM = SumKernelProblem(kernels(TRAIN, TRAIN), Y)
+PRIOR_MEAN, PRIOR_SD = prior_of(PROBLEM.kernels)
 
 
 def dense(rows):
     k = kernels(rows, rows)
-    return k.fixed + np.exp(0.4) * k.gram + np.exp(-0.8) * np.exp(-np.exp(-0.7) * k.distances)
+    near = np.exp(-np.exp(-0.7) * k.distances[0] - np.exp(-0.1) * k.distances[1])
+    return k.fixed + np.exp(0.4) * k.grams[0] + np.exp(-0.6) * k.grams[1] + np.exp(-0.8) * near
 
 
 def test_log_density_is_that_of_the_joint_normal_and_the_priors():
@@ -37,15 +41,15 @@ def test_log_density_is_that_of_the_joint_normal_and_the_priors():
 
 
 def covariance_at(theta):
-    return PROBLEM.kernels.covariance(theta) + np.exp(2 * theta[3]) * np.eye(9)
+    return PROBLEM.kernels.covariance(theta) + np.exp(2 * theta[-1]) * np.eye(9)
 
 
 @pytest.mark.parametrize("theta", [THETA, PRIOR_MEAN, THETA - 1.0], ids=["a", "prior", "small"])
 def test_gradient_is_that_of_finite_differences(theta):
     found = PROBLEM.log_density(theta)[1]
     e = 1e-5
-    for i in range(4):
-        move = e * np.eye(4)[i]
+    for i in range(6):
+        move = e * np.eye(6)[i]
         slope = (PROBLEM.log_density(theta + move)[0] - PROBLEM.log_density(theta - move)[0]) / (2 * e)
         assert found[i] == pytest.approx(slope, rel=1e-5, abs=1e-6)
 
@@ -59,5 +63,5 @@ def test_conditional_is_that_of_the_joint_normal():
 
 
 def test_covariance_without_a_factor_has_no_density():
-    broken = SumKernelProblem(Kernels(-100.0 * np.eye(3), np.zeros((3, 3)), np.zeros((3, 3))), np.ones(3))
-    assert broken.log_density(PRIOR_MEAN)[0] == -np.inf
+    broken = SumKernelProblem(Kernels(-100.0 * np.eye(3), (), (np.zeros((3, 3)),)), np.ones(3))
+    assert broken.log_density(prior_of(broken.kernels)[0])[0] == -np.inf

@@ -4,10 +4,12 @@ import dataclasses
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 
 from bandgap.errors import ConfigError
 from bandgap.inference.importance import ImportanceInfo
+from bandgap.networks import forward
 from bandgap.recalibration import source_gaps_eV
 from bandgap.transfer.feature_gp import FeatureGPConfig, diagnose, fit
 
@@ -43,7 +45,7 @@ def test_draws_of_the_mean_have_the_quantiles_of_the_mixture(posterior):
     x = np.random.default_rng(6).normal(size=(4, 5)).astype(np.float32)
     one = dataclasses.replace(posterior, theta=np.repeat(posterior.theta[:1], 64, axis=0))  # then it is a normal
     draws = one.predictive_draws(x)
-    noise = np.exp(one.theta[0, 3]) * one.y_scale * one.standardiser.y_sd_eV
+    noise = np.exp(one.theta[0, -1]) * one.y_scale * one.standardiser.y_sd_eV
     latent = np.sqrt(draws.sds_eV[0] ** 2 - noise**2)
     for level in (0.025, 0.5, 0.975):
         expected = draws.centres_eV[0] + latent * stats.norm.ppf(level)
@@ -59,7 +61,6 @@ def test_feature_that_never_varied_makes_a_structure_far(source_of, target):
     x = target.features.copy()
     x[:, 4] = 1.0
     posterior = fit(source_of(), dataclasses.replace(target, features=x), QUICK, seed=0, device="cpu")
-    assert posterior.columns.tolist() == [0, 1, 2, 3]
     same, other = x[:3], x[:3].copy()
     other[:, 4] = 2.0
     assert (posterior.predictive_draws(other).sds_eV > posterior.predictive_draws(same).sds_eV).all()
@@ -81,3 +82,32 @@ def test_scales_that_are_not_covered_are_told():
 def test_too_few_draws_are_refused():
     with pytest.raises(ConfigError, match="feature_gp: 4 draws, 200 proposals. Accepted: at least 8 draws"):
         FeatureGPConfig(draws=4)
+
+
+def test_tangent_kernel_is_that_of_the_first_layers_gradients(source_of, target):
+    """k(x, x') = grad f(x) . grad f(x') over the first layer's weights and biases, by automatic differentiation."""
+    posterior = fit(source_of(), target, QUICK, seed=0, device="cpu")
+    x = torch.from_numpy(posterior.standardiser.features(target.features)).float()
+    params = {name: value.clone().requires_grad_(name.endswith(".1")) for name, value in posterior.params.items()}
+    gradients = []
+    for row in forward(params, x):
+        parts = torch.autograd.grad(row, [params["weight.1"], params["bias.1"]], retain_graph=True)
+        gradients.append(torch.cat([part.flatten() for part in parts]))
+    expected = (torch.stack(gradients) @ torch.stack(gradients).T).double().numpy()
+    expected /= np.mean(np.diag(expected))
+    np.testing.assert_allclose(posterior.problem.kernels.grams[2], expected, rtol=1e-3, atol=1e-4)
+
+
+def test_size_has_a_length_of_its_own(source_of, target):
+    source = source_of()
+    descriptor = dataclasses.replace(source.descriptor, size=True)
+    plain, apart = (
+        fit(s, target, QUICK, seed=0, device="cpu")
+        for s in (source, dataclasses.replace(source, descriptor=descriptor))
+    )
+    assert apart.theta.shape[1] == plain.theta.shape[1] + 1 == 7
+    (both,), (rest, size) = plain.problem.kernels.distances, apart.problem.kernels.distances
+    assert (
+        np.corrcoef(size.ravel(), np.abs(target.features[:, None, -1] - target.features[:, -1]).ravel())[0, 1] > 0.999
+    )
+    assert not np.allclose(both, rest)
