@@ -27,9 +27,9 @@ class JointTrainingConfig:
 
     learning_rate: float = 2e-3
     weight_decay: float = 1e-2
-    dropout: float = 0.1
+    dropout: float = 0.2
     batch_size: int = 256
-    steps: int = 10_000
+    steps: int = 4_000
     warmup_steps: int = 300
     largest_gradient: float = 5.0
     validation_share: float = 0.05
