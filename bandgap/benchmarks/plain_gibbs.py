@@ -1,0 +1,74 @@
+r"""The Gibbs sampler of Makalic and Schmidt (2016) for the horseshoe regression, to which ours is compared.
+
+x ~ C+(0, 1) is x^2 | xi ~ InvGamma(1/2, 1/xi), xi ~ InvGamma(1/2, 1), for every lambda_j with zeta_j and tau with nu:
+
+    delta      | .  N(A^-1 g, s2 A^-1)
+    s2         | .  InvGamma(a + (n + p) / 2, b + (zz - 2 g'delta + delta'G delta + sum delta_j^2 / d_j) / 2)
+    lambda_j^2 | .  InvGamma(1, 1 / zeta_j + delta_j^2 / (2 tau^2 s2))
+    tau^2      | .  InvGamma((p + 1) / 2, 1 / nu + sum delta_j^2 / lambda_j^2 / (2 s2))
+    zeta_j     | .  InvGamma(1, 1 + 1 / lambda_j^2)
+    nu         | .  InvGamma(1, 1 + 1 / tau^2)
+
+with d_j = tau^2 lambda_j^2 and A = G + diag(1 / d_j).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.inference.coefficient_draws import CoefficientForm, form_of
+from bandgap.inference.horseshoe_sweep import NoisePrior, Response
+from bandgap.inference.reduced_regression import ReducedRegression
+from bandgap.priors.horseshoe import LARGEST, SMALLEST
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class GibbsState:
+    """Coefficients, noise variance, tau^2 and lambda^2 (p,), and their mixing variables nu and zeta (p,)."""
+
+    delta: Floats
+    sigma2: float
+    tau2: float
+    local: Floats
+    nu: float
+    zeta: Floats
+
+
+def gibbs_sweep(
+    state: GibbsState, form: CoefficientForm, moment: Floats, response: Response, rng: np.random.Generator
+) -> GibbsState:
+    """Draw every block once from its full conditional."""
+    p = moment.size
+    form.factor(np.clip(state.tau2 * state.local, SMALLEST, LARGEST))
+    delta = form.draw(float(np.sqrt(state.sigma2)), rng)
+    squares = delta**2
+    residual = max(response.square - 2.0 * float(moment @ delta) + float(delta @ form.gram_times(delta)), 0.0)
+    rate = response.prior.scale + 0.5 * (residual + float((squares / state.local).sum()) / state.tau2)
+    sigma2 = rate / float(rng.standard_gamma(response.prior.shape + 0.5 * (response.n + p)))
+    local = (1.0 / state.zeta + squares / (2.0 * state.tau2 * sigma2)) / rng.standard_exponential(p)
+    local = np.clip(local, SMALLEST, LARGEST)
+    zeta = (1.0 + 1.0 / local) / rng.standard_exponential(p)
+    rate = 1.0 / state.nu + float((squares / local).sum()) / (2.0 * sigma2)
+    tau2 = min(max(rate / float(rng.standard_gamma(0.5 * (p + 1))), SMALLEST), LARGEST)
+    nu = (1.0 + 1.0 / tau2) / float(rng.standard_exponential())
+    return GibbsState(delta, sigma2, tau2, local, nu, zeta)
+
+
+def gibbs_draws(
+    problem: ReducedRegression, *, warmup: int, draws: int, seed: int, prior: NoisePrior = NoisePrior()
+) -> tuple[Floats, Floats, Floats]:
+    """Return delta (draws, p), sigma^2 (draws,) and log tau (draws,) of one chain."""
+    p, rng = problem.moment.size, np.random.default_rng(seed)
+    form, response = form_of(problem), Response(problem.square, problem.n, prior)
+    sigma2 = max(problem.square / max(problem.n, 1), 1e-12)
+    state = GibbsState(np.zeros(p), sigma2, 1.0 / p**2, np.ones(p), 1.0, np.ones(p))
+    delta, noise, log_tau = np.empty((draws, p)), np.empty(draws), np.empty(draws)
+    for i in range(warmup + draws):
+        state = gibbs_sweep(state, form, problem.moment, response, rng)
+        if i >= warmup:
+            at = i - warmup
+            delta[at], noise[at], log_tau[at] = state.delta, state.sigma2, 0.5 * np.log(state.tau2)
+    return delta, noise, log_tau

@@ -1,0 +1,144 @@
+r"""Posterior draws of a regression under the horseshoe prior: independent chains, their draws and their diagnostics.
+
+delta ~ N(0, s2 tau^2 lambda^2), lambda and tau half-Cauchy, sigma^2 ~ InvGamma(0.1, 0.1) (Abba 2023, eqs. 3.2 to 3.4
+and 3.22, on the squares: lambda^2 | xi ~ InvGamma(1/2, 1/xi), where appendix B.1 prints shape 1, which would be a t law
+with two degrees of freedom). The steps of a chain are in `horseshoe_sweep`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.errors import ConfigError
+from bandgap.inference import diagnostics
+from bandgap.inference.coefficient_draws import CoefficientForm, form_of
+from bandgap.inference.horseshoe_sweep import HorseshoeState, NoisePrior, Response, choose_centred, sweep
+from bandgap.inference.reduced_regression import ReducedRegression
+from bandgap.progress import Progress, Update, no_progress
+
+REPORT_EVERY = 25  # sweeps
+CHOOSE_EVERY, CHOOSE_FROM = 20, 40  # warm-up sweeps between two choices of the centred coefficients; before the first
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class HorseshoeConfig:
+    """Chains, sweeps of each before and while draws are recorded, and draws kept of all chains together."""
+
+    chains: int = 4
+    warmup: int = 400
+    draws: int = 1000
+    keep: int = 2000
+
+    def __post_init__(self) -> None:
+        if min(self.chains, self.warmup, self.draws) < 1 or not self.chains <= self.keep <= self.chains * self.draws:
+            raise ConfigError(
+                f"horseshoe: {self.chains} chains, {self.warmup} warm-up sweeps, {self.draws} draws, {self.keep} kept. "
+                "Accepted: whole numbers from 1, and between one and all draws of a chain kept."
+            )
+
+    @property
+    def kept_of_chain(self) -> int:
+        return self.keep // self.chains
+
+
+@dataclass(frozen=True, eq=False)
+class HorseshoeDraws:
+    """Kept draws, index order (chain, draw, ...): delta (..., p), noise variance, tau."""
+
+    delta: Floats
+    sigma2: Floats
+    tau: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class HorseshoeInfo:
+    """Log tau and log sigma^2 of every sweep after warm-up, (chain, draw); centred coefficients, (chain,)."""
+
+    log_tau: Floats
+    log_sigma2: Floats
+    n_centred: NDArray[np.int64]
+
+    def figures(self) -> dict[str, float]:
+        """Return R-hat and effective draws of log tau and log sigma; convergence of delta is judged on predictions."""
+        if self.log_tau.shape[1] < 4:
+            return {}
+        both = np.stack([self.log_tau, self.log_sigma2], -1)
+        rhat, ess = diagnostics.rhat(both), diagnostics.ess_bulk(both)
+        names = ("tau", "sigma")
+        return {f"rhat_{name}": float(value) for name, value in zip(names, rhat, strict=True)} | {
+            f"ess_{name}": float(value) for name, value in zip(names, ess, strict=True)
+        }
+
+
+def sample_horseshoe(
+    problem: ReducedRegression,
+    *,
+    config: HorseshoeConfig,
+    seed: int,
+    prior: NoisePrior = NoisePrior(),
+    progress: Progress = no_progress,
+) -> tuple[HorseshoeDraws, HorseshoeInfo]:
+    """Sample delta (p,), p >= 1, noise and scales; a chain's draws do not depend on how many chains there are.
+
+    The response should have a standard deviation near 1: the prior of the noise has no scale of its own.
+    """
+    form = form_of(problem)
+    total = config.chains * (config.warmup + config.draws)
+    results = []
+    for chain in range(config.chains):
+        first = chain * (config.warmup + config.draws)
+
+        def report(done: int, first: int = first, chain: int = chain) -> None:
+            progress(Update("sampling the output layer", first + done, total, values={"chain": float(chain + 1)}))
+
+        rng = np.random.default_rng([seed, chain])
+        results.append(_run_chain(problem, form, config=config, prior=prior, rng=rng, report=report))
+    delta, sigma2, log_tau, centred = zip(*results, strict=True)
+    every = np.linspace(0, config.draws - 1, config.kept_of_chain).round().astype(int)
+    noise, scale = np.stack(sigma2), np.stack(log_tau)
+    draws = HorseshoeDraws(np.stack(delta), noise[:, every], np.exp(scale[:, every]))
+    return draws, HorseshoeInfo(scale, np.log(noise), np.array(centred, dtype=np.int64))
+
+
+def start_state(problem: ReducedRegression, rng: np.random.Generator) -> HorseshoeState:
+    """Return a start dispersed in tau: log tau is uniform about log(1 / p), as far as the prior goes up to 1."""
+    p = problem.moment.size
+    log_tau = -float(np.log(p)) * 2.0 * float(rng.random()) - 1.0
+    return HorseshoeState(np.zeros(p), max(problem.square / max(problem.n, 1), 1e-12), log_tau, np.ones(p))
+
+
+def _run_chain(
+    problem: ReducedRegression,
+    form: CoefficientForm,
+    *,
+    config: HorseshoeConfig,
+    prior: NoisePrior,
+    rng: np.random.Generator,
+    report: Callable[[int], None],
+) -> tuple[Floats, Floats, Floats, int]:
+    """Return kept draws of delta, the noise variance and log tau of every draw, and the number of centred ones."""
+    response = Response(problem.square, problem.n, prior)
+    state, centred, activity = start_state(problem, rng), None, np.zeros(problem.moment.size)
+    kept = np.linspace(0, config.draws - 1, config.kept_of_chain).round().astype(int)
+    delta = np.empty((kept.size, problem.moment.size))
+    sigma2, log_tau, at = np.empty(config.draws), np.empty(config.draws), 0
+    for i in range(config.warmup + config.draws):
+        if i < config.warmup and i >= CHOOSE_FROM // 2:
+            signal = form.diagonal * state.variances
+            activity += signal / (1.0 + signal)
+            if i >= CHOOSE_FROM and i % CHOOSE_EVERY == 0:
+                centred = choose_centred(state, form, activity)
+        state = sweep(state, form, problem.moment, response, centred=centred, rng=rng)
+        draw = i - config.warmup
+        if draw >= 0:
+            sigma2[draw], log_tau[draw] = state.sigma2, state.log_tau
+            if at < kept.size and draw == kept[at]:
+                delta[at], at = state.delta, at + 1
+        if (i + 1) % REPORT_EVERY == 0 or i + 1 == config.warmup + config.draws:
+            report(i + 1)
+    return delta, sigma2, log_tau, 0 if centred is None else int(centred.sum())

@@ -1,0 +1,161 @@
+r"""One sweep of a Markov chain for a regression under the horseshoe prior, with moves that let tau mix.
+
+    sigma^2 | lambda, tau           with delta integrated out, as Johndrow, Orenstein and Bhattacharya (2020) do
+    delta   | sigma^2, lambda, tau  exactly (`coefficient_draws`)
+    tau                             along a line: coefficients in `centred` keep delta_j and tau lambda_j, the others
+                                    keep delta_j / tau and lambda_j
+    tau     | delta, sigma^2        with all lambda integrated out, then lambda exactly (`priors.horseshoe`)
+
+Given delta and lambda, p local scales pin tau down, and plain Gibbs sampling needs a hundred sweeps to move it. The
+line is an interweaving strategy (Yu and Meng, 2011) that is centred for coefficients that the data determine and not
+centred for those that the prior does; which is which is learned during warm-up (`choose_centred`), then fixed.
+
+Measured: effective draws of log tau in 1,000 sweeps, 512 ReLU features, change of 25 weights and of all. Makalic and
+Schmidt (2016): 8 and 12 at n = 500, 10 and 38 at n = 2,000. These sweeps: 60 and 53, 73 and 109. A random walk of log
+tau with delta and sigma^2 integrated out, at one more factorisation a sweep: 74 and 53, 46 and 70.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.inference.coefficient_draws import CoefficientForm
+from bandgap.priors.horseshoe import LARGEST, SMALLEST, draw_local_variances, log_marginal, log_prior_log_tau
+
+LARGEST_LOG_TAU = 280.0
+LINE_WIDTH = 1.0  # of the slice's first bracket in log tau, along the line
+SCALE_WIDTH = 8.0  # the same given delta, times 1 / sqrt(p)
+CENTRED_TELLS = 1.5  # of log tau by a centred coefficient, in `choose_centred`
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class NoisePrior:
+    """sigma^2 ~ InvGamma(shape, scale), in the units of the response; meant for one of unit variance."""
+
+    shape: float = 0.1
+    scale: float = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class HorseshoeState:
+    """Coefficients delta (p,), noise variance, log tau, and squared local scales lambda^2 (p,)."""
+
+    delta: Floats
+    sigma2: float
+    log_tau: float
+    local: Floats
+
+    @property
+    def variances(self) -> Floats:
+        """tau^2 lambda^2 (p,), the prior variances of delta in units of sigma^2."""
+        result: Floats = np.minimum(np.maximum(math.exp(2.0 * self.log_tau) * self.local, SMALLEST), LARGEST)
+        return result
+
+
+@dataclass(frozen=True)
+class Response:
+    """What the reduced response tells of the noise: Z'K^-1 Z, the number of rows left, and the prior."""
+
+    square: float
+    n: int
+    prior: NoisePrior = NoisePrior()
+
+
+def sweep(
+    state: HorseshoeState,
+    form: CoefficientForm,
+    moment: Floats,
+    response: Response,
+    *,
+    centred: Bools | None,
+    rng: np.random.Generator,
+) -> HorseshoeState:
+    """Make one sweep; `centred` (p,) None leaves the line out."""
+    explained = form.factor(state.variances)
+    sigma2 = draw_noise_variance(explained, response, rng)
+    delta = form.draw(math.sqrt(sigma2), rng)
+    state = HorseshoeState(delta, sigma2, state.log_tau, state.local)
+    if centred is not None:
+        state = move_along_line(state, form, moment, centred=centred, rng=rng)
+    return draw_scales(state, rng)
+
+
+def draw_noise_variance(explained: float, response: Response, rng: np.random.Generator) -> float:
+    """Draw sigma^2 given the variances of delta: InvGamma(a + n / 2, b + (Z'K^-1 Z - g'A^-1 g) / 2)."""
+    rate = response.prior.scale + 0.5 * max(response.square - explained, 0.0)
+    return rate / float(rng.standard_gamma(response.prior.shape + 0.5 * response.n))
+
+
+def move_along_line(
+    state: HorseshoeState, form: CoefficientForm, moment: Floats, *, centred: Bools, rng: np.random.Generator
+) -> HorseshoeState:
+    """Slice-sample log tau where centred coefficients keep delta and tau lambda, the others delta / tau and lambda.
+
+    With k = tau' / tau and delta = delta_c + delta_o, the likelihood is exp(-(k^2 delta_o'G delta_o + 2 k (delta_o'G
+    delta_c - g'delta_o)) / (2 s2)); each centred coefficient adds the half-Cauchy density of lambda / k, which in log
+    tau is (lambda / k) / (1 + (lambda / k)^2).
+    """
+    other = np.where(centred, 0.0, state.delta)
+    moved = form.gram_times(other)
+    square = float(moved @ other) / (2.0 * state.sigma2)
+    linear = float(moved @ (state.delta - other) - moment @ other) / state.sigma2
+    local, start = state.local[centred], state.log_tau
+
+    def log_density(at: float) -> float:
+        k = math.exp(at)
+        pull = float(np.log1p(local * (1.0 / k**2)).sum()) + local.size * at
+        return log_prior_log_tau(start + at) - k * (k * square + linear) - pull
+
+    at = slice_step(log_density, width=LINE_WIDTH, rng=rng)
+    k = math.exp(at)
+    scaled = np.where(centred, state.local * (1.0 / k**2), state.local)
+    return HorseshoeState(np.where(centred, state.delta, k * state.delta), state.sigma2, _bounded(start + at), scaled)
+
+
+def draw_scales(state: HorseshoeState, rng: np.random.Generator) -> HorseshoeState:
+    """Slice-sample log tau given delta and sigma^2 with lambda integrated out; then draw lambda."""
+    log_squares = np.log(np.maximum(state.delta**2, 1e-300)) - math.log(2.0 * state.sigma2)
+    p, start = log_squares.size, state.log_tau
+
+    def log_density(at: float) -> float:
+        return float(log_marginal(log_squares - 2.0 * (start + at)).sum()) - p * at + log_prior_log_tau(start + at)
+
+    log_tau = _bounded(start + slice_step(log_density, width=SCALE_WIDTH / math.sqrt(max(p, 1)), rng=rng))
+    local = draw_local_variances(np.exp(np.minimum(np.maximum(log_squares - 2.0 * log_tau, -690.0), 690.0)), rng)
+    return HorseshoeState(state.delta, state.sigma2, log_tau, local)
+
+
+def choose_centred(state: HorseshoeState, form: CoefficientForm, activity: Floats) -> Bools:
+    """Return the coefficients (p,) to keep along the line: the most active ones, as many as pin tau down least.
+
+    All others together tell delta_o'G delta_o / s2 about log tau (Fisher information); a centred one tells 1/2 by its
+    half-Cauchy law, and counts three times that here: the step after the line is centred for all. Effective draws of
+    log tau in 1,000 sweeps with counts of 0.5, 1.5 and 4: 30, 53 and 33; 83, 109 and 105 (a change of all weights).
+    """
+    order = np.argsort(-activity)
+    told = CENTRED_TELLS * np.arange(order.size + 1) + form.tail_squares(state.delta, order) / state.sigma2
+    centred = np.zeros(order.size, dtype=bool)
+    centred[order[: int(np.argmin(told))]] = True
+    return centred
+
+
+def slice_step(log_density: Callable[[float], float], *, width: float, rng: np.random.Generator) -> float:
+    """Return the next position of a slice sampler at 0 (Neal, 2003), its bracket placed at random and then shrunk."""
+    level = log_density(0.0) - float(rng.standard_exponential())
+    high = width * float(rng.random())
+    low = high - width
+    while True:
+        at = low + (high - low) * float(rng.random())
+        if log_density(at) >= level or high - low < 1e-12:
+            return at
+        low, high = (at, high) if at < 0 else (low, at)
+
+
+def _bounded(log_tau: float) -> float:
+    return min(max(log_tau, -LARGEST_LOG_TAU), LARGEST_LOG_TAU)

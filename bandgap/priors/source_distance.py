@@ -1,0 +1,69 @@
+r"""The penalized-complexity prior of how far a regression's weights may be from a source's, for changes of any shape.
+
+Base model: the source, beta ~ N(b, s2 S1). Flexible model: beta ~ N(b, s2 (S1 + x M)). With s_j the eigenvalues of
+S1^-1 M, the squared distance is 2 / p times the Kullback-Leibler divergence:
+
+    d(x)^2 = 1/p sum_j [x s_j - log(1 + x s_j)],   g(x) = lam exp(-lam d(x)) d'(x)
+
+(Abba 2023, eqs. 3.11 and 3.12, which are the case M = S1). With M = I the s_j are the precisions of the source's
+weights, tens of thousands: eq. 3.11 taken of x itself would be another prior. The thesis names no rate lam; log 2 /
+d(x_U) puts the prior median of x at x_U, where the changes move a prediction by one noise variance.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bandgap.errors import ConfigError
+from bandgap.priors.penalized_complexity import DistanceTerms, distance, log_density
+
+Structure = Literal["isotropic", "source"]
+LEAST = 1e-14  # of the largest variance of the source's weights, below which a variance is rounding
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class SourceDistance:
+    """Prior of x: the terms of d(x), of which the rates are s_j, and the rate lam."""
+
+    terms: DistanceTerms
+    lam: float
+
+    def log_density(self, log_x: Floats) -> Floats:
+        """Return the log density of log x: log g(x) + log x, of the shape of `log_x`."""
+        value = log_density(torch.from_numpy(np.asarray(np.exp(log_x))), self.terms, lam=self.lam)
+        result: Floats = value.numpy() + log_x
+        return result
+
+    @property
+    def typical(self) -> float:
+        """Log of the x at which the median s_j x is 1."""
+        return -math.log(float(self.terms.rates.median()))
+
+
+def source_distance(rates: Floats, *, lam: float | None, median_x: float) -> SourceDistance:
+    """Return the prior for rates s_j (p,), its rate lam given or such that x has the median `median_x`.
+
+    Raises ConfigError where lam or the median is not above 0.
+    """
+    values, counts = np.unique(rates, return_counts=True)
+    terms = DistanceTerms(torch.from_numpy(counts / rates.size), torch.from_numpy(values))
+    if lam is None:
+        if not (math.isfinite(median_x) and median_x > 0):
+            raise ConfigError(f"distance from the source: prior median {median_x}. Accepted: a number above 0.")
+        lam = math.log(2.0) / float(distance(torch.tensor(median_x, dtype=torch.float64), terms))
+    if not (math.isfinite(lam) and lam > 0):
+        raise ConfigError(f"distance from the source: lam = {lam}. Accepted: a number above 0.")
+    return SourceDistance(terms, lam)
+
+
+def isotropic_rates(source_covariance: Floats) -> Floats:
+    """Return the eigenvalues (p,) of S1^-1, with those of a singular S1 bounded."""
+    variances = np.linalg.eigvalsh(source_covariance)
+    result: Floats = 1.0 / np.maximum(variances, LEAST * variances[-1])
+    return result
