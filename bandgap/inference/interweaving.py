@@ -21,14 +21,13 @@ import torch
 from torch import Tensor
 
 from bandgap.inference.scale_moves import scales_log_density
-from bandgap.inference.scales import ScalePrior, relative_scales, sigma_of, with_layer_scaled
+from bandgap.inference.scales import FreeScalePrior, Scales
 from bandgap.inference.slices import POINTS, slice_move
 from bandgap.inference.whitened_network import (
     Layers,
     WhitenedNetwork,
     hidden_features,
     integrate_output,
-    project,
     through_relu,
 )
 
@@ -38,7 +37,9 @@ BRACKET = 3.0  # widths of a bracket, in 1 / sqrt(k): k directions alone leave d
 SMALLEST = 1e-6  # share of the largest eigenvalue below which a direction is left out
 
 
-def informed_directions(net: WhitenedNetwork, visited: Sequence[tuple[Layers, Tensor]]) -> Layers:
+def informed_directions(
+    net: WhitenedNetwork, prior: FreeScalePrior, visited: Sequence[tuple[Layers, Tensor]]
+) -> Layers:
     """Return for every sampled layer orthonormal columns (out in, k) that the data inform most, from visited states.
 
     They are the leading right singular vectors of the gradients of f by z_l at the training inputs, in units of the
@@ -46,7 +47,7 @@ def informed_directions(net: WhitenedNetwork, visited: Sequence[tuple[Layers, Te
     """
     per_state = max(1, MAX_ROWS // (net.n_rows * visited[0][1].shape[0]))
     chosen = visited[-per_state:]
-    pairs = [_gradient_pairs(net, z, state) for z, state in chosen]
+    pairs = [_gradient_pairs(net, z, prior.scales(state)) for z, state in chosen]
     result = []
     for layer in range(len(net.shapes)):
         g = torch.cat([p[layer][0] for p in pairs])[:MAX_ROWS]
@@ -60,13 +61,13 @@ def informed_directions(net: WhitenedNetwork, visited: Sequence[tuple[Layers, Te
     return result
 
 
-def _gradient_pairs(net: WhitenedNetwork, z: Layers, state: Tensor) -> list[tuple[Tensor, Tensor]]:
+def _gradient_pairs(net: WhitenedNetwork, z: Layers, scales: Scales) -> list[tuple[Tensor, Tensor]]:
     """Return g (chain n, out) and h (chain n, in) of every sampled layer, d f / d z_l = sigma g h' for each row."""
-    relative, sigma, dtype = relative_scales(state), sigma_of(state), z[0].dtype
-    scales = relative * sigma[:, None]
+    dtype = z[0].dtype
     hidden = hidden_features(net, z, scales)
-    output = integrate_output(net, hidden, relative[:, -1] ** 2, sigma)
-    in_noise, s = relative.to(dtype)[:, :, None, None], scales.to(dtype)[:, :, None, None]
+    output = integrate_output(net, hidden, scales)
+    in_noise = (scales.s / scales.sigma[:, None]).to(dtype)[:, :, None, None]
+    s = scales.s.to(dtype)[:, :, None, None]
     weights = output.mean[:, None, :-1].to(dtype).expand(-1, net.n_rows, -1)
     g = through_relu(weights, hidden.features)
     pairs: list[tuple[Tensor, Tensor]] = []
@@ -74,7 +75,7 @@ def _gradient_pairs(net: WhitenedNetwork, z: Layers, state: Tensor) -> list[tupl
         h = hidden.inputs[layer].expand(g.shape[0], -1, -1)
         pairs.insert(0, ((in_noise[:, layer] * g).flatten(0, 1), h.flatten(0, 1)))
         if layer:
-            weight = net.theta_hat[layer] + s[:, layer] * z[layer]
+            weight = net.weights(layer, s[:, layer], z[layer])
             g = through_relu(g @ weight[:, :, :-1], hidden.inputs[layer])
     return pairs
 
@@ -84,7 +85,7 @@ def step_interwoven(
     z: Layers,
     state: Tensor,
     *,
-    prior: ScalePrior,
+    prior: FreeScalePrior,
     subspaces: Layers,
     generator: torch.Generator,
 ) -> tuple[Layers, Tensor]:
@@ -105,7 +106,7 @@ class _Line:
     """Log density along one layer's move: called with d (chain, POINTS)."""
 
     def __init__(
-        self, net: WhitenedNetwork, prior: ScalePrior, z: Layers, state: Tensor, layer: int, basis: Tensor
+        self, net: WhitenedNetwork, prior: FreeScalePrior, z: Layers, state: Tensor, layer: int, basis: Tensor
     ) -> None:
         self._prior, self._z, self._state, self._layer, self._basis = prior, z, state, layer, basis
         flat = z[layer].flatten(1)
@@ -114,7 +115,7 @@ class _Line:
         self._outside = z[layer] - self._inside
         self._square = (inside.double() ** 2).sum(1)
         first = [self._outside, self._inside] if layer == 0 else [z[0]]
-        self._projected = [project(net, [part]).repeat_interleave(POINTS, 0) for part in first]
+        self._projected = [net.project(part).repeat_interleave(POINTS, 0) for part in first]
         self._batch = net.repeated(POINTS)
         self._repeated = [z[0], *[q.repeat_interleave(POINTS, 0) for q in z[1:]]]
         self._parts = [part.repeat_interleave(POINTS, 0) for part in (self._outside, self._inside)] if layer else []
@@ -122,7 +123,7 @@ class _Line:
     def __call__(self, d: Tensor) -> Tensor:
         each = d.flatten()
         shrink = torch.exp(-each).to(self._z[0].dtype)[:, None, None]
-        state = with_layer_scaled(self._state.repeat_interleave(POINTS, 0), self._layer, each)
+        state = self._prior.with_layer_scaled(self._state.repeat_interleave(POINTS, 0), self._layer, each)
         z, projected = list(self._repeated), self._projected[0]
         if self._layer == 0:
             projected = self._projected[0] + shrink * self._projected[1]
@@ -139,4 +140,4 @@ class _Line:
         """Return z and the scales moved by d (chain,)."""
         z = list(self._z)
         z[self._layer] = self._outside + torch.exp(-d).to(z[0].dtype)[:, None, None] * self._inside
-        return z, with_layer_scaled(self._state, self._layer, d)
+        return z, self._prior.with_layer_scaled(self._state, self._layer, d)

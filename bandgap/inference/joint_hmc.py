@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bandgap.inference.scales import ScalePrior, relative_scales, sigma_of
+from bandgap.inference.scales import ScalePrior
 from bandgap.inference.whitened_network import (
     Hidden,
     Layers,
@@ -41,7 +41,7 @@ class Transition:
 
 @dataclass(frozen=True, eq=False)
 class Force:
-    """Value (chain,) of the log density without the prior of z, its gradient by z and by the scales (chain, 2 + L)."""
+    """Value (chain,) of the log density without the prior of z, its gradient by z and by the state (chain, width)."""
 
     by_z: Layers
     by_state: Tensor
@@ -74,9 +74,9 @@ def step_joint(
     n_steps: int,
     generator: torch.Generator,
 ) -> tuple[Layers, Tensor, Transition]:
-    """Make one transition of z and of the scales `state` (chain, 2 + L) in `n_steps` steps of `step` radians.
+    """Make one transition of z and of the scales `state` (chain, width) in `n_steps` steps of `step` radians.
 
-    `directions` (2 + L, 2 + L) is D': its rows are the directions in which the scales fly, one unit of u each.
+    `directions` (width, width) is D': its rows are the directions in which the scales fly, one unit of u each.
     """
     v = [torch.randn(q.shape, generator=generator, device=q.device, dtype=q.dtype) for q in z]
     u = torch.randn(state.shape, generator=generator, device=state.device, dtype=state.dtype)
@@ -117,19 +117,16 @@ def log_force(net: WhitenedNetwork, z: Layers, state: Tensor, prior: ScalePrior)
     that the integrator stays reversible even there.
     """
     safe = state.clamp(-LARGEST_LOG, LARGEST_LOG).nan_to_num(0.0)
-    relative, sigma = relative_scales(safe), sigma_of(safe)
-    scales, rho = relative * sigma[:, None], relative[:, -1] ** 2
+    scales = prior.scales(safe)
     hidden = hidden_features(net, z, scales)
-    fine = (state == safe).all(-1) & (signal(hidden, rho) < LARGEST_SIGNAL)  # a NaN compares as False
+    fine = (state == safe).all(-1) & (signal(hidden, scales.rho) < LARGEST_SIGNAL)  # a NaN compares as False
     if not bool(fine.all()):
         hidden = hidden.without(~fine)
-    output = integrate_output(net, hidden, rho, sigma)
-    by_z = gradient(net, z, scales, hidden, output, sigma)
-    parts = scale_gradient(net, z, by_z, output, rho, sigma)
-    c = torch.softmax(safe[:, 2:], -1)
-    by_w = parts[:, 2:] - c * parts[:, 2:].sum(-1, keepdim=True)
+    output = integrate_output(net, hidden, scales)
+    by_z = gradient(net, z, scales, hidden, output)
+    by_scales = prior.by_state(safe, scale_gradient(net, z, by_z, output, scales))
     prior_value, by_prior = prior.log_density_and_gradient(safe)
-    value, by_state = output.log_likelihood + prior_value, torch.cat([parts[:, :2], by_w], 1) + by_prior
+    value, by_state = output.log_likelihood + prior_value, by_scales + by_prior
     fine &= torch.isfinite(value) & torch.isfinite(by_state).all(-1)
     if bool(fine.all()):
         return Force(by_z, by_state, value)

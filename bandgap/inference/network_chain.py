@@ -12,7 +12,7 @@ from bandgap.inference.adaptation import DualAveraging, dual_averaging
 from bandgap.inference.interweaving import informed_directions, step_interwoven
 from bandgap.inference.joint_hmc import Transition, step_joint
 from bandgap.inference.scale_moves import step_scales
-from bandgap.inference.scales import ScalePrior, relative_scales, sigma_of
+from bandgap.inference.scales import FreeScalePrior, ScalePrior
 from bandgap.inference.whitened_network import (
     Layers,
     WhitenedNetwork,
@@ -24,7 +24,8 @@ from bandgap.inference.whitened_network import (
 START_STEP = 0.05
 FIRST_SCALE_MOVE = 10  # iterations in which only the weights move, so that a start far off cannot lock the scales
 MAX_STEP = 0.7  # radians: half a turn of the prior's rotation would come back
-START_FLIGHT = 0.1  # of the scales' logarithms in one radian, while their widths are not known
+START_BRACKET = 2.0  # widths of slice brackets in the prior's units, while widths of the posterior are not known
+START_FLIGHT = 0.1  # of the same units in one radian
 FLIGHT = 0.3  # of the scales' standard deviations in one radian: about their width given z
 VISITS = (0.3, 0.4, 0.5, 0.6, 0.7)  # shares of warm-up at which states are kept to find the informed directions
 BRACKET = 4.0  # widths of slice brackets in standard deviations found in warm-up
@@ -64,7 +65,7 @@ class SamplerConfig:
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """One iteration: z, scales `state` (chain, 2 + L), f at the training inputs (chain, n), acceptance."""
+    """One iteration: z, scales `state` (chain, width), f at the training inputs (chain, n), acceptance."""
 
     z: Layers
     output: Tensor  # weights of the output layer, (chain, q)
@@ -87,6 +88,7 @@ class Chain:
         host: torch.Generator,
     ) -> None:
         self._net, self._prior, self._config = net, prior, config
+        self._free = prior if isinstance(prior, FreeScalePrior) else None
         self._generator, self._host = generator, host
         self._adaptation: DualAveraging = dual_averaging(START_STEP, target=config.target_accept)
         self.step, self.n_steps = START_STEP, 1
@@ -95,13 +97,10 @@ class Chain:
             START_SPREAD * torch.randn((chains, *shape), generator=generator, device=device, dtype=dtype)
             for shape in net.shapes
         ]
-        state = prior.draw(chains, generator=host)
-        state[:, 1] = 0.5 * torch.log(net.y.var().cpu().clamp_min(1e-12)) - 0.7
-        state[:, 0] = state[:, 0].clamp(-9.0, 1.0)
-        self._state = state.to(device)
-        one = torch.ones(prior.n_layers, dtype=torch.float64, device=device)
-        self._brackets = torch.diag(torch.cat([one.new_tensor([2.0, 1.0]), 2.0 * one]))
-        self._flights = START_FLIGHT * torch.diag(torch.cat([one.new_tensor([1.0, 0.5]), one]))
+        log_sd = 0.5 * float(torch.log(net.y.var().cpu().clamp_min(1e-12)))
+        self._state = prior.start(chains, log_sd=log_sd, generator=host).to(device)
+        units = torch.diag(prior.units)
+        self._brackets, self._flights = START_BRACKET * units, START_FLIGHT * units
         self._history: list[Tensor] = []
         self._visited: list[tuple[Layers, Tensor]] = []
         self._subspaces: Layers = []
@@ -136,16 +135,16 @@ class Chain:
             self._state = step_scales(
                 self._net, self._z, self._state, prior=self._prior, directions=self._brackets, generator=self._generator
             )
+        if not still and self._free is not None:
             self._z, self._state = step_interwoven(
-                self._net, self._z, self._state, prior=self._prior, subspaces=self._subspaces, generator=self._generator
+                self._net, self._z, self._state, prior=self._free, subspaces=self._subspaces, generator=self._generator
             )
         return did
 
     def _record(self, did: Transition) -> "Record":
-        relative, sigma = relative_scales(self._state), sigma_of(self._state)
-        hidden = hidden_features(self._net, self._z, relative * sigma[:, None])
-        output = integrate_output(self._net, hidden, relative[:, -1] ** 2, sigma)
-        weights = draw_output(output, relative[:, -1] ** 2, sigma, generator=self._generator)
+        scales = self._prior.scales(self._state)
+        output = integrate_output(self._net, hidden_features(self._net, self._z, scales), scales)
+        weights = draw_output(output, scales, generator=self._generator)
         fitted = (output.features @ weights.unsqueeze(-1)).squeeze(-1)
         return Record(self._z, weights, self._state, fitted, did.accept, did.divergent)
 
@@ -153,10 +152,10 @@ class Chain:
         self._adaptation = self._adaptation.update(accept)
         self.step = min(self._adaptation.step, MAX_STEP)
         self._history.append(self._state)
-        if i in {int(self._config.warmup * share) for share in VISITS}:
+        if self._free is not None and i in {int(self._config.warmup * share) for share in VISITS}:
             self._visited.append((self._z, self._state))
-        if i == int(self._config.warmup * max(VISITS)):
-            self._subspaces, self._visited = informed_directions(self._net, self._visited), []
+        if self._free is not None and i == int(self._config.warmup * max(VISITS)):
+            self._subspaces, self._visited = informed_directions(self._net, self._free, self._visited), []
         if i in refresh:
             recent = torch.cat(self._history[len(self._history) // 2 :])
             values, vectors = torch.linalg.eigh(torch.cov(recent.T))

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -20,8 +19,8 @@ Floats = NDArray[np.float64]
 class NetworkDraws:
     """Kept draws of the scales, of z of every sampled layer and of the output layer's weights."""
 
-    state: Tensor  # (chain, kept, 2 + L)
-    z: Layers  # (chain, kept, out, in)
+    state: Tensor  # (chain, kept, width)
+    z: Layers  # (chain, kept, out, in), as the network keeps them
     output: Tensor  # (chain, kept, q)
 
 
@@ -29,7 +28,8 @@ class NetworkDraws:
 class SamplerInfo:
     """Every iteration after warm-up: scales, f at the training inputs, acceptance and divergences."""
 
-    state: Floats  # (chain, draw, 2 + L)
+    state: Floats  # (chain, draw, width)
+    judged: Mapping[str, Floats]  # scales whose convergence is judged, (chain, draw), by name
     fitted: NDArray[np.float32]  # (chain, draw, n)
     accept: Floats  # (chain, draw)
     divergent: NDArray[np.bool_]  # (chain, draw)
@@ -37,10 +37,10 @@ class SamplerInfo:
     n_steps: int  # gradients per iteration, median
 
     def figures(self) -> dict[str, float]:
-        """Return R-hat, effective draws, divergences and acceptance; convergence is judged on f, tau, sigma and c."""
-        scales = judged_scales(self.state)
-        rhat = {name: float(value) for name, value in zip(scales, diagnostics.rhat(_stack(scales)), strict=True)}
-        ess = {name: float(value) for name, value in zip(scales, diagnostics.ess_bulk(_stack(scales)), strict=True)}
+        """Return R-hat, effective draws, divergences and acceptance; convergence is judged on f and the scales."""
+        scales = _stack(self.judged)
+        rhat = {name: float(value) for name, value in zip(self.judged, diagnostics.rhat(scales), strict=True)}
+        ess = {name: float(value) for name, value in zip(self.judged, diagnostics.ess_bulk(scales), strict=True)}
         fit_rhat, fit_ess = diagnostics.rhat(self.fitted), diagnostics.ess_bulk(self.fitted)
         return (
             {f"rhat_{name}": value for name, value in rhat.items()}
@@ -58,18 +58,10 @@ class SamplerInfo:
         )
 
 
-def judged_scales(state: Floats) -> Mapping[str, Floats]:
-    """Return log tau, log sigma and every c_l of states (chain, draw, 2 + L), each (chain, draw), by name."""
-    c = torch.softmax(torch.from_numpy(np.ascontiguousarray(state[..., 2:])), -1).numpy()
-    scales = {"tau": state[..., 0] + 2 * state[..., 1], "sigma": state[..., 1]}
-    return scales | {f"c{i + 1}": c[..., i] for i in range(c.shape[-1])}
-
-
-def running_rhat(state: Floats) -> float | None:
-    """Return the largest R-hat of tau, sigma and c in states (chain, draw, 2 + L), None while there are too few."""
-    if state.shape[1] < MIN_DRAWS:
-        return None
-    return float(diagnostics.rhat(_stack(judged_scales(state))).max())
+def running_rhat(judged: Mapping[str, Floats]) -> float | None:
+    """Return the largest R-hat of quantities (chain, draw) by name, None while there are too few draws."""
+    values = _stack(judged)
+    return float(diagnostics.rhat(values).max()) if values.shape[1] >= MIN_DRAWS else None
 
 
 def _stack(scales: Mapping[str, Floats]) -> Floats:

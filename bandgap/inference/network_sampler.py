@@ -46,20 +46,20 @@ def sample_network(
 ) -> tuple[NetworkDraws, SamplerInfo]:
     """Sample weights and scales; raises Cancelled when `progress` does.
 
-    Updates hold the mean acceptance and, after warm-up, the largest R-hat of tau, sigma and c.
+    Updates hold the mean acceptance and, after warm-up, the largest R-hat of the scales.
     """
     sizes = [min(CHAINS_PER_GROUP, config.chains - i) for i in range(0, config.chains, CHAINS_PER_GROUP)]
     seeds = [np.random.SeedSequence([seed, i]) for i in range(len(sizes))]
     workers = 1 if net.y.is_cuda else min(cores(), len(sizes))
     if workers == 1 or _work(net, config) < PROCESSES_FROM:
         board = _open_board(None, prior, config)
-        watch = _Watch(board, config, progress)
+        watch = _Watch(board, prior, config, progress)
         results = [_run_group(net, prior, config, size, seeds[i], board, i, watch.look) for i, size in enumerate(sizes)]
         return _joined(net, [group for group in results if group is not None])
     with tempfile.TemporaryDirectory(prefix="bandgap-chains-") as folder:
         path = Path(folder) / "board"
         board = _open_board(path, prior, config)
-        watch = _Watch(board, config, progress)
+        watch = _Watch(board, prior, config, progress)
         tasks = [
             joblib.delayed(_run_in_process)(net, prior, config, size, seeds[i], path, i, os.getpid())
             for i, size in enumerate(sizes)
@@ -87,14 +87,14 @@ def _work(net: WhitenedNetwork, config: SamplerConfig) -> float:
 
 def _open_board(path: Path | None, prior: ScalePrior, config: SamplerConfig) -> ChainBoard:
     groups = -(-config.chains // CHAINS_PER_GROUP)
-    return ChainBoard.open(path, groups=groups, chains=config.chains, draws=config.draws, width=2 + prior.n_layers)
+    return ChainBoard.open(path, groups=groups, chains=config.chains, draws=config.draws, width=prior.units.shape[0])
 
 
 class _Watch:
     """Turns the board into updates; the only state is what has been reported already."""
 
-    def __init__(self, board: ChainBoard, config: SamplerConfig, progress: Progress) -> None:
-        self._board, self._config, self._progress = board, config, progress
+    def __init__(self, board: ChainBoard, prior: ScalePrior, config: SamplerConfig, progress: Progress) -> None:
+        self._board, self._prior, self._config, self._progress = board, prior, config, progress
         self._total = len(board.done) * (config.warmup + config.draws)
         self._reported, self._rhat_at = 0, -math.inf
         self._rhat: float | None = None
@@ -108,7 +108,8 @@ class _Watch:
         begun = board.done > 0
         values = {"acceptance": float(board.acceptance[begun].mean())}
         if time.monotonic() - self._rhat_at > RHAT_EVERY_S:
-            self._rhat, self._rhat_at = running_rhat(board.drawn(warmup=self._config.warmup)), time.monotonic()
+            drawn = board.drawn(warmup=self._config.warmup)
+            self._rhat, self._rhat_at = running_rhat(self._prior.judged(drawn)), time.monotonic()
         if self._rhat is not None:
             values["rhat"] = self._rhat
         phase = "warm-up" if done <= len(board.done) * self._config.warmup else "sampling"
@@ -129,6 +130,7 @@ def _joined(net: WhitenedNetwork, groups: list[_Group]) -> tuple[NetworkDraws, S
     )
     info = SamplerInfo(
         state=np.concatenate([g.info.state for g in groups]),
+        judged={name: np.concatenate([g.info.judged[name] for g in groups]) for name in groups[0].info.judged},
         fitted=np.concatenate([g.info.fitted for g in groups]),
         accept=np.concatenate([g.info.accept for g in groups]),
         divergent=np.concatenate([g.info.divergent for g in groups]),
@@ -186,7 +188,7 @@ def _run_group(
             accepts.append(record.accept.cpu())
             divergents.append(record.divergent.cpu())
             if i - config.warmup in kept_at:
-                kept.append((record.state.cpu(), [q.cpu() for q in record.z], record.output.cpu()))
+                kept.append((record.state.cpu(), [q.cpu() for q in net.kept(record.z)], record.output.cpu()))
         if (i + 1) % REPORT_EVERY == 0 or i + 1 == config.warmup + config.draws:
             board.acceptance[group] = float(record.accept.mean())
             board.done[group] = i + 1
@@ -200,6 +202,7 @@ def _run_group(
     )
     info = SamplerInfo(
         np.array(states),
+        prior.judged(np.array(states)),
         torch.stack(fitted, 1).numpy(),
         torch.stack(accepts, 1).numpy(),
         torch.stack(divergents, 1).numpy(),

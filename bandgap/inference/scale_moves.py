@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from bandgap.inference.joint_hmc import LARGEST_LOG, LARGEST_SIGNAL, signal
-from bandgap.inference.scales import ScalePrior, relative_scales, sigma_of
+from bandgap.inference.scales import ScalePrior
 from bandgap.inference.slices import POINTS, slice_move
-from bandgap.inference.whitened_network import Layers, WhitenedNetwork, hidden_features, integrate_output, project
+from bandgap.inference.whitened_network import Layers, WhitenedNetwork, hidden_features, integrate_output
 
 
 def step_scales(
@@ -22,8 +22,8 @@ def step_scales(
     directions: Tensor,
     generator: torch.Generator,
 ) -> Tensor:
-    """Slice-sample the scales once along each direction: `directions` (k, 2 + L), their lengths the bracket widths."""
-    projected = project(net, z)
+    """Slice-sample the scales once along each direction: `directions` (k, width), their lengths the bracket widths."""
+    projected = net.project(z[0])
     density = scales_log_density(net, z, state, prior, projected=projected)
     repeated = [z[0], *[q.repeat_interleave(POINTS, 0) for q in z[1:]]]
     wide, batch = projected.repeat_interleave(POINTS, 0), net.repeated(POINTS)
@@ -42,16 +42,15 @@ def step_scales(
 def scales_log_density(
     net: WhitenedNetwork, z: Layers, state: Tensor, prior: ScalePrior, *, projected: Tensor | None = None
 ) -> Tensor:
-    """Return log p(y | z, scales) + log p(scales) of states (chain, 2 + L), -inf outside the range of numbers.
+    """Return log p(y | z, scales) + log p(scales) of states (chain, width), -inf outside the range of numbers.
 
-    `projected` is `project(net, z)` where it is known already.
+    `projected` is `net.project(z[0])` where it is known already.
     """
     safe = state.clamp(-LARGEST_LOG, LARGEST_LOG)
-    sigma, relative = sigma_of(safe), relative_scales(safe)
-    rho = relative[:, -1] ** 2
-    hidden = hidden_features(net, z, relative * sigma[:, None], projected=projected)
-    fine = (state == safe).all(-1) & (signal(hidden, rho) < LARGEST_SIGNAL)
+    scales = prior.scales(safe)
+    hidden = hidden_features(net, z, scales, projected=projected)
+    fine = (state == safe).all(-1) & (signal(hidden, scales.rho) < LARGEST_SIGNAL)
     if not bool(fine.all()):
         hidden = hidden.without(~fine)
-    value = integrate_output(net, hidden, rho, sigma).log_likelihood + prior.log_density(safe)
+    value = integrate_output(net, hidden, scales).log_likelihood + prior.log_density(safe)
     return torch.where(fine & torch.isfinite(value), value, torch.full_like(value, -torch.inf))

@@ -1,12 +1,12 @@
 r"""A network posterior in whitened coordinates: first layer in the row space of the inputs, last layer integrated out.
 
-theta_l = theta_hat_l + s_l z_l with s_l = sqrt(sigma^2 t c_l) and z ~ N(0, I). Two exact reductions make it small:
+theta_l = theta_hat_l + s_l z_l with z ~ N(0, I). Two exact reductions make it small:
 
 - Row space. With the first layer's input written as (x, 1) and X = U S V' for the training inputs (n, p + 1), the
   likelihood meets z_1 only through z_1 V: its r = rank(X) row-space coordinates are sampled, and the orthogonal part
   keeps its prior (rotate z_1 by (V, V_orthogonal): an isotropic Gaussian stays one). It is drawn at prediction time.
 - Last layer. Given the last hidden features H (n, q), bias included, the output weights are a Gaussian linear model
-  with B = I + rho H'H, rho = t c_L, residual r = y - H theta_hat_L:
+  with B = I + rho H'H, rho = (s_L / sigma)^2, residual r = y - H theta_hat_L:
       log p(y | H) = -n/2 log(2 pi sigma^2) - 1/2 log|B| - (|r|^2 - rho r'H B^-1 H'r) / (2 sigma^2)
       w | y, H ~ N(mu, sigma^2 rho B^-1),   mu = theta_hat_L + rho B^-1 H'r
       d log p / dH = ((y - H mu) mu' - sigma^2 rho H B^-1) / sigma^2
@@ -22,6 +22,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from bandgap.inference.scales import ScaleGradient, Scales
+
 Layers = list[Tensor]
 # singular values below this share of the largest carry no input that float32 could tell from zero
 RANK_TOLERANCE = 1e-6
@@ -33,7 +35,8 @@ class WhitenedNetwork:
 
     `theta_hat[l]` (out, in + 1); `inputs` (n, r) are the row-space coordinates of (x, 1); `base` (n, width 1) is the
     first pre-activation at theta_hat; `basis` (p + 1, r) has orthonormal columns; `y` (n,) standardised gaps in
-    float64, or (chain, n) where every chain has labels of its own (simulation-based checks).
+    float64, or (chain, n) where every chain has labels of its own (simulation-based checks). `constant` is the last of
+    the output layer's inputs, what its bias is multiplied by.
     """
 
     theta_hat: Layers
@@ -41,6 +44,7 @@ class WhitenedNetwork:
     base: Tensor
     basis: Tensor
     y: Tensor
+    constant: float = 1.0
 
     @property
     def n_layers(self) -> int:
@@ -59,6 +63,26 @@ class WhitenedNetwork:
     def repeated(self, times: int) -> "WhitenedNetwork":
         """Return the same for a batch in which every chain stands `times` times, one after the other."""
         return self if self.y.ndim == 1 else replace(self, y=self.y.repeat_interleave(times, 0))
+
+    def project(self, z_1: Tensor) -> Tensor:
+        """Return what the first layer's z (chain, out, in) adds to its pre-activation at scale 1, (chain, n, out)."""
+        return self.inputs @ z_1.transpose(1, 2)
+
+    def weights(self, layer: int, s: Tensor, z: Tensor) -> Tensor:
+        """Return the weights of a sampled layer from the second on, (chain, out, in), for s of shape (chain, 1, 1)."""
+        return self.theta_hat[layer] + s * z
+
+    def by_z(self, layer: int, s: Tensor, g: Tensor, h: Tensor) -> Tensor:
+        """Return a gradient by z of a sampled layer, (chain, out, in).
+
+        It is made of g (chain, n, out), that by the layer's pre-activation, and its inputs h (..., n, in); the scale s
+        has shape (chain, 1, 1).
+        """
+        return s * (g.transpose(1, 2) @ h)
+
+    def kept(self, z: Layers) -> Layers:
+        """Return what a stored draw needs of z."""
+        return z
 
 
 def whiten(theta_hat: Layers, x: Tensor, y: Tensor, *, device: torch.device, dtype: torch.dtype) -> WhitenedNetwork:
@@ -93,29 +117,23 @@ class Hidden:
         return Hidden([self.inputs[0], *[torch.where(bad, torch.zeros_like(h), h) for h in self.inputs[1:]]])
 
 
-def project(net: WhitenedNetwork, z: Layers) -> Tensor:
-    """Return what the first layer's z adds to its pre-activation at scale 1, (chain, n, width 1)."""
-    return net.inputs @ z[0].transpose(1, 2)
+def hidden_features(net: WhitenedNetwork, z: Layers, scales: Scales, *, projected: Tensor | None = None) -> Hidden:
+    """Evaluate the last hidden layer at whitened z.
 
-
-def hidden_features(net: WhitenedNetwork, z: Layers, scales: Tensor, *, projected: Tensor | None = None) -> Hidden:
-    """Evaluate the last hidden layer at whitened z, with scales s_l of shape (chain, L).
-
-    `projected` is `project(net, z)` where it is known already, for several scales at one z.
+    `projected` is `net.project(z[0])` where it is known already, for several scales at one z.
     """
-    s = scales.to(z[0].dtype)[:, :, None, None]
-    pre = torch.addcmul(net.base, s[:, 0], project(net, z) if projected is None else projected)
+    s = scales.s.to(z[0].dtype)[:, :, None, None]
+    pre = torch.addcmul(net.base, s[:, 0], net.project(z[0]) if projected is None else projected)
     inputs = [net.inputs]
-    for layer in range(1, net.n_layers):
-        inputs.append(_rectified(pre))
-        if layer + 1 < net.n_layers:
-            pre = inputs[-1] @ (net.theta_hat[layer] + s[:, layer] * z[layer]).transpose(1, 2)
-    return Hidden(inputs)
+    for layer in range(1, net.n_layers - 1):
+        inputs.append(_rectified(pre, 1.0))
+        pre = inputs[-1] @ net.weights(layer, s[:, layer], z[layer]).transpose(1, 2)
+    return Hidden([*inputs, _rectified(pre, net.constant)])
 
 
-def _rectified(pre: Tensor) -> Tensor:
-    """Return (relu(pre), 1), (chain, n, in + 1)."""
-    return torch.nn.functional.pad(pre, (0, 1), value=1.0).relu_()
+def _rectified(pre: Tensor, constant: float) -> Tensor:
+    """Return (relu(pre), constant), (chain, n, in + 1)."""
+    return torch.nn.functional.pad(pre, (0, 1), value=constant).relu_()
 
 
 def through_relu(g: Tensor, wide: Tensor) -> Tensor:
@@ -145,9 +163,9 @@ class OutputLayer:
         return result
 
 
-def integrate_output(net: WhitenedNetwork, hidden: Hidden, rho: Tensor, sigma: Tensor) -> OutputLayer:
-    """Integrate the output layer out, for rho = t c_L and sigma, both (chain,)."""
-    h = hidden.features.double()
+def integrate_output(net: WhitenedNetwork, hidden: Hidden, scales: Scales) -> OutputLayer:
+    """Integrate the output layer out."""
+    h, rho, sigma = hidden.features.double(), scales.rho, scales.sigma
     start = net.theta_hat[-1].double().reshape(-1)
     residual = net.y - h @ start
     b = rho[:, None, None] * (h.mT @ h)
@@ -162,37 +180,33 @@ def integrate_output(net: WhitenedNetwork, hidden: Hidden, rho: Tensor, sigma: T
     return OutputLayer(h, start + rho[:, None] * solved, factor, solved, misfit, value)
 
 
-def draw_output(output: OutputLayer, rho: Tensor, sigma: Tensor, *, generator: torch.Generator) -> Tensor:
+def draw_output(output: OutputLayer, scales: Scales, *, generator: torch.Generator) -> Tensor:
     """Draw the output weights from their exact conditional, (chain, q), in float64."""
     noise = torch.randn(output.mean.shape, generator=generator, device=output.mean.device, dtype=torch.float64)
     step = torch.linalg.solve_triangular(output.factor.mT, noise.unsqueeze(-1), upper=True).squeeze(-1)
-    result: Tensor = output.mean + (sigma * torch.sqrt(rho))[:, None] * step
+    result: Tensor = output.mean + (scales.sigma * torch.sqrt(scales.rho))[:, None] * step
     return result
 
 
-def gradient(
-    net: WhitenedNetwork, z: Layers, scales: Tensor, hidden: Hidden, output: OutputLayer, sigma: Tensor
-) -> Layers:
+def gradient(net: WhitenedNetwork, z: Layers, scales: Scales, hidden: Hidden, output: OutputLayer) -> Layers:
     """Return d log p(y | H) / dz of the sampled layers, list of (chain, out, in)."""
-    dtype, rho = z[0].dtype, (scales[:, -1] / sigma) ** 2
+    dtype, sigma, rho = z[0].dtype, scales.sigma, scales.rho
     misfit = net.y - (output.features @ output.mean.unsqueeze(-1)).squeeze(-1)
     pull = (misfit.unsqueeze(-1) / sigma[:, None, None] ** 2).to(dtype)
     spread = hidden.features @ (rho[:, None, None] * output.inverse[:, :, :-1]).to(dtype)
-    s = scales.to(dtype)[:, :, None, None]
+    s = scales.s.to(dtype)[:, :, None, None]
     g = through_relu(pull * output.mean[:, None, :-1].to(dtype) - spread, hidden.features)
     result: Layers = []
     for layer in range(net.n_layers - 2, -1, -1):
-        result.insert(0, s[:, layer] * (g.transpose(1, 2) @ hidden.inputs[layer]))
+        result.insert(0, net.by_z(layer, s[:, layer], g, hidden.inputs[layer]))
         if layer:
-            weight = (net.theta_hat[layer] + s[:, layer] * z[layer])[:, :, :-1]
+            weight = net.weights(layer, s[:, layer], z[layer])[:, :, :-1]
             g = through_relu(g @ weight, hidden.inputs[layer])
     return result
 
 
-def scale_gradient(
-    net: WhitenedNetwork, z: Layers, by_z: Layers, output: OutputLayer, rho: Tensor, sigma: Tensor
-) -> Tensor:
-    """Return d log p(y | H) / d(log t, log sigma, log c_1 .. log c_L), (chain, 2 + L), given the gradient by z.
+def scale_gradient(net: WhitenedNetwork, z: Layers, by_z: Layers, output: OutputLayer, scales: Scales) -> ScaleGradient:
+    """Return the gradient of log p(y | H) by the scales, given that by z.
 
     s_l enters as s_l z_l, so that d / d log s_l = z_l . d / dz_l; with a = H'r, d / d log rho = (tr B^-1 - q) / 2 +
     rho |B^-1 a|^2 / (2 sigma^2), and d / d log sigma at fixed s and rho = |r|^2_B / sigma^2 - n.
@@ -200,7 +214,6 @@ def scale_gradient(
     by_s = [(q * g).sum((1, 2), dtype=torch.float64) for q, g in zip(z, by_z, strict=True)]
     width = output.factor.shape[-1]
     trace = output.inverse.diagonal(dim1=-2, dim2=-1).sum(-1)
-    by_rho = 0.5 * (trace - width) + 0.5 * rho * (output.solved**2).sum(-1) / sigma**2
-    by_log_c = torch.stack([*[0.5 * g for g in by_s], by_rho], -1)
-    by_sigma = output.misfit / sigma**2 - net.n_rows + torch.stack(by_s, -1).sum(-1)
-    return torch.cat([by_log_c.sum(-1, keepdim=True), by_sigma[:, None], by_log_c], 1)
+    by_rho = 0.5 * (trace - width) + 0.5 * scales.rho * (output.solved**2).sum(-1) / scales.sigma**2
+    by_log_square = torch.stack([*[0.5 * g for g in by_s], by_rho], -1)
+    return ScaleGradient(by_log_square, output.misfit / scales.sigma**2 - net.n_rows)

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 from bandgap.errors import ConfigError
 from bandgap.transfer import (
+    bnn,
+    btl_bnn,
     btl_pcp,
     ensemble,
     feature_gp,
@@ -28,6 +30,24 @@ _ALL = (
         "about 3 minutes for 200 crystals on 2 cores",
         btl_pcp.BtlPcpConfig,
         btl_pcp.fit,
+    ),
+    Method(
+        "btl_bnn",
+        "all layers, Bayesian",
+        "Bayesian transfer, uninformative scales",
+        "Samples all layers around the molecule model with prior scales that do not depend on it.",
+        "about 8 minutes for 200 crystals on 2 cores",
+        btl_bnn.BtlBnnConfig,
+        btl_bnn.fit,
+    ),
+    Method(
+        "bnn",
+        "without transfer",
+        "Bayesian network without transfer",
+        "Samples all layers of a new network on the labelled crystals alone, to see what a transfer gains.",
+        "about 8 minutes for 200 crystals on 2 cores",
+        bnn.BnnConfig,
+        bnn.fit,
     ),
     Method(
         "feature_gp",

@@ -18,7 +18,6 @@ from bandgap.inference import network_sampler
 from bandgap.inference.diagnostics import rhat
 from bandgap.inference.hmc import HmcConfig, sample
 from bandgap.inference.network_chain import SamplerConfig
-from bandgap.inference.scales import ScalePrior, relative_scales, sigma_of
 from bandgap.inference.whitened_network import whiten
 from bandgap.networks import NetworkConfig
 from bandgap.progress import no_progress
@@ -137,13 +136,13 @@ def model_draws(theta_hat, x, prior):
     """Parameters from the prior, labels from the likelihood: weights, f, scales and y of every replication."""
     generator = torch.Generator().manual_seed(3)
     state = prior.draw(REPLICATIONS, generator=generator)
-    scales = relative_scales(state) * sigma_of(state)[:, None]
+    scales = prior.scales(state)
     theta = [
-        layer + scales[:, i, None, None] * torch.randn(REPLICATIONS, *layer.shape, generator=generator).double()
+        layer + scales.s[:, i, None, None] * torch.randn(REPLICATIONS, *layer.shape, generator=generator).double()
         for i, layer in enumerate(theta_hat)
     ]
     f = plain(theta, x)
-    y = f + sigma_of(state)[:, None] * torch.randn(f.shape, generator=generator).double()
+    y = f + scales.sigma[:, None] * torch.randn(f.shape, generator=generator).double()
     return theta, state, y
 
 
@@ -166,7 +165,7 @@ def test_ranks_of_the_truth_among_posterior_draws_are_uniform(monkeypatch):
     """Four hundred data sets, one chain each, run as one batch; lam = 2 keeps their scales within one step size."""
     theta_hat, x, _ = raw(6, 3, hidden=(3, 3), seed=13)
     new = torch.from_numpy(np.random.default_rng(14).normal(size=(2, 3)))
-    prior = ScalePrior(prior_of(theta_hat, x).alpha, 2.0, 0.1)
+    prior = prior_of(theta_hat, x, lam=2.0, noise_b=0.1)
     theta, state, y = model_draws(theta_hat, x, prior)
     net = dataclasses.replace(whiten(theta_hat, x, y[0], device=CPU, dtype=torch.float64), y=y)
     assert net.inputs.shape == (6, 4)  # as many rows as inputs: nothing is left to the prior
@@ -175,8 +174,7 @@ def test_ranks_of_the_truth_among_posterior_draws_are_uniform(monkeypatch):
     config = SamplerConfig(REPLICATIONS, warmup=150, draws=15 * kept, keep=REPLICATIONS * kept, angle=ANGLE)
     draws, info = network_sampler.sample_network(net, prior, config=config, seed=0, progress=no_progress)
     assert float(info.accept.mean()) > 0.7
-    flat = draws.state.flatten(0, 1)
-    scales = relative_scales(flat) * sigma_of(flat)[:, None]
+    scales = prior.scales(draws.state.flatten(0, 1)).s
     scales = scales.unflatten(0, draws.state.shape[:2])[..., None, None]
     posterior = [
         theta_hat[0] + scales[:, :, 0] * draws.z[0] @ net.basis.T,

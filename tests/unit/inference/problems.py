@@ -5,7 +5,8 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from bandgap.inference.scales import ScalePrior
+from bandgap.inference.inverse_gamma_scales import InverseGammaScales
+from bandgap.inference.pcp_scales import point_estimate_scales
 from bandgap.inference.whitened_network import Layers, WhitenedNetwork, whiten
 from bandgap.networks import layer_gradient_norms
 
@@ -42,7 +43,16 @@ def plain(theta, x):
 def prior_of(theta_hat, x, *, lam=1.0, noise_b=0.2):
     params = {f"weight.{i + 1}": layer[:, :-1] for i, layer in enumerate(theta_hat)}
     params |= {f"bias.{i + 1}": layer[:, -1] for i, layer in enumerate(theta_hat)}
-    return ScalePrior(layer_gradient_norms(params, x), lam, noise_b)
+    return point_estimate_scales(layer_gradient_norms(params, x), lam=lam, noise_b=noise_b)
+
+
+def free_priors_of(theta_hat, x):
+    """By name, the priors under which scales are free; the inverse gamma is one whose networks stay of one size."""
+    steps = torch.ones(len(theta_hat), dtype=torch.float64)
+    return {
+        "point estimate": prior_of(theta_hat, x),
+        "inverse gamma": InverseGammaScales(0.2, steps, shape=4.0, scale=0.6),
+    }
 
 
 def draw_z(net: WhitenedNetwork, chains, *, seed=0, size=1.0) -> Layers:

@@ -8,9 +8,8 @@ import torch
 from scipy import stats
 
 from bandgap.inference.interweaving import informed_directions, step_interwoven
-from bandgap.inference.scales import layer_weights, relative_scales, sigma_of
 from bandgap.inference.whitened_network import hidden_features, integrate_output, whiten
-from tests.unit.inference.problems import CPU, draw_z, prior_of, raw, state_of
+from tests.unit.inference.problems import CPU, draw_z, free_priors_of, prior_of, raw, state_of
 
 FALSE_ALARM = 1e-3  # of every statistical test here; seeds are fixed
 CHAINS = 3000
@@ -29,33 +28,33 @@ def orthonormal(net, columns):
     ]
 
 
-def f_of(net, z, state, *, generator):
+def f_of(net, z, scales, *, generator):
     """f at the training inputs with output weights from their prior."""
-    relative, sigma = relative_scales(state), sigma_of(state)
-    h = hidden_features(net, z, relative * sigma[:, None]).features
-    scale = (relative[:, -1] * sigma)[:, None]
+    h = hidden_features(net, z, scales).features
+    scale = (torch.sqrt(scales.rho) * scales.sigma)[:, None]
     w = net.theta_hat[-1] + scale * torch.randn(h.shape[0], h.shape[2], generator=generator, dtype=torch.float64)
     return (h @ w.unsqueeze(-1)).squeeze(-1)
 
 
-@pytest.mark.parametrize("columns", [1, 3, 8])
-def test_moves_keep_the_joint_law_of_weights_scales_and_labels(problem, columns):
+@pytest.mark.parametrize("name, columns", [("point estimate", 1), ("point estimate", 8), ("inverse gamma", 3)])
+def test_moves_keep_the_joint_law_of_weights_scales_and_labels(name, columns):
     """Scales and z from the prior, labels from the model: after moves given the labels both still follow the prior."""
-    net, prior = problem
+    theta_hat, x, y = raw(6, 4)
+    net, prior = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64), free_priors_of(theta_hat, x)[name]
     generator = torch.Generator().manual_seed(columns)
     start, z = prior.draw(CHAINS, generator=generator), draw_z(net, CHAINS, seed=columns)
-    noise = sigma_of(start)[:, None] * torch.randn(CHAINS, net.n_rows, generator=generator, dtype=torch.float64)
-    own = dataclasses.replace(net, y=f_of(net, z, start, generator=generator) + noise)
+    noise = prior.scales(start).sigma[:, None] * torch.randn(
+        CHAINS, net.n_rows, generator=generator, dtype=torch.float64
+    )
+    own = dataclasses.replace(net, y=f_of(net, z, prior.scales(start), generator=generator) + noise)
     subspaces, state, begun = orthonormal(net, columns), start, z
     for _ in range(4):
         z, state = step_interwoven(own, z, state, prior=prior, subspaces=subspaces, generator=generator)
-    moved = (state[:, 0] - start[:, 0]).abs()
+    moved = torch.log(prior.scales(state).s[:, 0] / prior.scales(start).s[:, 0]).abs()
     assert float((moved > 1e-9).double().mean()) > 0.95 and float(moved.median()) > 0.1
-    reference = prior.draw(40_000, generator=generator)
-    pairs = [(state[:, 0], reference[:, 0])]
-    pairs += [(layer_weights(state)[:, i], layer_weights(reference)[:, i]) for i in range(3)]
-    for found, expected in pairs:
-        assert stats.ks_2samp(found.numpy(), expected.numpy()).pvalue > FALSE_ALARM / 8
+    found, expected = (prior.judged(s.numpy()) for s in (state, prior.draw(40_000, generator=generator)))
+    for quantity in found:
+        assert stats.ks_2samp(found[quantity], expected[quantity]).pvalue > FALSE_ALARM / 8, quantity
     for q, before, basis in zip(z, begun, subspaces, strict=True):
         inside = (q.flatten(1) @ basis).square().sum(1).numpy()
         assert stats.kstest(inside, stats.chi2(columns).cdf).pvalue > FALSE_ALARM / 8
@@ -70,10 +69,11 @@ def test_weights_in_the_subspace_and_other_scales_stay(problem):
     after, moved = step_interwoven(net, z, state, prior=prior, subspaces=subspaces, generator=generator)
     assert not torch.equal(moved, state)
     torch.testing.assert_close(moved[:, 1], state[:, 1])
-    torch.testing.assert_close(relative_scales(moved)[:, -1], relative_scales(state)[:, -1])
+    begun, ended = prior.scales(state), prior.scales(moved)
+    torch.testing.assert_close((ended.rho, ended.s[:, -1]), (begun.rho, begun.s[:, -1]))
     for layer, basis in enumerate(subspaces):
-        before = relative_scales(state)[:, layer, None] * (z[layer].flatten(1) @ basis)
-        torch.testing.assert_close(relative_scales(moved)[:, layer, None] * (after[layer].flatten(1) @ basis), before)
+        before = begun.s[:, layer, None] * (z[layer].flatten(1) @ basis)
+        torch.testing.assert_close(ended.s[:, layer, None] * (after[layer].flatten(1) @ basis), before)
 
 
 def test_without_subspaces_nothing_moves(problem):
@@ -84,12 +84,11 @@ def test_without_subspaces_nothing_moves(problem):
 
 def test_directions_are_the_leading_ones_of_the_gradients(problem):
     """Against singular vectors of the gradients by automatic differentiation, with the mean output weights fixed."""
-    net, _ = problem
+    net, prior = problem
     state, z = state_of([-1.0, -0.4, 0.3, -0.8, 0.1]), draw_z(net, 1)
-    relative, sigma = relative_scales(state), sigma_of(state)
-    scales = relative * sigma[:, None]
-    mean = integrate_output(net, hidden_features(net, z, scales), relative[:, -1] ** 2, sigma).mean
-    for layer, basis in enumerate(informed_directions(net, [(z, state)])):
+    scales = prior.scales(state)
+    mean = integrate_output(net, hidden_features(net, z, scales), scales).mean
+    for layer, basis in enumerate(informed_directions(net, prior, [(z, state)])):
 
         def f(part, layer=layer):
             at = [part if i == layer else q for i, q in enumerate(z)]
@@ -107,7 +106,7 @@ def test_directions_leave_global_random_numbers_alone(problem):
     net, prior = problem
     before = torch.get_rng_state()
     visited = [(draw_z(net, 2, seed=i), prior.draw(2, generator=torch.Generator().manual_seed(i))) for i in range(3)]
-    first, second = (informed_directions(net, visited) for _ in range(2))
+    first, second = (informed_directions(net, prior, visited) for _ in range(2))
     assert torch.equal(before, torch.get_rng_state())
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
     assert all(np.isfinite(a.numpy()).all() for a in first)

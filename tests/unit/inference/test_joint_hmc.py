@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from bandgap.inference.joint_hmc import LARGEST_LOG, Phase, log_force, path, square_norm, step_joint
-from bandgap.inference.scales import relative_scales, sigma_of
 from bandgap.inference.whitened_network import hidden_features, integrate_output, whiten
 from tests.unit.inference.problems import CPU, draw_z, prior_of, raw, slope, state_of
 
@@ -29,9 +28,8 @@ def phase_of(net, state=STATE, *, seed=0):
 
 
 def log_density(net, prior, z, state):
-    relative, sigma = relative_scales(state), sigma_of(state)
-    hidden = hidden_features(net, z, relative * sigma[:, None])
-    return integrate_output(net, hidden, relative[:, -1] ** 2, sigma).log_likelihood + prior.log_density(state)
+    scales = prior.scales(state)
+    return integrate_output(net, hidden_features(net, z, scales), scales).log_likelihood + prior.log_density(state)
 
 
 def test_value_of_the_force_is_log_likelihood_plus_prior_of_the_scales(problem):

@@ -12,7 +12,6 @@ from scipy import stats
 
 from bandgap.inference.joint_hmc import LARGEST_LOG, log_force
 from bandgap.inference.scale_moves import scales_log_density, step_scales
-from bandgap.inference.scales import layer_weights
 from bandgap.inference.whitened_network import whiten
 from tests.unit.inference.problems import CPU, draw_z, prior_of, raw, state_of
 
@@ -84,7 +83,9 @@ def test_moves_in_all_directions_sample_the_joint_density(problem):
 
 
 def summaries(state):
-    values = torch.cat([state[:, :2], layer_weights(state)[:, :1], state[:, 2:].logsumexp(1, keepdim=True)], 1)
+    values = torch.cat(
+        [state[:, :2], torch.softmax(state[:, 2:], -1)[:, :1], state[:, 2:].logsumexp(1, keepdim=True)], 1
+    )
     return torch.cat([values, values**2, values[:, :1] * values[:, 1:]], 1)
 
 

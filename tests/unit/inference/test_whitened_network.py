@@ -1,11 +1,13 @@
 """Row space, integrated output layer and gradients agree with the same network and density written down plainly."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from scipy import stats
 
+from bandgap.inference.scales import Scales
 from bandgap.inference.whitened_network import (
     draw_output,
     gradient,
@@ -17,14 +19,20 @@ from bandgap.inference.whitened_network import (
 from tests.unit.inference.problems import CPU, draw_z, network, plain, raw, slope
 
 FALSE_ALARM = 1e-3  # of every statistical test here; seeds are fixed
-SCALES = torch.tensor([[0.4, 0.3, 0.2], [1.1, 0.7, 0.9]], dtype=torch.float64)
 SIGMA = torch.tensor([0.5, 1.3], dtype=torch.float64)
-RHO = (SCALES[:, -1] / SIGMA) ** 2
+
+
+def scales_of(s, sigma=SIGMA):
+    return Scales(s, (s[:, -1] / sigma) ** 2, sigma)
+
+
+SCALES = scales_of(torch.tensor([[0.4, 0.3, 0.2], [1.1, 0.7, 0.9]], dtype=torch.float64))
+RHO = SCALES.rho
 SHAPES = pytest.mark.parametrize("n, p", [(6, 9), (9, 5)], ids=["more inputs than rows", "more rows than inputs"])
 
 
-def integrated(net, z, scales=SCALES, rho=RHO, sigma=SIGMA):
-    return integrate_output(net, hidden_features(net, z, scales), rho, sigma)
+def integrated(net, z, scales=SCALES):
+    return integrate_output(net, hidden_features(net, z, scales), scales)
 
 
 @SHAPES
@@ -55,7 +63,7 @@ def test_hidden_features_are_those_of_the_full_network(n, p):
     z = draw_z(net, 2)
     outside = torch.eye(p + 1, dtype=torch.float64) - net.basis @ net.basis.T
     noise = torch.randn(4, p + 1, generator=torch.Generator().manual_seed(3), dtype=torch.float64) @ outside
-    s = SCALES[:, :, None, None]
+    s = SCALES.s[:, :, None, None]
     theta = [theta_hat[0] + s[:, 0] * z[0] @ net.basis.T + noise, theta_hat[1] + s[:, 1] * z[1]]
     hidden = hidden_features(net, z, SCALES)
     output = theta_hat[2].expand(2, 1, 4)
@@ -87,7 +95,7 @@ def test_log_likelihood_holds_at_extreme_scales_of_the_output(rho):
     spread = SIGMA[:, None] ** 2 * (1 + rho * eigenvalues)
     along = (u.mT @ residual.unsqueeze(-1)).squeeze(-1)
     expected = -0.5 * (torch.log(2 * math.pi * spread) + along**2 / spread).sum(-1)
-    value = integrated(net, z, rho=torch.full((2,), rho, dtype=torch.float64)).log_likelihood
+    value = integrated(net, z, replace(SCALES, rho=torch.full((2,), rho, dtype=torch.float64))).log_likelihood
     torch.testing.assert_close(value, expected, rtol=1e-5, atol=0)  # cancellation in |r|^2 - rho r'H B^-1 H'r
 
 
@@ -97,7 +105,7 @@ def test_output_draws_have_the_mean_and_covariance_of_the_conditional():
     z = draw_z(net, 2)
     output = integrated(net, z)
     generator = torch.Generator().manual_seed(0)
-    draws = torch.stack([draw_output(output, RHO, SIGMA, generator=generator) for _ in range(20_000)])
+    draws = torch.stack([draw_output(output, SCALES, generator=generator) for _ in range(20_000)])
     h = output.features
     precision = (torch.eye(4) / RHO[:, None, None] + h.mT @ h) / SIGMA[:, None, None] ** 2
     start = net.theta_hat[-1].reshape(-1)
@@ -116,10 +124,10 @@ def test_gradient_by_z_is_that_of_automatic_differentiation():
     net = network(7, 5)
     z = [q.requires_grad_(True) for q in draw_z(net, 2)]
     hidden = hidden_features(net, z, SCALES)
-    output = integrate_output(net, hidden, RHO, SIGMA)
+    output = integrate_output(net, hidden, SCALES)
     expected = torch.autograd.grad(output.log_likelihood.sum(), z)
     with torch.no_grad():
-        found = gradient(net, z, SCALES, hidden, output, SIGMA)
+        found = gradient(net, z, SCALES, hidden, output)
     for a, b in zip(found, expected, strict=True):
         assert float(b.abs().max()) > 1e-3
         torch.testing.assert_close(a, b)
@@ -127,32 +135,31 @@ def test_gradient_by_z_is_that_of_automatic_differentiation():
 
 def test_gradient_of_a_deeper_network_is_that_of_automatic_differentiation():
     net = network(7, 5, hidden=(6, 5, 4))
-    scales = torch.tensor([[0.4, 0.3, 0.2, 0.5], [0.6, 0.7, 0.9, 0.1]], dtype=torch.float64)
-    rho = (scales[:, -1] / SIGMA) ** 2
+    scales = scales_of(torch.tensor([[0.4, 0.3, 0.2, 0.5], [0.6, 0.7, 0.9, 0.1]], dtype=torch.float64))
     z = [q.requires_grad_(True) for q in draw_z(net, 2)]
     hidden = hidden_features(net, z, scales)
-    output = integrate_output(net, hidden, rho, SIGMA)
+    output = integrate_output(net, hidden, scales)
     expected = torch.autograd.grad(output.log_likelihood.sum(), z)
     with torch.no_grad():
-        torch.testing.assert_close(gradient(net, z, scales, hidden, output, SIGMA), list(expected))
+        torch.testing.assert_close(gradient(net, z, scales, hidden, output), list(expected))
 
 
 def test_scale_gradient_is_that_of_central_differences():
-    """By log t, log sigma and log c_l, with s_l = sigma sqrt(t c_l) and rho = t c_L."""
+    """By log s_l^2 of the sampled layers, log rho and log sigma, each with the others fixed."""
     net = network(7, 5)
     z = draw_z(net, 2)
 
-    def value(at):
-        sigma, relative = torch.exp(at[:, 1]), torch.exp(0.5 * (at[:, :1] + at[:, 2:]))
-        hidden = hidden_features(net, z, relative * sigma[:, None])
-        return integrate_output(net, hidden, relative[:, -1] ** 2, sigma)
+    def meant(at):
+        return Scales(torch.exp(0.5 * at[:, [0, 1, 2]]), torch.exp(at[:, 2]), torch.exp(at[:, 3]))
 
-    at = torch.tensor([[-1.5, -0.6, -1.0, -0.9, -1.5], [0.3, 0.4, -0.2, -2.0, -3.0]], dtype=torch.float64)
-    sigma, relative = torch.exp(at[:, 1]), torch.exp(0.5 * (at[:, :1] + at[:, 2:]))
-    scales, rho, output = relative * sigma[:, None], relative[:, -1] ** 2, value(at)
-    by_z = gradient(net, z, scales, hidden_features(net, z, scales), output, sigma)
-    found = scale_gradient(net, z, by_z, output, rho, sigma)
-    torch.testing.assert_close(found, slope(lambda s: value(s).log_likelihood, at), rtol=1e-6, atol=1e-6)
+    at = torch.tensor([[-1.5, -0.6, -1.0, -0.9], [0.3, 0.4, -0.2, 0.7]], dtype=torch.float64)
+    scales = meant(at)
+    output = integrated(net, z, scales)
+    by_z = gradient(net, z, scales, hidden_features(net, z, scales), output)
+    found = scale_gradient(net, z, by_z, output, scales)
+    expected = slope(lambda a: integrated(net, z, meant(a)).log_likelihood, at)
+    torch.testing.assert_close(found.by_log_square, expected[:, :3], rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(found.by_log_sigma, expected[:, 3], rtol=1e-6, atol=1e-6)
 
 
 def test_hidden_without_marked_chains_clears_only_these():

@@ -31,8 +31,12 @@ P = n_features(DESCRIPTOR)
 FEW_EPOCHS = {"patience": 15, "batch_size": 8, "learning_rate": 3e-3}
 STACKED = {"epochs": 40, "batch_size": 8, "learning_rate": 3e-3}
 SHORT = {"epochs": 3, "batch_size": 8, "learning_rate": 3e-3}
+FEW_DRAWS = {"sampler": {"chains": 2, "warmup": 40, "draws": 40, "keep": 40, "max_steps": 10}}
+FEWER_DRAWS = {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 4, "max_steps": 6}}
 QUICK = {
-    "btl_pcp_pe": {"sampler": {"chains": 2, "warmup": 40, "draws": 40, "keep": 40, "max_steps": 10}},
+    "btl_pcp_pe": FEW_DRAWS,
+    "btl_bnn": FEW_DRAWS,
+    "bnn": FEW_DRAWS,
     "feature_gp": {"draws": 16, "proposals": 60},
     "nptl": {"samples": 4, "choice_samples": 2, "alphas": [0, 1, 100], "training": STACKED},
     "nptl_head": {"samples": 20, "choice_samples": 5},
@@ -46,7 +50,9 @@ QUICK = {
     "target_only": {"training": FEW_EPOCHS | {"max_epochs": 60}},
 }
 BRIEF = {
-    "btl_pcp_pe": {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 4, "max_steps": 6}},
+    "btl_pcp_pe": FEWER_DRAWS,
+    "btl_bnn": FEWER_DRAWS,
+    "bnn": FEWER_DRAWS,
     "feature_gp": {"draws": 8, "proposals": 50},
     "nptl": {"samples": 2, "choice_samples": 1, "alphas": [0, 1], "training": SHORT},
     "nptl_head": {"samples": 3, "choice_samples": 2},
@@ -171,8 +177,8 @@ def test_seed_repeats_exactly_and_another_gives_another_fit(method, source, data
     assert not np.allclose(first, other)
 
 
-def test_every_method_but_the_one_without_transfer_has_the_settings_of_scales():
-    assert set(METHODS) - set(SCALED) == {"target_only"}
+def test_every_method_but_those_without_transfer_has_the_settings_of_scales():
+    assert set(METHODS) - set(SCALED) == {"target_only", "bnn"}
     assert all("gap_scale" in {f.name for f in fields(method.config)} for method in SCALED.values())
 
 
@@ -277,9 +283,7 @@ def test_unknown_statistics_are_refused_with_those_accepted(method):
 
 
 def test_unknown_method_is_refused_with_the_names():
-    with pytest.raises(
-        ConfigError, match=r"transfer method 'magic' does not exist. Accepted: btl_pcp_pe, .*fine_tune, "
-    ):
+    with pytest.raises(ConfigError, match=r"transfer method 'magic' does not exist. Accepted: btl_pcp_pe, .*fine_tune"):
         get_method("magic")
 
 

@@ -1,0 +1,55 @@
+r"""BTL-BNN: Bayesian transfer of all layers around the source's weights with scales that know nothing of the source.
+
+Abba (2023), section 2.5: theta_l ~ N(theta_hat_l, tau_l I), tau_l ~ InvGamma(2, 1) independently, noise as in `bnn`.
+What BTL-PCP adds to it is the prior of the scales. tau and c of its posterior are the sum of the tau_l and their
+shares.
+"""
+
+from dataclasses import dataclass, field
+
+from bandgap.errors import ConfigError
+from bandgap.inference.network_chain import SamplerConfig
+from bandgap.posterior import NetworkPosterior
+from bandgap.progress import Progress, Update, no_progress
+from bandgap.recalibration import GapScale, StatisticsChoice
+from bandgap.source import SourceModel
+from bandgap.transfer.bnn import sample_around
+from bandgap.transfer.method import TargetData
+from bandgap.transfer.sampled_network import layers_of, rows_for_source
+
+
+@dataclass(frozen=True)
+class BtlBnnConfig:
+    """Scales (`recalibration`), noise and sampler."""
+
+    standardise: StatisticsChoice = "auto"
+    gap_scale: GapScale = "calibrated"
+    noise_share: float = 0.2
+    sampler: SamplerConfig = field(default_factory=SamplerConfig)
+
+    def __post_init__(self) -> None:
+        if not self.noise_share > 0:
+            raise ConfigError(f"btl_bnn: noise_share = {self.noise_share}. Accepted: a number above 0.")
+
+
+def fit(
+    source: SourceModel,
+    data: TargetData,
+    config: BtlBnnConfig,
+    *,
+    seed: int,
+    device: str = "auto",
+    progress: Progress = no_progress,
+) -> NetworkPosterior:
+    """Sample all weights and scales given the target's training rows (features (n, p), gaps in eV)."""
+    progress(Update("preparing the transfer"))
+    rows = rows_for_source(source, data, statistics=config.standardise, gap_scale=config.gap_scale)
+    return sample_around(
+        layers_of(source.params),
+        rows,
+        noise_b=rows.noise_b(config.noise_share),
+        sampler=config.sampler,
+        seed=seed,
+        device=device,
+        progress=progress,
+    )

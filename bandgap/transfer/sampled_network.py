@@ -1,0 +1,118 @@
+"""What the methods that sample a network's weights share: rows, posterior, and a verdict on the chains."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bandgap.inference.network_chain import SamplerConfig
+from bandgap.inference.network_draws import NetworkDraws, SamplerInfo
+from bandgap.inference.network_sampler import sample_network
+from bandgap.inference.scales import ScalePrior
+from bandgap.inference.whitened_network import Layers, WhitenedNetwork
+from bandgap.networks import Params, layer_of
+from bandgap.posterior import Diagnostics, NetworkPosterior
+from bandgap.progress import Progress
+from bandgap.recalibration import GapScale, StatisticsChoice, standardiser_for
+from bandgap.source import SourceModel
+from bandgap.standardise import Standardiser
+from bandgap.transfer.method import TargetData
+
+RHAT_LIMIT, DIVERGENT_SHARE = 1.05, 0.001
+
+
+@dataclass(frozen=True, eq=False)
+class TargetRows:
+    """Standardised training rows of a target: x (n, p) and y (n,) in float64, and their scales."""
+
+    standardiser: Standardiser
+    x: Tensor
+    y: Tensor
+
+    def noise_b(self, share: float) -> float:
+        """Return b of sigma^2 ~ InvGamma(2, b), its prior mean: a share of the variance of y."""
+        return share * float(self.y.var())
+
+
+def standardised(data: TargetData, standardiser: Standardiser) -> TargetRows:
+    """Return the training rows (features (n, p), gaps in eV) on these scales."""
+    x, y = standardiser.features(data.features), standardiser.gaps(data.gaps_eV)
+    return TargetRows(standardiser, torch.from_numpy(x), torch.from_numpy(y))
+
+
+def rows_for_source(
+    source: SourceModel, data: TargetData, *, statistics: StatisticsChoice, gap_scale: GapScale
+) -> TargetRows:
+    """Return the training rows on the scales on which this source transfers (`recalibration`)."""
+    scale = standardiser_for(source, data.features, data.gaps_eV, statistics=statistics, gap_scale=gap_scale)
+    return standardised(data, scale)
+
+
+def layers_of(params: Params) -> Layers:
+    """Return parameters as one tensor (out, in + 1) a layer, the bias being the last column."""
+    n_layers = layer_of(max(params, key=layer_of))
+    return [torch.cat([params[f"weight.{i}"], params[f"bias.{i}"][:, None]], 1) for i in range(1, n_layers + 1)]
+
+
+def sample_posterior(
+    net: WhitenedNetwork,
+    prior: ScalePrior,
+    standardiser: Standardiser,
+    *,
+    sampler: SamplerConfig,
+    seed: int,
+    progress: Progress,
+) -> NetworkPosterior:
+    """Sample the weights of a network and their scales; return the kept draws as a posterior."""
+    draws, info = sample_network(net, prior, config=sampler, seed=seed, progress=progress)
+    return _posterior(net, prior, draws, standardiser=standardiser, diagnostics=diagnose(info), seed=seed)
+
+
+def diagnose(info: SamplerInfo) -> Diagnostics:
+    """Turn the sampler's figures into sentences: whether the chains agree, and what to do when they do not."""
+    figures = info.figures()
+    warnings = []
+    scales = {name.removeprefix("rhat_"): value for name, value in figures.items() if name.startswith("rhat_")}
+    worst = max((name for name in scales if name not in ("max", "fit_max")), key=lambda name: scales[name])
+    if figures["rhat_max"] > RHAT_LIMIT:
+        fit_is_worst = scales["fit_max"] >= scales[worst]
+        what, value = ("the predictions", scales["fit_max"]) if fit_is_worst else (worst, scales[worst])
+        warnings.append(
+            f"The chains have not agreed yet on {what} (R-hat {value:.3f}, want below {RHAT_LIMIT}). Predictions are "
+            "usable for a look, not for a table. Raise draws or warmup of the sampler."
+        )
+    if figures["divergences"] > DIVERGENT_SHARE * info.divergent.size:
+        warnings.append(
+            f"{figures['divergences']:.0f} of {info.divergent.size} paths diverged: part of the posterior may be "
+            "missing. Raise target_accept of the sampler."
+        )
+    return Diagnostics(figures, tuple(warnings))
+
+
+def _posterior(
+    net: WhitenedNetwork,
+    prior: ScalePrior,
+    draws: NetworkDraws,
+    *,
+    standardiser: Standardiser,
+    diagnostics: Diagnostics,
+    seed: int,
+) -> NetworkPosterior:
+    chains, kept = draws.state.shape[:2]
+    scales = prior.scales(draws.state.flatten(0, 1))
+    narrow = scales.s.reshape(chains, kept, -1).float()[..., None, None]
+    upper = [net.theta_hat[i].cpu() + narrow[:, :, i] * draws.z[i] for i in range(1, len(draws.z))]
+    tau, c = prior.tau_and_weights(draws.state)
+    return NetworkPosterior(
+        standardiser=standardiser,
+        theta_hat_1=net.theta_hat[0].cpu(),
+        basis=net.basis.cpu(),
+        coordinates=narrow[:, :, 0] * draws.z[0],
+        scale_1=narrow[:, :, 0, 0, 0],
+        upper=(*upper, draws.output.float().unsqueeze(2)),
+        sigma=scales.sigma.reshape(chains, kept).numpy(),
+        seed=seed,
+        layer_weights=c.numpy(),
+        tau=tau.numpy(),
+        diagnostics=diagnostics,
+    )
