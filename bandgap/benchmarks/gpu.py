@@ -14,6 +14,7 @@ from bandgap.benchmarks.stopwatch import timed
 from bandgap.devices import choose_device
 from bandgap.errors import ConfigError
 from bandgap.inference.batched_training import StackTraining, train_stack
+from bandgap.inference.scales import Scales
 from bandgap.inference.stack_rows import FirstLayer, Samples, first_layer
 from bandgap.inference.whitened_network import gradient, hidden_features, integrate_output, whiten
 from bandgap.progress import Progress, Update, no_progress
@@ -68,14 +69,15 @@ def measure_gradients(
     for chains in config.chains:
         generator = torch.Generator().manual_seed(config.seed)
         z = [torch.randn(chains, *shape, generator=generator).to(place) for shape in net.shapes]
-        scales = torch.full((chains, net.n_layers), 0.1, dtype=torch.float64, device=place)
+        s = torch.full((chains, net.n_layers), 0.1, dtype=torch.float64, device=place)
         sigma = torch.full((chains,), 0.4, dtype=torch.float64, device=place)
+        scales = Scales(s, (s[:, -1] / sigma) ** 2, sigma)
 
         def steps(count: int) -> None:
             for _ in range(count):
                 hidden = hidden_features(net, z, scales)  # noqa: B023 - called in this turn of the loop
-                output = integrate_output(net, hidden, (scales[:, -1] / sigma) ** 2, sigma)  # noqa: B023
-                gradient(net, z, scales, hidden, output, sigma)  # noqa: B023
+                output = integrate_output(net, hidden, scales)  # noqa: B023
+                gradient(net, z, scales, hidden, output)  # noqa: B023
 
         steps(3)
         spent = [timed(lambda: steps(config.gradients), device=place)[1] for _ in range(config.repeats)]
