@@ -7,7 +7,7 @@ mean of the training gaps, and the source network recalibrated by a straight lin
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,22 +48,36 @@ class ComparedFit:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared: methods with their settings, sizes of the training set, seeds, number of test rows."""
+    """What is compared: methods with their settings, sizes of the training set, seeds, number of test rows.
+
+    A method named NAME@K starts from the first K networks of the source only.
+    """
 
     methods: Mapping[str, Mapping[str, Any]]
     sizes: tuple[int, ...] = (100, 250, 500, 1000)
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     n_test: int = 700
-    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, settings in self.methods.items():
-            get_method(name).configure(settings)
+            get_method(networks_of(name)[0]).configure(settings)
         if not self.sizes or not self.seeds or min(self.sizes) < 1 or self.n_test < 2:
             raise InputError(
                 f"comparison: sizes {self.sizes}, seeds {self.seeds}, {self.n_test} test rows. Accepted: at least one "
                 "size and one seed, and 2 test rows."
             )
+
+
+def networks_of(name: str) -> tuple[str, int | None]:
+    """Return method and number of networks of NAME or NAME@K; None means all of them.
+
+    >>> networks_of("fine_tune@1"), networks_of("fine_tune")
+    (('fine_tune', 1), ('fine_tune', None))
+    """
+    plain, at, count = name.partition("@")
+    if at and not (count.isdigit() and int(count)):
+        raise InputError(f"method {name!r}. Write NAME, or NAME@K for the first K networks of the source.")
+    return plain, int(count) if at else None
 
 
 def compare(
@@ -158,7 +172,8 @@ def _fit_one(
         scales = [standardiser_for(model, data.features, data.gaps_eV) for model in models]
         parts = [source_gaps_eV(m, s, test.features) for m, s in zip(models, scales, strict=True)]
         return ComparedFit(name, n, seed, {"rmse_eV": rmse(gaps, np.mean(parts, axis=0))}, 0.0, head)
-    method = get_method(name)
+    plain, networks = networks_of(name)
+    method, models = get_method(plain), models[:networks]
     started = time.perf_counter()
     config = method.configure(comparison.methods[name])
     posterior = fit_members(method, models, data, config, seed=seed, device=device)

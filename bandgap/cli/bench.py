@@ -2,7 +2,7 @@
 
 import typer
 
-from bandgap.cli import bench_networks
+from bandgap.cli import bench_accuracy, bench_networks
 
 bench = typer.Typer(no_args_is_help=True)
 
@@ -14,3 +14,6 @@ def _root() -> None:
 
 bench.command("nptl", epilog="Example: bandgap bench nptl --repeats 1 --splits 0 --json nptl.json")(bench_networks.nptl)
 bench.command("gpu", epilog="Example: bandgap bench gpu --json gpu.json")(bench_networks.gpu)
+bench.command("accuracy", epilog="Example: bandgap bench accuracy --data DATA --out accuracy --n 100 --seeds 1")(
+    bench_accuracy.accuracy
+)

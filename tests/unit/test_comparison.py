@@ -107,6 +107,26 @@ def test_empty_comparison_is_refused(wrong):
         Comparison(**({"methods": {}} | wrong))
 
 
+def test_method_at_one_network_takes_the_first_alone(members, table):
+    twice = [members[0], {name: dataclasses.replace(m, params=halved(m.params)) for name, m in members[0].items()}]
+    plan = Comparison({"fine_tune@1": FINE, "fine_tune": FINE}, (14,), (0,), 6)
+    alone = Comparison({"fine_tune": FINE}, (14,), (0,), 6)
+    found = {f.method: f.figures["rmse_eV"] for f in compare(twice, table, plan, device="cpu")}
+    (expected,) = [f for f in compare(members, table, alone, device="cpu") if f.method == "fine_tune"]
+    assert found["fine_tune@1"] == pytest.approx(expected.figures["rmse_eV"], rel=1e-6)
+    assert found["fine_tune"] != pytest.approx(found["fine_tune@1"], rel=1e-3)
+
+
+def halved(params):
+    return {name: 0.5 * value for name, value in params.items()}
+
+
+@pytest.mark.parametrize("name", ["fine_tune@", "fine_tune@0", "fine_tune@all"])
+def test_number_of_networks_that_is_none_is_refused(name):
+    with pytest.raises(InputError, match=r"Write NAME, or NAME@K for the first K networks"):
+        Comparison({name: {}})
+
+
 def test_unknown_method_is_refused_before_anything_is_computed():
     with pytest.raises(ConfigError, match="transfer method 'magic' does not exist"):
         Comparison({"magic": {}})

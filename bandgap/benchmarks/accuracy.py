@@ -1,0 +1,94 @@
+"""Accuracy on real data: organic crystals from the OMDB, sources QM9, conjugated molecules and OE62 with GW gaps.
+
+Networks are trained once on the three sets together; then all methods are compared on the same splits, one network for
+what people use today and all of them where a method gains from that. The data are not shipped: a folder with the files
+named here is needed.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from bandgap.cache import DescriptorCache
+from bandgap.comparison import ComparedFit, Comparison, append_fit, compare, read_fits
+from bandgap.datasets.crystals import labels_from_info
+from bandgap.datasets.table import learnable
+from bandgap.descriptors import PRESETS
+from bandgap.errors import InputError
+from bandgap.joint_training import JointTrainingConfig
+from bandgap.manifests import MANIFEST
+from bandgap.progress import Progress, no_progress
+from bandgap.source import SourceConfig
+from bandgap.source_runs import LabelledSet, train_sources_run
+from bandgap.source_sets import open_sources
+from bandgap.structures import StructureRecord, read_paths
+
+PRESET: Final = "oe62-16-roots"
+SOURCES: Final = {
+    "qm9": ("qm9_gap/qm9_gap.extxyz.gz", "B3LYP/6-31G(2df,p)"),
+    "conjugated": ("conjugated_b3lyp/conjugated_b3lyp.extxyz.gz", "B3LYP/6-31G(d,p)"),
+    "oe62": ("oe62_gw/oe62_gw.extxyz.gz", "G0W0@PBE0"),
+}
+TARGET: Final = "omdb_crystal_gap/omdb_crystal_gap_etkdg.extxyz.gz"
+LABEL: Final = "gap_eV"
+RESULTS: Final = "fits.jsonl"
+
+
+@dataclass(frozen=True)
+class AccuracyBenchmark:
+    """Methods, sizes, seeds, test rows, and how many source networks are trained."""
+
+    methods: tuple[str, ...]
+    sizes: tuple[int, ...] = (100, 250, 500, 1000)
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    n_test: int = 700
+    members: int = 4
+    source_seed: int = 0
+    training: JointTrainingConfig = JointTrainingConfig()
+    hidden: tuple[int, ...] = (512, 256)
+
+
+def run_accuracy(
+    data: Path,
+    out: Path,
+    config: AccuracyBenchmark,
+    *,
+    cache: DescriptorCache | None = None,
+    n_jobs: int = 1,
+    progress: Progress = no_progress,
+) -> Iterator[ComparedFit]:
+    """Yield every fit, those of an earlier call in `out` first; raises InputError when a file is missing in `data`."""
+    comparison = Comparison({name: {} for name in config.methods}, config.sizes, config.seeds, config.n_test)
+    missing = [name for name in (*(path for path, _ in SOURCES.values()), TARGET) if not (data / name).is_file()]
+    if missing:
+        raise InputError(f"{data} has no {missing[0]}. Give the folder that holds the data sets.")
+    settings: dict[str, Any] = {"cache": cache, "n_jobs": n_jobs, "progress": progress}
+    if not (out / "source" / MANIFEST).is_file():
+        sets = {name: _labelled(data / path, level, progress=progress) for name, (path, level) in SOURCES.items()}
+        train_sources_run(
+            sets,
+            descriptor=PRESETS[PRESET],
+            config=SourceConfig(hidden=config.hidden),
+            training=config.training,
+            members=config.members,
+            out=out / "source",
+            seed=config.source_seed,
+            **settings,
+        )
+    target = _labelled(data / TARGET, "PBE", progress=progress)
+    table = learnable(target.records, target.gaps_eV, descriptor=PRESETS[PRESET], **settings)
+    done = read_fits(out / RESULTS)
+    yield from done
+    members = open_sources(out / "source").load(verify=False)
+    for fit in compare(members, table, comparison, done=done, progress=progress):
+        append_fit(out / RESULTS, fit)
+        yield fit
+
+
+def _labelled(path: Path, level_of_theory: str, *, progress: Progress) -> LabelledSet:
+    records: list[StructureRecord] = read_paths([path], progress=progress)
+    gaps = np.asarray(labels_from_info(records, LABEL, unit="eV"), dtype=np.float64)
+    return LabelledSet(records, gaps, level_of_theory)
