@@ -5,10 +5,7 @@ With the loss per row, half the squared error, and theta* the start, the gradien
     L2SP (Li, Grandvalet and Davoine, 2018)          w (phi - phi*)
     PTYL (Shwartz-Ziv and others, 2022)              (1 / n) S^-1 (phi - mu),     S = gamma S_swag + eps I
 
-S_swag = diag(d) / 2 + D D' / (2 (K - 1)) and mu come from K snapshots of the source's training (SWAG: Maddox and
-others, 2019). S is never formed: with A = gamma d / 2 + eps, U = D / sqrt(2 (K - 1)) and e = phi - mu, Woodbury gives
-
-    S^-1 e = A^-1 (e - gamma U B^-1 U' A^-1 e),     B = I + gamma U' A^-1 U
+S_swag and mu come from snapshots of the source's training, and S^-1 = A^-1 - W W' with K columns (`swag.py`).
 
 An isotropic prior and its gradient look the same in the row space of the first layer's inputs; that of PTYL does not,
 and takes full coordinates.
@@ -21,7 +18,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from bandgap.inference.stack_kernels import Layers, Stack
+from bandgap.inference.stack_kernels import Stack
+from bandgap.networks import Params, layer_of
+from bandgap.swag import SnapshotPrior
 
 
 class Penalty(Protocol):
@@ -56,60 +55,68 @@ class L2SP:
 
 
 @dataclass(frozen=True, eq=False)
-class SwagPrior:
-    """Mean and covariance of a source's hidden layers, each (in + 1, out) with the bias last; K deviations."""
+class PriorLayers:
+    """A^-1 and W of S^-1 = A^-1 - W W' for hidden layers of d_l = (in + 1) out weights each, in a stack's order."""
 
-    mean: Sequence[Tensor]
-    diagonal: Sequence[Tensor]  # d, at least 0
-    deviations: Sequence[Tensor]  # D, (K, in + 1, out)
+    inverse: Sequence[Tensor]  # (d_l,) each
+    factor: Sequence[Tensor]  # (d_l, K) each
 
 
 @dataclass(frozen=True, eq=False)
 class PTYL:
-    """Pull of the hidden layers by a source's prior, for stacks in full coordinates.
+    """Pull of the hidden layers by the source's prior, for stacks in full coordinates; a prior for each value of gamma.
 
-    `offset` is what turns a stack's weights into phi - mu.
+    `offset` is what turns a stack's weights into phi - mu: theta_hat - mu for the first layer, whose weights start at
+    0, and -mu for the others.
     """
 
-    offset: Sequence[Tensor]
-    half_diagonal: Sequence[Tensor]  # d / 2
-    directions: Sequence[Tensor]  # U, (K, in + 1, out)
-    eps: float
-    gamma: Tensor  # (S,)
-    factor: Tensor  # Cholesky factor of B, (S, K, K)
+    offset: Sequence[Tensor]  # (in + 1, out) each
+    priors: Sequence[PriorLayers]
+    which: Tensor  # the prior of every sample, (S,)
     share: Tensor  # 1 / n, (S,)
 
     @staticmethod
-    def build(prior: SwagPrior, *, first: Tensor, gamma: Tensor, eps: float, n_rows: Tensor) -> "PTYL":
-        """Prepare the prior for samples with gamma (S,) and n_rows (S,); `first` is theta_hat_1, (p + 1, width)."""
-        k = prior.deviations[0].shape[0]
-        half = [0.5 * d for d in prior.diagonal]
-        directions = [d / (2.0 * (k - 1)) ** 0.5 for d in prior.deviations]
-        values, which = torch.unique(gamma, return_inverse=True)
-        factors = []
-        for value in values:
-            b = torch.eye(k, dtype=torch.float64, device=gamma.device)
-            for d, u in zip(half, directions, strict=True):
-                wide = u.double().flatten(1)
-                b += float(value) * (wide / (float(value) * d.double().flatten() + eps)) @ wide.T
-            factors.append(torch.linalg.cholesky(b))
-        offset = [(first if level == 0 else torch.zeros_like(mean)) - mean for level, mean in enumerate(prior.mean)]
-        factor = torch.stack(factors)[which].to(first.dtype)
-        return PTYL(offset, half, directions, eps, gamma, factor, 1.0 / n_rows.to(gamma.dtype))
+    def build(priors: Sequence[SnapshotPrior], *, first: Tensor, which: Tensor, n_rows: Tensor) -> "PTYL":
+        """Arrange priors of all hidden layers; `first` is theta_hat_1, (p + 1, width 1), its bias the last row."""
+        mean, device = priors[0].mean, n_rows.device
+        places = _places(mean)
+        flat = torch.cat([value.flatten() for value in mean.values()])
+        offset = []
+        for level, place in enumerate(places):
+            mu = flat[place].view(-1, mean[f"bias.{level + 1}"].shape[0])
+            offset.append(((first.to(mu) if level == 0 else 0.0) - mu).to(device))
+        arranged = [
+            PriorLayers(
+                [prior.inverse_diagonal[place].to(device) for place in places],
+                [prior.factor[place].to(device) for place in places],
+            )
+            for prior in priors
+        ]
+        return PTYL(offset, arranged, which, 1.0 / n_rows.to(flat.dtype))
 
     def add_gradient(self, stack: Stack) -> None:
         """Add S^-1 (phi - mu) / n."""
-        inverse = [1.0 / (self.gamma[:, None, None] * d + self.eps) for d in self.half_diagonal]
-        away: Layers = [stack.weights[level] + offset for level, offset in enumerate(self.offset)]
-        along = sum(
-            torch.einsum("sio,kio->sk", a * e, u) for a, e, u in zip(inverse, away, self.directions, strict=True)
-        )
-        solved = torch.cholesky_solve(torch.as_tensor(along)[:, :, None], self.factor).squeeze(-1)
-        back = self.gamma[:, None] * solved
-        for level, (a, e, u) in enumerate(zip(inverse, away, self.directions, strict=True)):
-            pull = a * (e - torch.einsum("sk,kio->sio", back, u))
-            stack.gradients[level].addcmul_(self.share[:, None, None], pull)
+        for number, prior in enumerate(self.priors):
+            index = torch.nonzero(self.which == number)[:, 0]
+            if index.numel():
+                self._add(stack, prior, index)
+
+    def _add(self, stack: Stack, prior: PriorLayers, index: Tensor) -> None:
+        away = [(stack.weights[k][index] + offset).flatten(1) for k, offset in enumerate(self.offset)]
+        along = torch.stack([e @ w for e, w in zip(away, prior.factor, strict=True)]).sum(0)
+        for k, (e, inverse, w) in enumerate(zip(away, prior.inverse, prior.factor, strict=True)):
+            pull = self.share[index, None] * (inverse * e - along @ w.T)
+            stack.gradients[k].index_add_(0, index, pull.view(-1, *stack.gradients[k].shape[1:]))
 
     def of(self, samples: Tensor) -> "PTYL":
         """Return the penalty of these samples alone."""
-        return replace(self, gamma=self.gamma[samples], factor=self.factor[samples], share=self.share[samples])
+        return replace(self, which=self.which[samples], share=self.share[samples])
+
+
+def _places(params: Params) -> list[Tensor]:
+    """Return, for every layer as (in + 1, out) flattened, where its numbers stand among flattened parameters."""
+    sizes = [value.numel() for value in params.values()]
+    parts = torch.split(torch.arange(sum(sizes)), sizes)
+    at = {name: part.view(value.shape) for (name, value), part in zip(params.items(), parts, strict=True)}
+    levels = range(1, max(map(layer_of, params)) + 1)
+    return [torch.cat([at[f"weight.{i}"].T, at[f"bias.{i}"][None]], 0).flatten() for i in levels]

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from bandgap.inference.stack_kernels import make_stack
-from bandgap.inference.stack_penalties import L2SP, PTYL, SwagPrior
+from bandgap.inference.stack_penalties import L2SP, PTYL
+from bandgap.swag import Snapshots, snapshot_prior
 from tests.unit.inference.stacks import EXACT, problem, trained_stack
 
 WIDTHS = (5, 4, 3)  # 39 hidden parameters with biases
@@ -31,35 +32,55 @@ def random_stack(samples, *, seed=0):
         kernel="bmm",
     )
     stack.weights[0].copy_(drawn(samples, p + 1, width))
-    shapes = [(p + 1, width), (width + 1, last)]
-    prior = SwagPrior([drawn(*s) for s in shapes], [drawn(*s) ** 2 for s in shapes], [drawn(6, *s) for s in shapes])
-    return stack, prior, drawn(p + 1, width)
+    return stack, snapshots_of(drawn), drawn(p + 1, width)
+
+
+def snapshots_of(drawn):
+    """Random moments of the hidden layers and of an output layer, which a prior of hidden layers leaves out."""
+    p, width, last = WIDTHS
+    shapes = {"weight.1": (width, p), "bias.1": (width,), "weight.2": (last, width), "bias.2": (last,)}
+    shapes |= {"weight.3": (1, last), "bias.3": (1,)}
+    mean, diagonal = ({n: drawn(*s) for n, s in shapes.items()} for _ in range(2))
+    squares = {n: value**2 for n, value in diagonal.items()}
+    return Snapshots(mean, squares, {n: drawn(6, *s) for n, s in shapes.items()})
+
+
+def pull(snapshots, first, *, gammas, n):
+    """The prior of samples with these gammas and numbers of rows, at eps 0.1."""
+    values, which = torch.unique(torch.tensor(gammas, dtype=torch.float64), return_inverse=True)
+    priors = [snapshot_prior(snapshots, gamma=g, eps=0.1, layers=(1, 2), dtype=torch.float64) for g in values.tolist()]
+    return PTYL.build(priors, first=first, which=which, n_rows=torch.tensor(n))
 
 
 def test_prior_of_snapshots_has_the_gradient_of_its_dense_covariance():
-    stack, prior, first = random_stack(3)
-    gamma, n, eps = torch.tensor([0.5, 100.0, 0.5], dtype=torch.float64), torch.tensor([10, 20, 30]), 0.1
-    PTYL.build(prior, first=first, gamma=gamma, eps=eps, n_rows=n).add_gradient(stack)
+    stack, snapshots, first = random_stack(3)
+    gammas, n = [0.5, 100.0, 0.5], [10, 20, 30]
+    pull(snapshots, first, gammas=gammas, n=n).add_gradient(stack)
 
-    def vector(layers, s=...):
-        return torch.cat([layer[s].flatten() for layer in layers])
+    def stacked(params):
+        """Both hidden layers of params as one vector in the stack's order, the bias being the last input."""
+        layers = []
+        for i in (1, 2):
+            weight, bias = params[f"weight.{i}"], params[f"bias.{i}"]
+            layers.append(torch.cat([weight.mT, bias.unsqueeze(-2)], -2).flatten(-2))
+        return torch.cat(layers, -1)
 
-    deviations = torch.cat([d.flatten(1) for d in prior.deviations], 1)
-    covariance = 0.5 * torch.diag(vector(prior.diagonal)) + 0.5 / 5 * deviations.T @ deviations
+    deviations = stacked(snapshots.deviations)
+    covariance = 0.5 * torch.diag(stacked(snapshots.diagonal)) + 0.5 / 5 * deviations.T @ deviations
     for s in range(3):
-        phi = vector([first + stack.weights[0][s], stack.weights[1][s]])
-        dense = gamma[s] * covariance + eps * torch.eye(phi.numel(), dtype=torch.float64)
-        expected = torch.linalg.solve(dense, phi - vector(prior.mean)) / n[s]
-        torch.testing.assert_close(vector(stack.gradients[:2], s), expected, rtol=1e-9, atol=1e-12)
+        phi = torch.cat([(first + stack.weights[0][s]).flatten(), stack.weights[1][s].flatten()])
+        dense = gammas[s] * covariance + 0.1 * torch.eye(phi.numel(), dtype=torch.float64)
+        expected = torch.linalg.solve(dense, phi - stacked(snapshots.mean)) / n[s]
+        found = torch.cat([stack.gradients[k][s].flatten() for k in (0, 1)])
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
     assert (stack.gradients[2] == 0).all()
 
 
 def test_prior_of_chosen_samples_is_theirs():
-    gamma, n = torch.tensor([0.5, 100.0, 3.0], dtype=torch.float64), torch.tensor([10, 20, 30])
     gradients = []
     for index in ([0, 1, 2], [2, 0]):
-        stack, prior, first = random_stack(3)
-        chosen = PTYL.build(prior, first=first, gamma=gamma, eps=0.1, n_rows=n).of(torch.tensor(index))
+        stack, snapshots, first = random_stack(3)
+        chosen = pull(snapshots, first, gammas=[0.5, 100.0, 3.0], n=[10, 20, 30]).of(torch.tensor(index))
         part = replace(stack, weights=[w[index] for w in stack.weights], gradients=[g[index] for g in stack.gradients])
         chosen.add_gradient(part)
         gradients.append(part.gradients[0])

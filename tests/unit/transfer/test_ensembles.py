@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.errors import ConfigError
+from bandgap.errors import ConfigError, InputError
 from bandgap.inference.batched_training import StackTraining
-from bandgap.transfer import ensemble, l2sp
+from bandgap.swag import Snapshots
+from bandgap.transfer import ensemble, l2sp, ptyl
 from bandgap.transfer.ensemble import EnsembleConfig, PlainRecipe
 from bandgap.transfer.folds import start_of
 from bandgap.transfer.l2sp import L2SPConfig
+from bandgap.transfer.ptyl import PTYLConfig
 
 TRAINING = StackTraining(precision="float64", epochs=5, batch_size=8, learning_rate=3e-3)
 CONFIG = EnsembleConfig(members=3, fold_members=1, training=TRAINING)
@@ -89,3 +91,49 @@ def test_no_strength_is_l2sp_without_a_pull(source_of, target):
 def test_no_members_are_refused(config, settings):
     with pytest.raises(ConfigError, match=r"Accepted: whole numbers from 1"):
         config(**settings)
+
+
+def with_snapshots(source):
+    """The source with snapshots spread about its weights by 0.05."""
+    generator = torch.Generator().manual_seed(0)
+    drawn = {n: v + 0.05 * torch.randn((4, *v.shape), generator=generator) for n, v in source.params.items()}
+    mean = {n: v.mean(0) for n, v in drawn.items()}
+    deviations = {n: v - mean[n] for n, v in drawn.items()}
+    return replace(source, snapshots=Snapshots(mean, {n: v.var(0) for n, v in drawn.items()}, deviations))
+
+
+def test_tight_prior_brings_hidden_layers_to_the_mean_of_the_snapshots(source_of, target):
+    source = with_snapshots(source_of())
+    training = replace(TRAINING, optimiser="sgd", learning_rate=1e-3, epochs=60)
+    tight, loose = (
+        ptyl.fit(
+            source,
+            target,
+            PTYLConfig(members=1, gammas=(1e-6,), eps=eps, training=training),
+            seed=0,
+            device="cpu",
+        )
+        for eps in (1e-3, 1e6)
+    )
+    mean = torch.cat([source.snapshots.mean["weight.1"], source.snapshots.mean["bias.1"][:, None]], 1)
+
+    def distance(posterior):
+        return float((posterior.theta_hat_1 + posterior.coordinates[0, 0] - mean).norm())
+
+    assert distance(tight) < 0.05 * distance(loose)  # the data pull a little
+
+
+def test_prior_takes_full_coordinates_whatever_the_settings_say(source_of, target):
+    config = PTYLConfig(members=1, gammas=(1.0,), training=replace(TRAINING, coordinates="row_space"))
+    posterior = ptyl.fit(with_snapshots(source_of()), target, config, seed=0, device="cpu")
+    assert torch.equal(posterior.basis, torch.eye(6))
+
+
+def test_source_without_snapshots_is_refused_with_what_to_do(source_of, target):
+    with pytest.raises(InputError, match=r"ptyl: the source model has no snapshots .* --snapshots 20`, or add them"):
+        ptyl.fit(source_of(), target, PTYLConfig(), seed=0, device="cpu")
+
+
+def test_prior_without_a_floor_is_refused():
+    with pytest.raises(ConfigError, match="ptyl: eps = 0.0. Accepted: a number above 0"):
+        PTYLConfig(eps=0.0)

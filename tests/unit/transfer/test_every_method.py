@@ -17,6 +17,7 @@ from bandgap.predictions import predictions_from_draws
 from bandgap.progress import Update
 from bandgap.recalibration import standardiser_for
 from bandgap.source import SourceConfig, train_source
+from bandgap.swag import SnapshotConfig
 from bandgap.training import TrainingConfig
 from bandgap.transfer import METHODS, TargetData, get_method
 
@@ -43,6 +44,7 @@ QUICK = {
     "nptl_soup": {"samples": 4, "choice_samples": 2, "alphas": [1], "training": STACKED},
     "ensemble": {"members": 3, "fold_members": 1, "training": STACKED},
     "l2sp": {"members": 2, "fold_members": 1, "training": STACKED},
+    "ptyl": {"members": 2, "training": STACKED},
     "sghmc": {"chains": 2, "cycles": 3, "epochs": 20, "batch_size": 8, "learning_rate": 1e-3},
     "fine_tune": {"training": FEW_EPOCHS | {"max_epochs": 60}},
     "two_stage": {stage: FEW_EPOCHS | {"max_epochs": 60} for stage in ("output_layer", "all_layers")},
@@ -59,6 +61,7 @@ BRIEF = {
     "nptl_soup": {"samples": 2, "choice_samples": 1, "alphas": [1], "training": SHORT},
     "ensemble": {"members": 2, "fold_members": 1, "training": SHORT},
     "l2sp": {"members": 2, "fold_members": 1, "strengths": [0.1, 1], "training": SHORT},
+    "ptyl": {"members": 2, "gammas": [1, 100], "training": SHORT},
     "sghmc": {"chains": 2, "cycles": 2, "epochs": 3, "batch_size": 8},
     "fine_tune": {"training": FEW_EPOCHS | {"max_epochs": 5}},
     "two_stage": {stage: FEW_EPOCHS | {"max_epochs": 5} for stage in ("output_layer", "all_layers")},
@@ -87,7 +90,7 @@ def source():
     return train_source(
         *made(300, seed=0),
         descriptor=DESCRIPTOR,
-        config=SourceConfig((8, 4), training),
+        config=SourceConfig((8, 4), training, snapshots=SnapshotConfig(count=6, rank=5)),
         data=("made",),
         elements=("H", "C"),
         seed=0,
