@@ -1,6 +1,6 @@
 """Least-squares training of a network by Adam with early stopping (Abba 2023, appendix A.2; Kingma and Ba, 2015)."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +11,8 @@ from bandgap.networks import Params, forward, layer_of
 from bandgap.progress import Progress, Update, no_progress
 
 ADAM_EPS = 1e-7  # the source's setting
+
+Model = Callable[[Params, Tensor], Tensor]  # parameters and x (n, p) to values (n,), as `forward`
 
 
 @dataclass(frozen=True)
@@ -98,14 +100,16 @@ def train(
     generator: torch.Generator,
     frozen: Collection[int] = (),
     split: RowSplit | None = None,
+    model: Model = forward,
     phase: str = "training",
     progress: Progress = no_progress,
 ) -> Trained:
     """Train from `start` on standardised x (n, p) and y (n,); raises InputError below 3 rows.
 
     Layers whose numbers (from 1) are in `frozen` stay as they are and are not penalised; of the others, biases and
-    weights are penalised alike. Rows are split at random by `split_rows` where no split is given. Raises ConfigError
-    when no layer is left to train.
+    weights are penalised alike. Rows are split at random by `split_rows` where no split is given. `model` is what the
+    training rows go through, held-out rows always go through `forward`. Raises ConfigError when no layer is left to
+    train.
     """
     if split is None:
         split = split_rows(y.shape[0], share=config.validation_share, generator=generator)
@@ -128,6 +132,7 @@ def train(
             l1=config.l1,
             l2=config.l2,
             generator=generator,
+            model=model,
         )
         with torch.no_grad():
             validation = float(((forward(params, x[held]) - y[held]) ** 2).mean())
@@ -159,6 +164,7 @@ def one_epoch(
     l1: float,
     l2: float,
     generator: torch.Generator,
+    model: Model = forward,
 ) -> float:
     """Take one pass over the rows, in an order drawn anew, and return the mean squared error met on the way.
 
@@ -168,7 +174,7 @@ def one_epoch(
     moving = [p for p in params.values() if p.requires_grad]
     for batch in torch.split(rows[torch.randperm(rows.shape[0], generator=generator)], batch_size):
         optimiser.zero_grad()
-        error = ((forward(params, x[batch]) - y[batch]) ** 2).mean()
+        error = ((model(params, x[batch]) - y[batch]) ** 2).mean()
         penalty = sum(l1 * p.abs().sum() + l2 * (p**2).sum() for p in moving)
         (error + penalty).backward()  # type: ignore[no-untyped-call]
         optimiser.step()

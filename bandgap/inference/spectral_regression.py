@@ -4,7 +4,6 @@ delta ~ N(0, s2 x M), M = C C' and C'G C = V diag(e) V', c = V'C'g. Given x, wit
 x e_j), sigma^2 ~ InvGamma(a + n/2, b + Q/2) and delta = C V (x c / (1 + x e) + sqrt(s2 x / (1 + x e)) E), E ~ N(0, I).
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +12,8 @@ from scipy.linalg import eigh
 
 from bandgap.inference.horseshoe_sweep import NoisePrior
 from bandgap.inference.reduced_regression import ReducedRegression
+
+_REACH, _POINTS = 20.0, 401  # of log x e_1 about 0 where penalties are looked for
 
 Floats = NDArray[np.float64]
 
@@ -80,7 +81,7 @@ def spectral_regression(
     )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Penalty:
     """A ridge penalty 1 / x, its effective number of parameters with the intercept, and its residual variance."""
 
@@ -89,17 +90,22 @@ class Penalty:
     variance: float
 
 
-def least_cross_validation(regression: SpectralRegression, *, points: int = 400) -> Penalty:
+def least_cross_validation(regression: SpectralRegression) -> Penalty:
     """Return the penalty of least generalised cross-validation (Golub, Heath and Wahba, 1979) among log-spaced ones.
 
-    With H the map from responses to fitted values, the intercept included, it is n |Z - H Z|^2 / (n - tr H)^2. The
-    variance is |Z - H Z|^2 / (n - tr H).
+    It is n |Z - H Z|^2 / (n - tr H)^2 with the map H from responses to fitted values, the intercept included, as in
+    `linear_probe`; here from the reduced problem, whose cost does not depend on n. Without rows to spare the penalty is
+    infinite (x = 0).
     """
-    largest = float(regression.eigenvalues.max(initial=0.0))
-    x = np.exp(np.linspace(-16.0, 16.0, points)) / (largest if largest > 0 else 1.0)
-    e, c, v = regression.eigenvalues, regression.coordinates, regression.shrunk(x)
-    residual = regression.square - (v * (2.0 - v * e)) @ c**2
-    left = np.maximum(regression.n - (v * e).sum(axis=1), 1e-9)
-    residual = np.maximum(residual, 1e-12 * regression.square)
-    best = int(np.argmin(np.log(residual + math.ulp(0.0)) - 2.0 * np.log(left)))
+    e, c = regression.eigenvalues, regression.coordinates
+    largest = float(e.max(initial=0.0))
+    if regression.n < 1 or largest <= 0:
+        return Penalty(0.0, 1.0, regression.square / max(regression.n, 1))
+    x = np.exp(np.linspace(-_REACH, _REACH, _POINTS)) / largest
+    v = regression.shrunk(x)
+    residual = np.maximum(regression.square - (v * (2.0 - v * e)) @ c**2, 0.0)
+    left = regression.n - (v * e).sum(axis=1)
+    usable = left > 0.5
+    score = np.where(usable, residual / np.where(usable, left, 1.0) ** 2, np.inf)
+    best = int(np.argmin(score))
     return Penalty(float(x[best]), float(regression.n + 1 - left[best]), float(residual[best] / left[best]))

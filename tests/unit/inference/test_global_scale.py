@@ -6,6 +6,7 @@ from scipy import integrate, stats
 
 from bandgap.inference.diagnostics import ess_bulk
 from bandgap.inference.global_scale import GlobalScale, integrate_global_scale, log_posterior, metropolis
+from bandgap.inference.linear_probe import fit_probe
 from bandgap.inference.reduced_regression import reduce_regression
 from bandgap.inference.spectral_regression import NoisePrior, least_cross_validation, spectral_regression
 from bandgap.priors.source_distance import isotropic_rates, source_distance
@@ -166,8 +167,7 @@ def test_log_posterior_is_likelihood_times_prior(case):
 @pytest.mark.parametrize("n", [12, 6])
 def test_penalty_has_the_least_generalised_cross_validation_of_the_hat_matrix(n):
     x, z, _ = made(n, 8, seed=5)
-    regression = spectral_regression(reduce_regression(x, z))
-    found = least_cross_validation(regression)
+    found = least_cross_validation(spectral_regression(reduce_regression(x, z)))
 
     def score(penalty):
         wide = x - x.mean(0)
@@ -179,3 +179,15 @@ def test_penalty_has_the_least_generalised_cross_validation_of_the_hat_matrix(n)
     assert all(own <= score(factor / found.x)[0] * (1 + 1e-9) for factor in (0.3, 0.7, 1.5, 3.0))
     assert found.degrees == pytest.approx(degrees, rel=1e-6)
     assert found.variance == pytest.approx(misfit / (n - degrees), rel=1e-6)
+
+
+def test_penalty_is_that_of_the_linear_probe_on_the_rows():
+    x, z, _ = made(60, 8, seed=6, noise=2.0)
+    found, probe = least_cross_validation(spectral_regression(reduce_regression(x, z))), fit_probe(x, z)
+    assert np.log(found.x * probe.penalty) == pytest.approx(0.0, abs=0.2)  # steps of their grids: 0.10 and 0.23
+    assert found.variance == pytest.approx(probe.residual_variance, rel=0.01)
+
+
+def test_penalty_is_infinite_where_nothing_can_be_learned():
+    found = least_cross_validation(spectral_regression(reduce_regression(np.ones((4, 2)), np.arange(4.0))))
+    assert found.x == 0.0 and found.degrees == 1.0 and found.variance == pytest.approx(5.0 / 3.0)

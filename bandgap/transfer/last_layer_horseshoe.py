@@ -1,0 +1,61 @@
+r"""Bayesian transfer of the output layer by the horseshoe: few weights change much, the others hardly.
+
+Abba (2023), sections 3.2.1 and 3.5, eqs. 3.22 and 3.23: delta_j ~ N(0, s2 tau^2 lambda_j^2), lambda_j and tau
+half-Cauchy, the hidden layers and the source's output weights kept (`last_layer_problem`). `mode` "delta" is the thesis'
+beta2 = b + delta; "joint" (default) also draws the source's error given what the target says of it, which is the
+consistent form.
+"""
+
+from dataclasses import dataclass, field
+
+from bandgap.errors import ConfigError
+from bandgap.inference.horseshoe import HorseshoeConfig, sample_horseshoe
+from bandgap.inference.horseshoe_sweep import NoisePrior
+from bandgap.posterior import LastLayerPosterior
+from bandgap.progress import Progress, Update, no_progress
+from bandgap.recalibration import GapScale, StatisticsChoice
+from bandgap.source import SourceModel
+from bandgap.transfer.last_layer_problem import Mode, converged, last_layer_problem
+from bandgap.transfer.method import TargetData
+
+
+@dataclass(frozen=True)
+class LastLayerHorseshoeConfig:
+    """Scales (`recalibration`), mode of prediction, least sum of squares of a feature, and the sampler."""
+
+    standardise: StatisticsChoice = "auto"
+    gap_scale: GapScale = "calibrated"
+    mode: Mode = "joint"
+    min_ss: float = 5.0
+    sampler: HorseshoeConfig = field(default_factory=HorseshoeConfig)
+
+    def __post_init__(self) -> None:
+        if not self.min_ss > 0:
+            raise ConfigError(f"last_layer_horseshoe: min_ss = {self.min_ss}. Accepted: a number above 0.")
+
+
+def fit(
+    source: SourceModel,
+    data: TargetData,
+    config: LastLayerHorseshoeConfig,
+    *,
+    seed: int,
+    device: str = "auto",
+    progress: Progress = no_progress,
+) -> LastLayerPosterior:
+    """Sample the output layer given the target's training rows (features (n, p), gaps in eV); always on the CPU."""
+    del device
+    progress(Update("preparing the transfer"))
+    problem = last_layer_problem(
+        source, data, statistics=config.standardise, gap_scale=config.gap_scale, min_ss=config.min_ss
+    )
+    run = config.sampler
+    if not problem.n_changes:
+        draws = problem.without_changes(chains=run.chains, draws=run.kept_of_chain, prior=NoisePrior(), seed=seed)
+        return problem.posterior(*draws, mode=config.mode, seed=seed, figures={})
+    sampled, info = sample_horseshoe(problem.regression, config=run, seed=seed, progress=progress)
+    figures, warnings = converged(info.figures() | problem.judge_fit(sampled.delta))
+    figures |= {"log10_tau": float(info.log_tau.mean()) / 2.302585092994046}
+    return problem.posterior(
+        sampled.delta, sampled.sigma2, mode=config.mode, seed=seed, figures=figures, warnings=warnings
+    )

@@ -1,0 +1,125 @@
+r"""Bayesian transfer of the output layer by the penalized-complexity prior: all weights change, by one scale.
+
+Abba (2023), section 3.2.2: delta ~ N(0, s2 x M), the distance of this from the source exponential (`source_distance`).
+The thesis has M = S1 and normal means; in the regression of section 3.5 `structure` "isotropic" (default) is M = I in
+units of the features' standard deviations, "source" is M = S1, the shape of the source's own error. The rate lam is not
+given there; by default the prior median of x is where changes move a prediction of the training rows by one noise
+variance. The posterior of x is exact and its draws independent; `algorithm` "metropolis" is the thesis' random walk.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from bandgap.errors import ConfigError
+from bandgap.inference import diagnostics
+from bandgap.inference.global_scale import integrate_global_scale, metropolis
+from bandgap.inference.horseshoe_sweep import NoisePrior
+from bandgap.inference.reduced_regression import square_root
+from bandgap.inference.spectral_regression import SpectralRegression, spectral_regression
+from bandgap.posterior import LastLayerPosterior
+from bandgap.priors.source_distance import SourceDistance, Structure, isotropic_rates, source_distance
+from bandgap.progress import Progress, Update, no_progress
+from bandgap.recalibration import GapScale, StatisticsChoice
+from bandgap.source import SourceModel
+from bandgap.transfer.last_layer_problem import Floats, LastLayerProblem, Mode, converged, last_layer_problem
+from bandgap.transfer.method import TargetData
+
+
+@dataclass(frozen=True)
+class LastLayerPcpConfig:
+    """Scales (`recalibration`), mode of prediction, shape of the change and rate lam of its prior, and the draws.
+
+    `chains` of `draws` draws each; `warmup` steps of the random walk come before, of which one in `thin` is kept.
+    """
+
+    standardise: StatisticsChoice = "auto"
+    gap_scale: GapScale = "calibrated"
+    mode: Mode = "joint"
+    structure: Structure = "isotropic"
+    lam: float | None = None
+    min_ss: float = 5.0
+    algorithm: Literal["exact", "metropolis"] = "exact"
+    chains: int = 4
+    draws: int = 500
+    warmup: int = 500
+    thin: int = 5
+
+    def __post_init__(self) -> None:
+        if min(self.chains, self.draws, self.warmup, self.thin) < 1 or not self.min_ss > 0:
+            raise ConfigError(
+                f"last_layer_pcp: {self.chains} chains, {self.draws} draws, {self.warmup} warm-up steps, thin "
+                f"{self.thin}, min_ss = {self.min_ss}. Accepted: whole numbers from 1, a min_ss above 0."
+            )
+        if self.lam is not None and not 0 < self.lam < math.inf:
+            raise ConfigError(f"last_layer_pcp: lam = {self.lam}. Accepted: a number above 0, or none for the default.")
+
+
+def fit(
+    source: SourceModel,
+    data: TargetData,
+    config: LastLayerPcpConfig,
+    *,
+    seed: int,
+    device: str = "auto",
+    progress: Progress = no_progress,
+) -> LastLayerPosterior:
+    """Draw the output layer given the target's training rows (features (n, p), gaps in eV); always on the CPU."""
+    del device
+    progress(Update("preparing the transfer"))
+    problem = last_layer_problem(
+        source, data, statistics=config.standardise, gap_scale=config.gap_scale, min_ss=config.min_ss
+    )
+    if not problem.n_changes:
+        draws = problem.without_changes(chains=config.chains, draws=config.draws, prior=NoisePrior(), seed=seed)
+        return problem.posterior(*draws, mode=config.mode, seed=seed, figures={})
+    progress(Update("integrating the scale of the change"))
+    regression, prior = scale_problem(problem, structure=config.structure, lam=config.lam)
+    chains = [np.random.default_rng([seed, chain]) for chain in range(config.chains)]
+    if config.algorithm == "exact":
+        exact = integrate_global_scale(regression, prior, centre=prior.typical)
+        log_x = [exact.draw_log_x(config.draws, rng) for rng in chains]
+        found, accepted = np.stack(log_x), {}
+    else:
+        steps = config.draws * config.thin
+        walks = [
+            metropolis(regression, prior, start=prior.typical, warmup=config.warmup, draws=steps, rng=rng)
+            for rng in chains
+        ]
+        found = np.stack([walk[:: config.thin] for walk, _ in walks])
+        accepted = {"accept_mean": float(np.mean([share for _, share in walks]))}
+    deltas, sigma2s = [], []
+    for chain, rng in enumerate(chains):
+        delta, sigma2 = regression.draw(np.exp(found[chain]), rng)
+        deltas.append(delta)
+        sigma2s.append(sigma2)
+        progress(Update("drawing output layers", chain + 1, config.chains))
+    delta = np.stack(deltas)
+    figures, warnings = converged(_judge(found) | problem.judge_fit(delta))
+    figures |= accepted | {"log10_x": float(found.mean()) / math.log(10.0), "lam": prior.lam}
+    return problem.posterior(delta, np.stack(sigma2s), mode=config.mode, seed=seed, figures=figures, warnings=warnings)
+
+
+def scale_problem(
+    problem: LastLayerProblem, *, structure: Structure, lam: float | None
+) -> tuple[SpectralRegression, SourceDistance]:
+    """Return the regression in its basis, and the prior of x.
+
+    A source without error has no distance from it; then S1 = I / n1 stands in for it, n1 the source's rows.
+    """
+    kept, p = problem.kept, problem.n_changes
+    s1 = np.eye(p) / problem.source_rows if problem.covariance is None else problem.covariance[np.ix_(kept, kept)]
+    root = square_root(s1) if structure == "source" else None
+    rows = problem.rows[:, kept] - problem.regression.mean_row[kept]
+    moved = float((rows**2 if root is None else (rows @ root) ** 2).sum()) / len(rows)
+    rates = np.ones(p) if structure == "source" else isotropic_rates(s1)
+    return spectral_regression(problem.regression, root=root), source_distance(rates, lam=lam, median_x=1.0 / moved)
+
+
+def _judge(log_x: Floats) -> dict[str, float]:
+    if log_x.shape[0] < 2 or log_x.shape[1] < 4:
+        return {}
+    draws = log_x[..., None]
+    return {"rhat_x": float(diagnostics.rhat(draws)[0]), "ess_x": float(diagnostics.ess_bulk(draws)[0])}

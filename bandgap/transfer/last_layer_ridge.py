@@ -1,0 +1,74 @@
+r"""Ridge regression of the output layer, toward the source's weights or toward zero; penalty by cross-validation.
+
+The plain comparison of Abba (2023), section 3.5. With the penalty k of least generalised cross-validation, intervals
+are those of the conjugate normal model whose mean the ridge estimate is: delta ~ N(0, s2 / k I) in units of the
+features' standard deviations, s2 ~ InvGamma(0.1, 0.1). They hold the error of the weights and of sigma, not that of k,
+nor that of the source's weights. `about` "target" forgets the source's output weights and keeps its features.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bandgap.errors import ConfigError
+from bandgap.inference.horseshoe_sweep import NoisePrior
+from bandgap.inference.spectral_regression import least_cross_validation, spectral_regression
+from bandgap.posterior import LastLayerPosterior
+from bandgap.progress import Progress, Update, no_progress
+from bandgap.recalibration import GapScale, StatisticsChoice
+from bandgap.source import SourceModel
+from bandgap.transfer.last_layer_problem import About, last_layer_problem
+from bandgap.transfer.method import TargetData
+
+
+@dataclass(frozen=True)
+class LastLayerRidgeConfig:
+    """Scales (`recalibration`), the weights that the penalty pulls to (`about`), and the draws of `chains` chains."""
+
+    standardise: StatisticsChoice = "auto"
+    gap_scale: GapScale = "calibrated"
+    about: About = "source"
+    chains: int = 4
+    draws: int = 500
+
+    def __post_init__(self) -> None:
+        if min(self.chains, self.draws) < 1:
+            raise ConfigError(
+                f"last_layer_ridge: {self.chains} chains of {self.draws} draws. Accepted: whole numbers from 1."
+            )
+
+
+def fit(
+    source: SourceModel,
+    data: TargetData,
+    config: LastLayerRidgeConfig,
+    *,
+    seed: int,
+    device: str = "auto",
+    progress: Progress = no_progress,
+) -> LastLayerPosterior:
+    """Fit the output layer to the target's training rows (features (n, p), gaps in eV); always on the CPU."""
+    del device
+    progress(Update("preparing the transfer"))
+    problem = last_layer_problem(
+        source,
+        data,
+        statistics=config.standardise,
+        gap_scale=config.gap_scale,
+        about=config.about,
+        exact_source=True,
+        min_ss=1e-9,
+    )
+    if not problem.n_changes:
+        draws = problem.without_changes(chains=config.chains, draws=config.draws, prior=NoisePrior(), seed=seed)
+        return problem.posterior(*draws, seed=seed, figures={})
+    regression = spectral_regression(problem.regression)
+    penalty = least_cross_validation(regression)
+    deltas, sigma2s = [], []
+    for chain in range(config.chains):
+        delta, sigma2 = regression.draw(np.full(config.draws, penalty.x), np.random.default_rng([seed, chain]))
+        deltas.append(delta)
+        sigma2s.append(sigma2)
+        progress(Update("drawing output layers", chain + 1, config.chains))
+    figures = {"penalty": 1.0 / penalty.x if penalty.x > 0 else np.inf, "effective_parameters": penalty.degrees}
+    return problem.posterior(np.stack(deltas), np.stack(sigma2s), seed=seed, figures=figures)

@@ -1,0 +1,99 @@
+"""The horseshoe's transfer finds the few weights that changed, repeats, and covers."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from bandgap.errors import ConfigError
+from bandgap.inference.horseshoe import HorseshoeConfig
+from bandgap.predictions import mixture_quantiles
+from bandgap.transfer import TargetData
+from bandgap.transfer.last_layer_horseshoe import LastLayerHorseshoeConfig, fit
+from tests.unit.transfer.last_layers import UNCHANGED, P, Q, hidden_of, lookup_source, target_of
+
+SAMPLER = HorseshoeConfig(chains=2, warmup=150, draws=400, keep=400)
+CONFIG = LastLayerHorseshoeConfig(**UNCHANGED, sampler=SAMPLER)
+CHANGE = np.zeros(Q)
+CHANGE[3] = 2.0
+
+
+def test_the_weight_that_changed_is_found_and_the_others_stay_near_the_source(source_of):
+    source = lookup_source(source_of)
+    data = target_of(source, n=200, change=CHANGE)
+    posterior = fit(source, data, CONFIG, seed=0, device="cpu")
+    moved = posterior.output[..., :-1].mean((0, 1)) - source.params["weight.2"].double().numpy()[0]
+    assert moved[3] == pytest.approx(2.0, abs=0.3)  # its least-squares standard error is 0.06
+    assert np.abs(np.delete(moved, 3)).max() < 0.2
+    figures = posterior.diagnostics.figures
+    assert figures["rhat_max"] < 1.1 and figures["n_dropped"] == 0
+    assert {"rhat_tau", "ess_tau", "rhat_sigma", "rhat_fit_max", "ess_min", "log10_tau"} <= set(figures)
+    assert posterior.n_chains == 2 and posterior.n_draws == 200
+    assert np.median(posterior.sigma_eV) == pytest.approx(0.3, rel=0.15)  # 200 rows: 5 %, three times
+
+
+def test_intervals_cover_new_observations(source_of):
+    """Of 20 targets with 100 rows each, 50 new rows each: 95 % within 3 %, four standard errors between targets."""
+    inside = []
+    brief = LastLayerHorseshoeConfig(**UNCHANGED, sampler=HorseshoeConfig(2, 100, 150, 150))
+    for seed in range(20):
+        source = lookup_source(source_of, seed=seed)
+        data = target_of(source, n=150, change=CHANGE, seed=seed)
+        x, y = data.features[100:], data.gaps_eV[100:]
+        posterior = fit(source, TargetData(data.features[:100], data.gaps_eV[:100]), brief, seed=seed, device="cpu")
+        draws = posterior.predictive_draws(x)
+        low, high = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.025, 0.975])
+        inside.append(np.mean((low <= y) & (y <= high)))
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.03)
+
+
+def test_a_dead_unit_has_no_change_of_its_own(source_of):
+    source = lookup_source(source_of)
+    data = target_of(source)
+    x = data.features.copy()
+    x[:, 2] = -np.abs(x[:, 2])
+    config = dataclasses.replace(CONFIG, mode="delta")
+    posterior = fit(source, TargetData(x, data.gaps_eV), config, seed=0, device="cpu")
+    np.testing.assert_allclose(posterior.output[..., 2], float(source.params["weight.2"][0, 2]))
+    assert posterior.diagnostics.figures["n_dropped"] == 1
+    lively = np.zeros((1, P), dtype=np.float32)
+    lively[0, 2] = 4.0
+    assert posterior.mean_draws_eV(lively).std() < 1.0  # the unit would add its prior, a Cauchy, four times
+
+
+def test_rows_that_move_nothing_give_a_level(source_of):
+    source = lookup_source(source_of)
+    data = TargetData(np.ones((20, P), dtype=np.float32), np.arange(20.0))
+    posterior = fit(source, data, CONFIG, seed=0, device="cpu")
+    assert posterior.mean_draws_eV(data.features[:1]).mean() == pytest.approx(9.5, abs=0.5)
+    assert posterior.output.shape == (2, 200, Q + 1) and posterior.diagnostics.warnings
+
+
+def test_gaps_of_another_unit_scale_give_the_same_posterior_on_that_scale(source_of):
+    """Without source weights, whose own scale the noise would be compared to; the prior of sigma has no scale then."""
+    source = lookup_source(source_of, weights=np.zeros(Q), bias=0.0, n=0)
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(40, P)).astype(np.float32)
+    y = hidden_of(x)[:, 3] + 0.2 * rng.normal(size=40)
+    plain, huge = (fit(source, TargetData(x, y * k), CONFIG, seed=0, device="cpu") for k in (1.0, 1e6))
+    np.testing.assert_allclose(huge.mean_draws_eV(x[:5]), 1e6 * plain.mean_draws_eV(x[:5]), rtol=0, atol=1.0)
+    np.testing.assert_allclose(huge.sigma_eV, 1e6 * plain.sigma_eV, rtol=1e-5)
+
+
+def test_fewer_rows_than_weights_are_enough(source_of):
+    source = lookup_source(source_of)
+    posterior = fit(source, target_of(source, n=5), dataclasses.replace(CONFIG, min_ss=0.5), seed=0, device="cpu")
+    assert np.isfinite(posterior.output).all() and np.isfinite(posterior.sigma).all()
+
+
+def test_a_run_too_short_to_agree_says_so(source_of):
+    source = lookup_source(source_of)
+    brief = HorseshoeConfig(chains=4, warmup=1, draws=4, keep=16)
+    config = LastLayerHorseshoeConfig(**UNCHANGED, sampler=brief)
+    posterior = fit(source, target_of(source, change=CHANGE), config, seed=0, device="cpu")
+    assert "The chains have not agreed yet on" in posterior.diagnostics.warnings[0]
+
+
+def test_a_least_sum_of_squares_of_zero_is_refused():
+    with pytest.raises(ConfigError, match="last_layer_horseshoe: min_ss = 0.0. Accepted: a number above 0"):
+        LastLayerHorseshoeConfig(min_ss=0.0)

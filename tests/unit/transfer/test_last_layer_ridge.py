@@ -1,0 +1,93 @@
+"""The ridge transfer is the ridge estimate with its conjugate intervals, about the source or about zero."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from bandgap.errors import ConfigError
+from bandgap.inference.spectral_regression import least_cross_validation, spectral_regression
+from bandgap.predictions import mixture_quantiles
+from bandgap.transfer import TargetData
+from bandgap.transfer.last_layer_problem import last_layer_problem
+from bandgap.transfer.last_layer_ridge import LastLayerRidgeConfig, fit
+from tests.unit.transfer.last_layers import UNCHANGED, P, Q, hidden_of, lookup_source, target_of
+
+CONFIG = LastLayerRidgeConfig(**UNCHANGED, draws=2000)
+SIGMAS = 4.5  # of the largest of about 20 comparisons: a false alarm in 7,000 runs; the seeds are fixed
+CHANGE = np.linspace(-0.5, 0.5, Q)
+
+
+@pytest.mark.parametrize("about", ["source", "target"])
+def test_draws_have_the_law_of_the_ridge_estimate_at_the_penalty(source_of, about):
+    source = lookup_source(source_of)
+    data = target_of(source, change=CHANGE)
+    posterior = fit(source, data, dataclasses.replace(CONFIG, about=about), seed=0, device="cpu")
+    penalty = posterior.diagnostics.figures["penalty"]
+    sd, h, n = source.features.sd, hidden_of(data.features), len(data.gaps_eV)
+    b = source.params["weight.2"].double().numpy()[0] if about == "source" else np.zeros(Q)
+    z = data.gaps_eV - h @ b
+    wide, unit = (h - h.mean(0)) / sd, z.std()
+    inverse = np.linalg.inv(wide.T @ wide + penalty * np.eye(Q))
+    change = inverse @ wide.T @ (z - z.mean())
+    rate = 0.1 * unit**2 + 0.5 * ((z - z.mean()) @ (z - z.mean()) - change @ wide.T @ z)
+    variance = rate / (0.1 + 0.5 * (n - 1) - 1)
+    x = np.random.default_rng(4).normal(size=(9, P)).astype(np.float32)
+    new = (hidden_of(x) - h.mean(0)) / sd
+    mean = hidden_of(x) @ b + z.mean() + new @ change
+    spread = np.sqrt(variance * (1 / n + np.einsum("ij,jk,ik->i", new, inverse, new)))
+    draws = posterior.mean_draws_eV(x).reshape(-1, 9)
+    assert (np.abs(draws.mean(0) - mean) < SIGMAS * spread / np.sqrt(len(draws)) + 1e-6).all()
+    squares = (draws - mean) ** 2
+    assert (np.abs(squares.mean(0) - spread**2) < SIGMAS * squares.std(0) / np.sqrt(len(draws))).all()
+    sigma2 = posterior.sigma_eV**2
+    assert abs(sigma2.mean() - variance) < SIGMAS * sigma2.std() / np.sqrt(sigma2.size)
+
+
+def test_penalty_is_the_one_of_least_cross_validation(source_of):
+    source = lookup_source(source_of)
+    data = target_of(source, change=CHANGE)
+    figures = fit(source, data, CONFIG, seed=0, device="cpu").diagnostics.figures
+    problem = last_layer_problem(source, data, statistics="source", gap_scale="source", exact_source=True)
+    penalty = least_cross_validation(spectral_regression(problem.regression))
+    assert figures["penalty"] == pytest.approx(1 / penalty.x)
+    assert figures["effective_parameters"] == pytest.approx(penalty.degrees) and 1 < penalty.degrees < Q + 1
+
+
+def test_toward_the_source_few_rows_do_better_than_toward_zero(source_of):
+    errors = {"source": [], "target": []}
+    for seed in range(6):
+        source = lookup_source(source_of, seed=seed)
+        data = target_of(source, n=215, change=0.2 * CHANGE, seed=seed)
+        for about, found in errors.items():
+            config = LastLayerRidgeConfig(**UNCHANGED, about=about, draws=100)
+            posterior = fit(source, TargetData(data.features[:15], data.gaps_eV[:15]), config, seed=0, device="cpu")
+            found.append(np.mean((posterior.mean_draws_eV(data.features[15:]).mean((0, 1)) - data.gaps_eV[15:]) ** 2))
+    assert np.mean(errors["source"]) < np.mean(errors["target"])
+
+
+def test_intervals_cover_new_observations(source_of):
+    """Of 30 targets with 60 rows each, 60 new rows each: 95 % within 2.5 %, four standard errors between targets."""
+    inside = []
+    for seed in range(30):
+        source = lookup_source(source_of, seed=seed)
+        data = target_of(source, n=120, change=CHANGE, seed=seed)
+        config = dataclasses.replace(CONFIG, draws=100)
+        posterior = fit(source, TargetData(data.features[:60], data.gaps_eV[:60]), config, seed=seed, device="cpu")
+        draws = posterior.predictive_draws(data.features[60:])
+        low, high = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.025, 0.975])
+        inside.append(np.mean((low <= data.gaps_eV[60:]) & (data.gaps_eV[60:] <= high)))
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.025)
+
+
+def test_rows_that_move_nothing_give_a_level(source_of):
+    source = lookup_source(source_of)
+    data = TargetData(np.ones((20, P), dtype=np.float32), np.arange(20.0))
+    posterior = fit(source, data, CONFIG, seed=0, device="cpu")
+    assert posterior.mean_draws_eV(data.features[:1]).mean() == pytest.approx(9.5, abs=0.3)
+
+
+@pytest.mark.parametrize("wrong", [{"chains": 0}, {"draws": 0}])
+def test_settings_out_of_range_are_refused(wrong):
+    with pytest.raises(ConfigError, match=r"last_layer_ridge: .* Accepted: whole numbers from 1"):
+        LastLayerRidgeConfig(**wrong)
