@@ -113,7 +113,7 @@ _ALL = (
         "last_layer_ridge",
         "output layer alone",
         "Ridge output layer",
-        "Keeps the molecule model's hidden layers; a ridge regression pulls the output weights to the molecule model's.",
+        "Keeps the molecule model's hidden layers; a ridge regression pulls its output weights to where they were.",
         "a second",
         last_layer_ridge.LastLayerRidgeConfig,
         last_layer_ridge.fit,

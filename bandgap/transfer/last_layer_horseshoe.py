@@ -1,7 +1,7 @@
 r"""Bayesian transfer of the output layer by the horseshoe: few weights change much, the others hardly.
 
 Abba (2023), sections 3.2.1 and 3.5, eqs. 3.22 and 3.23: delta_j ~ N(0, s2 tau^2 lambda_j^2), lambda_j and tau
-half-Cauchy, the hidden layers and the source's output weights kept (`last_layer_problem`). `mode` "delta" is the thesis'
+half-Cauchy, hidden layers and the source's output weights kept (`last_layer_problem`). `mode` "delta" is the thesis'
 beta2 = b + delta; "joint" (default) also draws the source's error given what the target says of it, which is the
 consistent form.
 """
