@@ -6,7 +6,9 @@ from typing import Any
 from torch import Tensor
 
 from bandgap.errors import InputError
+from bandgap.posterior.conformal import ConformalPosterior
 from bandgap.posterior.feature_gp import FeatureGPPosterior
+from bandgap.posterior.gaussian_process import GaussianProcessPosterior
 from bandgap.posterior.last_layer import LastLayerPosterior
 from bandgap.posterior.mixture import PosteriorMixture, mix
 from bandgap.posterior.network import NetworkPosterior
@@ -16,6 +18,8 @@ _KINDS: tuple[type[StoredPosterior], ...] = (
     NetworkPosterior,
     LastLayerPosterior,
     FeatureGPPosterior,
+    ConformalPosterior,
+    GaussianProcessPosterior,
 )
 KINDS: Mapping[str, type[StoredPosterior]] = {kind.kind: kind for kind in _KINDS}
 
@@ -43,9 +47,11 @@ def restore_posterior(
 
 __all__ = [
     "KINDS",
+    "ConformalPosterior",
     "Diagnostics",
     "FeatureGPPosterior",
     "Floats",
+    "GaussianProcessPosterior",
     "LastLayerPosterior",
     "NetworkPosterior",
     "Posterior",

@@ -1,0 +1,134 @@
+"""Models that were each fitted with one fold of the training rows left out: kernel expansions, and sums of trees.
+
+Both evaluate stored arrays with numpy alone. Trees are walked as scikit-learn walks its own: left where the feature, as
+float32, is at most the threshold. Thresholds are rounded down to float32, which decides the same for every float32.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bandgap.posterior.training_rows import TrainingRows, columns_of
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.floating[Any]]
+ROWS_PER_BLOCK = 1024  # structures predicted at once, so that memory stays bounded
+
+
+class FoldModels(Protocol):
+    """One model for each fold, stored as named tensors and plain scalars."""
+
+    kind: ClassVar[str]
+
+    def predict_eV(self, features: Rows) -> Floats:
+        """Return the prediction (fold, n) of every model for raw features (n, p)."""
+        ...
+
+    def to_arrays(self) -> dict[str, Tensor]: ...
+    def scalars(self) -> dict[str, Any]: ...
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any]) -> Self: ...
+
+
+@dataclass(frozen=True, eq=False)
+class LaplacianModels:
+    """Kernel expansions f(x) = intercept + sum_i a_i exp(-|x - x_i|_1 / length), a_i = 0 for rows left out."""
+
+    kind: ClassVar[str] = "laplacian"
+
+    rows: TrainingRows
+    lengths: Floats  # (fold,)
+    coefficients: Floats  # (fold, n), in eV
+    intercepts: Floats  # (fold,), in eV
+
+    def predict_eV(self, features: Rows) -> Floats:
+        """Return the prediction (fold, m) of every model for raw features (m, p)."""
+        return _by_block(self._block, features)
+
+    def _block(self, features: Rows) -> Floats:
+        distances = self.rows.distances(features, "cityblock")
+        folds = zip(self.lengths, self.coefficients, strict=True)
+        predicted: Floats = self.intercepts[:, None] + np.stack([np.exp(-distances / s) @ a for s, a in folds])
+        return predicted
+
+    def to_arrays(self) -> dict[str, Tensor]:
+        """Return everything but the number of features as named tensors."""
+        names = ("lengths", "coefficients", "intercepts")
+        return self.rows.to_arrays() | {name: torch.from_numpy(getattr(self, name)) for name in names}
+
+    def scalars(self) -> dict[str, Any]:
+        """Return the number of features."""
+        return {"n_features": self.rows.n_features}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any]) -> Self:
+        """Build the models from `to_arrays` and `scalars`."""
+        names = ("lengths", "coefficients", "intercepts")
+        rows = TrainingRows.from_arrays(arrays, n_features=scalars["n_features"])
+        return cls(rows, *(arrays[name].numpy() for name in names))
+
+
+@dataclass(frozen=True, eq=False)
+class TreeModels:
+    """Sums of regression trees, f(x) = intercept + sum of one leaf's value of each tree; all trees in flat arrays.
+
+    A leaf is its own child, so that a walk that has arrived stays.
+    """
+
+    kind: ClassVar[str] = "trees"
+
+    n_features: int
+    columns: NDArray[np.int64]  # features that the trees were grown on
+    intercepts: Floats  # (fold,), in eV
+    roots: NDArray[np.int64]  # node at which a tree starts, (fold, tree)
+    feature: NDArray[np.int32]  # (node,), a position in `columns`
+    threshold: NDArray[np.float32]  # (node,)
+    children: NDArray[np.int32]  # left and right, (node, 2)
+    value: NDArray[np.float32]  # (node,), in eV, zero but at leaves
+
+    def predict_eV(self, features: Rows) -> Floats:
+        """Return the prediction (fold, m) of every model for raw features (m, p)."""
+        return _by_block(self._block, features)
+
+    def _block(self, features: Rows) -> Floats:
+        x = columns_of(features, self.columns, n_features=self.n_features).astype(np.float32)
+        return self.intercepts[:, None] + np.stack([self._sum_of_leaves(roots, x) for roots in self.roots])
+
+    def _sum_of_leaves(self, roots: NDArray[np.int64], x: NDArray[np.float32]) -> Floats:
+        row = np.arange(len(x))
+        node = np.repeat(roots.astype(np.int32)[:, None], len(x), axis=1)  # (tree, m)
+        while True:
+            right = x[row, self.feature[node]] > self.threshold[node]
+            below = self.children[node, right.astype(np.int8)]
+            if np.array_equal(below, node):
+                break
+            node = below
+        total: Floats = self.value[node].sum(axis=0, dtype=np.float64)
+        return total
+
+    def to_arrays(self) -> dict[str, Tensor]:
+        """Return everything but the number of features as named tensors."""
+        return {name: torch.from_numpy(getattr(self, name)) for name in _TREE_ARRAYS}
+
+    def scalars(self) -> dict[str, Any]:
+        """Return the number of features."""
+        return {"n_features": self.n_features}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any]) -> Self:
+        """Build the models from `to_arrays` and `scalars`."""
+        return cls(scalars["n_features"], **{name: arrays[name].numpy() for name in _TREE_ARRAYS})
+
+
+_TREE_ARRAYS = ("columns", "intercepts", "roots", "feature", "threshold", "children", "value")
+MODELS: Mapping[str, type[FoldModels]] = {kind.kind: kind for kind in (LaplacianModels, TreeModels)}
+
+
+def _by_block(evaluate: Callable[[Rows], Floats], features: Rows) -> Floats:
+    starts = range(0, max(1, len(features)), ROWS_PER_BLOCK)
+    return np.concatenate([evaluate(features[i : i + ROWS_PER_BLOCK]) for i in starts], axis=1)

@@ -1,0 +1,122 @@
+r"""The posterior of a Gaussian process: its own mean and standard deviation at every structure.
+
+Rasmussen and Williams (2006), algorithm 2.1: with k = k(x, training rows), K + s^2 I = L L' and
+alpha = (K + s^2 I)^-1 y, mean k'alpha and latent variance k(x, x) - |L^-1 k|^2; a new observation adds s^2. The kernel
+is a Matern of smoothness 3/2 in the Euclidean distance of the standardised features, k = v (1 + r) exp(-r),
+r = sqrt(3) distance / length.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.special import ndtri
+from torch import Tensor
+
+from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws
+from bandgap.posterior.training_rows import TrainingRows
+
+ROWS_PER_BLOCK = 1024  # structures predicted at once, so that memory stays bounded
+
+_ARRAYS = ("coefficients", "factor")
+_SCALARS = ("variance", "length", "noise_variance", "y_mean_eV", "y_sd_eV")
+
+
+def matern(distances: Floats, *, length: float) -> Floats:
+    """Return the Matern correlation of smoothness 3/2 at distances of any shape."""
+    r = np.sqrt(3.0) / length * distances
+    result: Floats = (1.0 + r) * np.exp(-r)
+    return result
+
+
+NORMAL_SCORES: Floats = ndtri(np.clip(np.arange(201) / 200.0, 1.0 / 200.0, 199.0 / 200.0))
+"""201 numbers whose j-th in 200 quantile is the standard normal's for j = 1 to 199; mean 0, sd 1.006."""
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianProcessPosterior:
+    """Training rows, coefficients alpha (n,) and Cholesky factor L (n, n); variances in squares of `y_sd_eV`.
+
+    Draws of the mean are its quantiles at fixed probabilities, so that their mean and the quantiles that `predictions`
+    stores are exact. The probabilities are those of every structure: the draws hold no correlation between structures.
+    """
+
+    kind: ClassVar[str] = "gaussian_process"
+
+    rows: TrainingRows
+    coefficients: Floats
+    factor: Floats
+    variance: float
+    length: float
+    noise_variance: float
+    y_mean_eV: float
+    y_sd_eV: float
+    diagnostics: Diagnostics = field(default_factory=Diagnostics)
+
+    @property
+    def n_chains(self) -> int:
+        return 1
+
+    @property
+    def n_draws(self) -> int:
+        """Number of draws of the mean."""
+        return int(NORMAL_SCORES.size)
+
+    @property
+    def n_members(self) -> int:
+        return 1
+
+    @property
+    def noise_eV(self) -> float:
+        """Standard deviation of the noise in eV."""
+        return float(np.sqrt(self.noise_variance)) * self.y_sd_eV
+
+    def mean_and_sd_eV(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
+        """Return mean and standard deviation of the noise-free gap, (n,) each, in eV, for raw features (n, p)."""
+        starts = range(0, max(1, len(features)), ROWS_PER_BLOCK)
+        blocks = [self._block(features[i : i + ROWS_PER_BLOCK]) for i in starts]
+        mean, latent = (np.concatenate(part) for part in zip(*blocks, strict=True))
+        return self.y_mean_eV + self.y_sd_eV * mean, self.y_sd_eV * np.sqrt(latent)
+
+    def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
+        k = self.variance * matern(self.rows.distances(features, "euclidean"), length=self.length)
+        explained = np.sum(solve_triangular(self.factor, k.T, lower=True) ** 2, axis=0)
+        return k @ self.coefficients, np.maximum(self.variance - explained, 0.0)
+
+    def mean_draws_eV(self, features: NDArray[np.floating[Any]]) -> Floats:
+        """Return draws of the mean, (1, draw, n), in eV, for raw features (n, p)."""
+        return self.predictive_draws(features).means_eV
+
+    def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
+        """Return draws of the mean; a new observation is one normal for each structure, for raw features (n, p)."""
+        mean, sd = self.mean_and_sd_eV(features)
+        draws = mean + NORMAL_SCORES[:, None] * sd
+        return PredictiveDraws(draws[None], mean[None], np.hypot(sd, self.noise_eV)[None])
+
+    def summaries(self) -> dict[str, Floats]:
+        """Return the noise as that of every draw."""
+        return {"sigma_eV": np.full((1, self.n_draws), self.noise_eV)}
+
+    def to_arrays(self) -> dict[str, Tensor]:
+        """Return everything but the scalars and the diagnostics as named tensors."""
+        own = {name: torch.from_numpy(np.ascontiguousarray(getattr(self, name))) for name in _ARRAYS}
+        return self.rows.to_arrays() | own
+
+    def scalars(self) -> dict[str, Any]:
+        """Return the kernel's scales and the scale of the gaps."""
+        return {"n_features": self.rows.n_features, **{name: getattr(self, name) for name in _SCALARS}}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics) -> Self:
+        """Build a posterior from `to_arrays` and `scalars`."""
+        return cls(
+            TrainingRows.from_arrays(arrays, n_features=scalars["n_features"]),
+            arrays["coefficients"].numpy(),
+            arrays["factor"].numpy(),
+            **{name: scalars[name] for name in _SCALARS},
+            diagnostics=diagnostics,
+        )

@@ -1,0 +1,97 @@
+"""Training rows as a stored kernel method sees them: the features that vary among them, on one scale.
+
+A feature on which all training rows agree takes no part, so an element that no training row has changes no distance:
+the column `domain` of the predictions names such structures.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+from torch import Tensor
+
+from bandgap.errors import InputError
+from bandgap.standardise import feature_statistics, varies
+
+Floats = NDArray[np.float64]
+Metric = Literal["cityblock", "euclidean"]
+
+_ARRAYS = ("columns", "values", "mean", "scale")
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRows:
+    """Raw values (n, column) of the columns that vary, of n_features features, with their mean and scale (column,)."""
+
+    n_features: int
+    columns: NDArray[np.int64]
+    values: NDArray[np.float32]
+    mean: Floats
+    scale: Floats
+
+    @classmethod
+    def of(cls, features: NDArray[np.floating[Any]]) -> Self:
+        """Return the rows of raw features (n, p), scaled by the rule of `standardise`.
+
+        Raises InputError where no feature varies.
+        """
+        columns = varying_columns(features)
+        mean, scale = feature_statistics(features)
+        values = np.ascontiguousarray(features[:, columns], dtype=np.float32)
+        return cls(features.shape[1], columns, values, mean[columns], scale[columns])
+
+    def distances(self, features: NDArray[np.floating[Any]], metric: Metric) -> Floats:
+        """Return the distances (m, n) of raw features (m, p) to the training rows, in units of the features' scales.
+
+        Raises InputError when the number of features differs.
+        """
+        found = columns_of(features, self.columns, n_features=self.n_features)
+        return cdist(self._scaled(found), self._scaled(self.values), metric)
+
+    def own_distances(self, metric: Metric) -> Floats:
+        """Return the distances (n, n) among the training rows."""
+        scaled = self._scaled(self.values)
+        return cdist(scaled, scaled, metric)
+
+    def _scaled(self, values: NDArray[np.floating[Any]]) -> Floats:
+        return (values.astype(np.float64) - self.mean) / self.scale
+
+    def to_arrays(self) -> dict[str, Tensor]:
+        """Return everything but the number of features as named tensors."""
+        return {f"rows.{name}": torch.from_numpy(getattr(self, name)) for name in _ARRAYS}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Tensor], *, n_features: int) -> Self:
+        """Build the rows from `to_arrays`."""
+        return cls(n_features, **{name: arrays[f"rows.{name}"].numpy() for name in _ARRAYS})
+
+
+def varying_columns(features: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+    """Return the features that vary among rows (n, p); raises InputError where none does."""
+    columns = np.flatnonzero(varies(features)).astype(np.int64)
+    if not columns.size:
+        raise InputError(
+            f"all {len(features)} training structures have the same descriptor. A fit needs structures that differ."
+        )
+    return columns
+
+
+def columns_of(
+    features: NDArray[np.floating[Any]], columns: NDArray[np.int64], *, n_features: int
+) -> NDArray[np.floating[Any]]:
+    """Return some columns of raw features (m, p); raises InputError unless p is `n_features`."""
+    if features.ndim != 2 or features.shape[1] != n_features:
+        raise InputError(
+            f"features have shape {features.shape}, the model was fitted on {n_features} features. "
+            "Compute them with the descriptor stored in the model."
+        )
+    return features[:, columns]
+
+
+def typical_distance(distances: Floats) -> float:
+    """Return the median distance (n, n) of two different rows; 1 where that is zero."""
+    return float(np.median(distances[np.triu_indices(len(distances), 1)])) or 1.0

@@ -1,0 +1,101 @@
+"""The Gaussian process: scikit-learn's mean and sd, quantiles that are a normal's, and a noise that is found again."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy.special import ndtri
+
+from bandgap.errors import ConfigError
+from bandgap.posterior import GaussianProcessPosterior, restore_posterior
+from bandgap.predictions import LEVELS, mixture_quantiles
+from bandgap.standardise import fit_standardiser
+from bandgap.transfer import TargetData, get_method
+from bandgap.transfer.gaussian_process import GaussianProcessConfig, fit
+
+ONE_START = GaussianProcessConfig(restarts=0)
+NEW = np.random.default_rng(5).normal(size=(30, 5)).astype(np.float32)
+
+
+@pytest.fixture
+def posterior(source_of, target):
+    return fit(source_of(), target, ONE_START, seed=0)
+
+
+def scikit_learns(target, kernel, **settings):
+    """Scikit-learn's Gaussian process on the same standardised rows, and the features to ask it for."""
+    from sklearn.gaussian_process import GaussianProcessRegressor
+
+    scale = fit_standardiser(target.features, target.gaps_eV)
+    process = GaussianProcessRegressor(kernel, random_state=0, **settings)
+    return process.fit(scale.features(target.features), scale.gaps(target.gaps_eV)), scale
+
+
+def test_mean_and_interval_are_scikit_learns(posterior, target):
+    from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+
+    kernel = ConstantKernel(posterior.variance) * Matern(posterior.length, nu=1.5)
+    process, scale = scikit_learns(target, kernel + WhiteKernel(posterior.noise_variance), optimizer=None)
+    mean, sd = process.predict(scale.features(NEW), return_std=True)  # with the noise
+    draws = posterior.predictive_draws(NEW)
+    np.testing.assert_allclose(draws.centres_eV[0], scale.gaps_eV(mean), atol=1e-6)
+    np.testing.assert_allclose(draws.sds_eV[0], scale.y_sd_eV * sd, atol=1e-6)
+    latent = posterior.mean_and_sd_eV(NEW)[1]
+    np.testing.assert_allclose(np.hypot(latent, posterior.noise_eV), draws.sds_eV[0])
+    lower, upper = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.025, 0.975])
+    half = ndtri(0.975) * scale.y_sd_eV * sd
+    np.testing.assert_allclose([lower, upper], [scale.gaps_eV(mean) - half, scale.gaps_eV(mean) + half], atol=1e-5)
+
+
+def test_scales_are_those_of_the_largest_marginal_likelihood(posterior, target):
+    """Scikit-learn's own search with its own kernel of features ends at the same density."""
+    from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+
+    kernel = ConstantKernel(1.0, (1e-2, 1e3)) * Matern(4.0, (0.05, 500.0), nu=1.5) + WhiteKernel(0.1, (1e-4, 4.0))
+    process, _ = scikit_learns(target, kernel)
+    figures = posterior.diagnostics.figures
+    assert figures["log_marginal_likelihood"] == pytest.approx(process.log_marginal_likelihood_value_, abs=0.01)
+
+
+def test_derivative_of_the_kernel_is_that_of_differences():
+    from bandgap.transfer.distance_kernel import MaternOfDistances
+
+    distances = np.abs(np.random.default_rng(0).normal(size=(4, 4)))
+    (low, high), step = (MaternOfDistances(np.exp(0.3 + s))(distances) for s in (-1e-6, 1e-6)), 2e-6
+    _, derivative = MaternOfDistances(np.exp(0.3))(distances, eval_gradient=True)
+    np.testing.assert_allclose(derivative[:, :, 0], (high - low) / step, atol=1e-8)
+
+
+def test_draws_of_the_mean_have_the_quantiles_of_the_latent_normal(posterior):
+    mean, sd = posterior.mean_and_sd_eV(NEW)
+    draws = posterior.mean_draws_eV(NEW)[0]
+    np.testing.assert_allclose(draws.mean(axis=0), mean, atol=1e-12)
+    np.testing.assert_allclose(draws.std(axis=0), sd, rtol=0.006)
+    np.testing.assert_allclose(np.quantile(draws, LEVELS, axis=0), mean + np.outer(ndtri(LEVELS), sd), atol=1e-9)
+
+
+def test_noise_is_found_again(source_of):
+    """Noise of 0.3 eV in 300 gaps: the relative standard error of a standard deviation is 1 / sqrt(600) = 4 %."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(300, 2)).astype(np.float32)
+    y = 3.0 + np.tanh(x[:, 0]) + 0.5 * x[:, 1] + 0.3 * rng.normal(size=300)
+    assert fit(source_of(), TargetData(x, y), ONE_START, seed=0).noise_eV == pytest.approx(0.3, rel=0.16)
+
+
+def test_far_from_the_training_rows_it_knows_the_variance_alone(posterior):
+    mean, sd = posterior.mean_and_sd_eV(NEW + 1e4)
+    np.testing.assert_allclose(mean, posterior.y_mean_eV, atol=1e-6)
+    np.testing.assert_allclose(sd, posterior.y_sd_eV * np.sqrt(posterior.variance), rtol=1e-6)
+
+
+def test_round_trip(posterior):
+    scalars = json.loads(json.dumps({"kind": posterior.kind, **posterior.scalars()}))
+    again = restore_posterior(posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics)
+    assert isinstance(again, GaussianProcessPosterior)
+    assert (again.mean_draws_eV(NEW) == posterior.mean_draws_eV(NEW)).all()
+    assert (again.predictive_draws(NEW).sds_eV == posterior.predictive_draws(NEW).sds_eV).all()
+
+
+def test_negative_number_of_restarts_is_refused():
+    with pytest.raises(ConfigError, match="gaussian_process: restarts = -1. Accepted: 0 or more, such as 2."):
+        get_method("gaussian_process").configure({"restarts": -1})

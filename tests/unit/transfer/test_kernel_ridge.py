@@ -1,0 +1,64 @@
+"""Kernel ridge: scikit-learn's predictions, and leave-one-out errors that are those of as many fits."""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from bandgap.errors import ConfigError
+from bandgap.standardise import fit_standardiser
+from bandgap.transfer import get_method
+from bandgap.transfer.kernel_ridge import KernelRidgeConfig, best_ridge, fit
+
+
+@pytest.fixture
+def kernel():
+    x = np.random.default_rng(0).normal(size=(25, 3))
+    return np.exp(-cdist(x, x, "cityblock") / 3.0), np.sin(x[:, 0]) + 0.3 * x[:, 1]
+
+
+def test_fold_models_predict_as_scikit_learns_kernel_ridge(source_of, target):
+    from sklearn.kernel_ridge import KernelRidge
+
+    posterior = fit(source_of(), target, KernelRidgeConfig(folds=4, lengths=(1.5,), penalties=(0.05,)), seed=0)
+    scaled = fit_standardiser(target.features, target.gaps_eV).features(target.features)
+    new = np.random.default_rng(5).normal(size=(30, 5)).astype(np.float32)
+    wanted = fit_standardiser(target.features, target.gaps_eV).features(new)
+    predicted = posterior.models.predict_eV(new)
+    for k in range(4):
+        used = posterior.fold != k
+        y = target.gaps_eV[used]
+        ridge = KernelRidge(alpha=0.05, kernel="laplacian", gamma=1.0 / posterior.models.lengths[k])
+        expected = y.mean() + ridge.fit(scaled[used], y - y.mean()).predict(wanted)
+        np.testing.assert_allclose(predicted[k], expected, atol=1e-5)  # rows and features are kept as float32
+
+
+def test_length_is_in_units_of_the_median_distance(source_of, target):
+    posterior = fit(source_of(), target, KernelRidgeConfig(folds=2, lengths=(1.5,)), seed=0)
+    distances = posterior.models.rows.own_distances("cityblock")[np.triu_indices(40, 1)]
+    assert posterior.models.lengths == pytest.approx(np.full(2, 1.5 * np.median(distances)))
+
+
+def test_leave_one_out_error_is_that_of_as_many_fits(kernel):
+    k, y = kernel
+    squares = []
+    for i in range(25):
+        rest = np.arange(25) != i
+        a = np.linalg.solve(k[np.ix_(rest, rest)] + 0.1 * np.eye(24), y[rest])
+        squares.append((y[i] - k[i, rest] @ a) ** 2)
+    assert best_ridge(k, y, penalties=(0.1,)).mean_square == pytest.approx(np.mean(squares))
+
+
+def test_penalty_is_the_one_of_the_smallest_leave_one_out_error(kernel):
+    k, y = kernel
+    tried = (1e-4, 1e-2, 0.1, 10.0)
+    errors = [best_ridge(k, y, penalties=(p,)).mean_square for p in tried]
+    found = best_ridge(k, y, penalties=tried)
+    assert found.penalty == tried[int(np.argmin(errors))] and found.mean_square == min(errors)
+    np.testing.assert_allclose((k + found.penalty * np.eye(25)) @ found.coefficients, y, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["lengths", "penalties"])
+@pytest.mark.parametrize("values", [[], [1.0, 0.0]])
+def test_settings_outside_their_range_are_refused(name, values):
+    with pytest.raises(ConfigError, match=rf"kernel_ridge: {name} = .*Accepted: one or more numbers above 0."):
+        get_method("kernel_ridge").configure({name: values})
