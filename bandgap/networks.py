@@ -136,3 +136,16 @@ def layer_gradient_norms(params: Params, x: Tensor) -> Tensor:
     """
     signals = layer_signals(params, x)
     return torch.stack([(s.slopes**2).sum(1) * ((s.inputs**2).sum(1) + 1) for s in signals], 1)
+
+
+def layer_variances(params: Params, sd: Params, x: Tensor) -> Tensor:
+    """Return the variance (n, L) that each layer gives f(x; theta), linearised, where weights vary independently by sd.
+
+    It is sum_k sd_k^2 (df / dtheta_k)^2 over the parameters of layer l, biases included; in float64.
+    """
+    squared = {name: value.double() ** 2 for name, value in sd.items()}
+    columns = []
+    for layer, signal in enumerate(layer_signals(params, x), start=1):
+        by_input = signal.inputs**2 @ squared[f"weight.{layer}"].T + squared[f"bias.{layer}"]
+        columns.append((signal.slopes**2 * by_input).sum(1))
+    return torch.stack(columns, 1)

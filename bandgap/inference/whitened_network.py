@@ -85,18 +85,35 @@ class WhitenedNetwork:
         return z
 
 
+@dataclass(frozen=True, eq=False)
+class RowSpace:
+    """Orthonormal columns (p + 1, r) that span the rows of inputs, and the inputs' coordinates (n, r) in them."""
+
+    basis: Tensor
+    coordinates: Tensor
+
+
+def row_space(wide: Tensor) -> RowSpace:
+    """Return the row space of inputs (n, p + 1)."""
+    u, singular, vt = torch.linalg.svd(wide, full_matrices=False)
+    keep = singular > RANK_TOLERANCE * singular[0]
+    return RowSpace(vt[keep].T, u[:, keep] * singular[keep])
+
+
 def whiten(theta_hat: Layers, x: Tensor, y: Tensor, *, device: torch.device, dtype: torch.dtype) -> WhitenedNetwork:
     """Reduce a problem to row-space coordinates: `theta_hat[l]` (out, in + 1), standardised x (n, p) and y (n,)."""
     wide = torch.cat([x.double(), torch.ones(x.shape[0], 1, dtype=torch.float64)], 1)
-    u, singular, vt = torch.linalg.svd(wide, full_matrices=False)
-    keep = singular > RANK_TOLERANCE * singular[0]
-    inputs, base = u[:, keep] * singular[keep], wide @ theta_hat[0].double().T
+    rows, base = row_space(wide), wide @ theta_hat[0].double().T
 
     def place(tensor: Tensor) -> Tensor:
         return tensor.to(device=device, dtype=dtype).contiguous()
 
     return WhitenedNetwork(
-        [place(t) for t in theta_hat], place(inputs), place(base), place(vt[keep].T), y.to(device, torch.float64)
+        [place(t) for t in theta_hat],
+        place(rows.coordinates),
+        place(base),
+        place(rows.basis),
+        y.to(device, torch.float64),
     )
 
 

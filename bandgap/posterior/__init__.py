@@ -13,9 +13,11 @@ from bandgap.posterior.last_layer import LastLayerPosterior
 from bandgap.posterior.mixture import PosteriorMixture, mix
 from bandgap.posterior.network import NetworkPosterior
 from bandgap.posterior.protocol import Diagnostics, Floats, Posterior, PredictiveDraws, StoredPosterior, with_noise
+from bandgap.posterior.scaled_network import ScaledNetworkPosterior
 
 _KINDS: tuple[type[StoredPosterior], ...] = (
     NetworkPosterior,
+    ScaledNetworkPosterior,
     LastLayerPosterior,
     FeatureGPPosterior,
     ConformalPosterior,
@@ -57,6 +59,7 @@ __all__ = [
     "Posterior",
     "PosteriorMixture",
     "PredictiveDraws",
+    "ScaledNetworkPosterior",
     "mix",
     "restore_posterior",
     "with_noise",

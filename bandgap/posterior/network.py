@@ -6,7 +6,7 @@ a seed of its own for every draw, when the network is evaluated. So predictions 
 what else is predicted. A point estimate is one chain with one draw, an empty basis and scale 0.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -78,27 +78,31 @@ class NetworkPosterior:
 
     def _evaluate(self, x: Floats) -> Floats:
         wide = torch.from_numpy(np.hstack([x, np.ones((x.shape[0], 1))])).float()
-        inside = wide @ self.basis
-        outside = wide - inside @ self.basis.T
-        base = wide @ self.theta_hat_1.T
+        first = self._first_layer(wide)
         values = np.empty((self.n_chains, self.n_draws, x.shape[0]))
         for chain in range(self.n_chains):
             for draw in range(self.n_draws):
-                pre = base + inside @ self.coordinates[chain, draw].T
-                scale = float(self.scale_1[chain, draw])
-                if scale > 0:
-                    pre = pre + scale * (outside @ self._orthogonal(chain, draw).T)
+                pre = first(chain, draw)
                 for layer in self.upper:
                     h = torch.nn.functional.pad(torch.relu(pre), (0, 1), value=1.0)
                     pre = h @ layer[chain, draw].T
                 values[chain, draw] = pre.squeeze(-1).double().numpy()
         return values
 
-    def _orthogonal(self, chain: int, draw: int) -> Tensor:
-        """Return E of one draw, (width, p + 1); its part inside the basis is removed by the inputs that it meets."""
-        word = np.random.SeedSequence([self.seed, chain, draw]).generate_state(1, np.uint64)[0]
-        generator = torch.Generator().manual_seed(int(word) % 2**63)
-        return torch.randn(self.theta_hat_1.shape, generator=generator)
+    def _first_layer(self, wide: Tensor) -> Callable[[int, int], Tensor]:
+        """Return the first layer's pre-activations (n, width) at inputs (n, p + 1), as a function of chain and draw."""
+        inside = wide @ self.basis
+        outside = wide - inside @ self.basis.T  # removes the part of E inside the basis
+        base = wide @ self.theta_hat_1.T
+
+        def pre_activations(chain: int, draw: int) -> Tensor:
+            pre = base + inside @ self.coordinates[chain, draw].T
+            scale = float(self.scale_1[chain, draw])
+            if scale > 0:
+                pre = pre + scale * (outside @ normal_draw(self.seed, chain, draw, self.theta_hat_1.shape).T)
+            return pre
+
+        return pre_activations
 
     def to_arrays(self) -> dict[str, Tensor]:
         """Return everything but the standardiser's scalars and the diagnostics as named tensors."""
@@ -148,3 +152,9 @@ class NetworkPosterior:
             layer_sensitivity=numbers("layer_sensitivity"),
             diagnostics=diagnostics,
         )
+
+
+def normal_draw(seed: int, chain: int, draw: int, shape: tuple[int, ...]) -> Tensor:
+    """Return E of one draw: standard normal, float32, from a random stream of this draw alone."""
+    word = np.random.SeedSequence([seed, chain, draw]).generate_state(1, np.uint64)[0]
+    return torch.randn(shape, generator=torch.Generator().manual_seed(int(word) % 2**63))

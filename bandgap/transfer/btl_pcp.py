@@ -1,13 +1,15 @@
-r"""BTL-PCP-PE: Bayesian transfer of all layers with a penalized-complexity prior around the source's point estimate.
+r"""BTL-PCP-PE: Bayesian transfer of all layers with a penalized-complexity prior around the source's weights.
 
 Abba (2023), sections 2.3.3 and 2.4, eqs. 2.6 to 2.8: theta_l ~ N(theta_hat_l, tau c_l I), c ~ Dirichlet(c0, ..., c0),
 tau | c, sigma with density lam exp(-lam d(tau)) d'(tau), d(tau)^2 = mean over training inputs of
 phi(tau c'alpha(x) / sigma^2), y ~ N(f(x; theta), sigma^2), sigma^2 ~ InvGamma(2, b) with b = `noise_share` times the
-variance of the training gaps. lam = 1 by default: as accurate as the thesis' correlation rule and better covering where
-the source fit has error.
+variance of the training gaps. lam = 1 by default: as accurate as the thesis' correlation rule (`priors/correlation`)
+and better covering where the source fit has error. theta_hat is the source's point estimate or the mean of its
+variational posterior.
 """
 
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import torch
 
@@ -18,30 +20,48 @@ from bandgap.inference.pcp_scales import point_estimate_scales
 from bandgap.inference.whitened_network import whiten
 from bandgap.networks import layer_gradient_norms
 from bandgap.posterior import NetworkPosterior
+from bandgap.priors.correlation import OutputVariance, rate_for_correlation
 from bandgap.progress import Progress, Update, no_progress
 from bandgap.recalibration import GapScale, StatisticsChoice
 from bandgap.source import SourceModel
+from bandgap.transfer.centres import Centre, centred
 from bandgap.transfer.method import TargetData
-from bandgap.transfer.sampled_network import layers_of, rows_for_source, sample_posterior
+from bandgap.transfer.sampled_network import layers_of, rows_for_source, sample_posterior, with_figures
+
+Rate = float | Literal["corr"]
 
 
 @dataclass(frozen=True)
 class BtlPcpConfig:
-    """Rate `lam` of the prior on the distance, Dirichlet parameter `c0`, scales (`recalibration`), noise, sampler."""
+    """Prior, scales (`recalibration`), noise and sampler.
 
-    lam: float = 1.0
+    `lam` is the rate of the prior on the distance, or "corr": then the one at which the network's output has the
+    correlation `corr` with a label. `c0` is the Dirichlet parameter of the layer weights.
+    """
+
+    lam: Rate = 1.0
+    corr: float = 0.5
     c0: float = 1.0
+    centre: Centre = "point"
     standardise: StatisticsChoice = "auto"
     gap_scale: GapScale = "calibrated"
     noise_share: float = 0.2
     sampler: SamplerConfig = field(default_factory=SamplerConfig)
 
     def __post_init__(self) -> None:
-        if not (self.lam > 0 and self.c0 > 0 and self.noise_share > 0):
-            raise ConfigError(
-                f"btl_pcp_pe: lam = {self.lam}, c0 = {self.c0}, noise_share = {self.noise_share}. "
-                "Accepted: numbers above 0."
-            )
+        check_prior("btl_pcp_pe", lam=self.lam, corr=self.corr, c0=self.c0, noise_share=self.noise_share)
+
+
+def check_prior(method: str, *, lam: Rate, corr: float, c0: float, noise_share: float) -> None:
+    """Raise ConfigError on settings that no prior of a BTL-PCP method can have."""
+    is_rate = isinstance(lam, (int, float)) and not isinstance(lam, bool) and lam > 0
+    if not ((is_rate or lam == "corr") and c0 > 0 and noise_share > 0):
+        raise ConfigError(
+            f"{method}: lam = {lam}, c0 = {c0}, noise_share = {noise_share}. Accepted: numbers above 0, for lam also "
+            "'corr'."
+        )
+    if not 0 < corr < 1:
+        raise ConfigError(f"{method}: corr = {corr}. Accepted: a number between 0 and 1.")
 
 
 def fit(
@@ -55,11 +75,26 @@ def fit(
 ) -> NetworkPosterior:
     """Sample the posterior of all weights and scales given the target's training rows (features (n, p), gaps in eV)."""
     progress(Update("preparing the transfer"))
+    source = centred(source, config.centre)
     rows = rows_for_source(source, data, statistics=config.standardise, gap_scale=config.gap_scale)
     alpha = layer_gradient_norms(source.params, rows.x)
+    lam = config.lam if config.lam != "corr" else correlated_rate(alpha, config, seed=seed)
     place = choose_device(device)
     net = whiten(layers_of(source.params), rows.x, rows.y, device=place, dtype=torch.float32)
     noise_b = rows.noise_b(config.noise_share)
-    prior = point_estimate_scales(alpha.to(place), lam=config.lam, noise_b=noise_b, c0=config.c0)
+    prior = point_estimate_scales(alpha.to(place), lam=lam, noise_b=noise_b, c0=config.c0)
     posterior = sample_posterior(net, prior, rows.standardiser, sampler=config.sampler, seed=seed, progress=progress)
-    return replace(posterior, layer_sensitivity=alpha.mean(0).numpy())
+    return replace(with_figures(posterior, lam=lam), layer_sensitivity=alpha.mean(0).numpy())
+
+
+def correlated_rate(alpha: torch.Tensor, config: BtlPcpConfig, *, seed: int) -> float:
+    """Return the rate of the correlation rule from squared gradient norms alpha (n, L)."""
+    n = alpha.shape[0]
+    return rate_for_correlation(
+        config.corr,
+        alpha,
+        alpha.new_full((n,), 1.0 / n),
+        OutputVariance(alpha.new_zeros(n), alpha, 1.0),
+        c0=config.c0,
+        generator=torch.Generator().manual_seed(seed),
+    )

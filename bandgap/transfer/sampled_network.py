@@ -1,6 +1,6 @@
 """What the methods that sample a network's weights share: rows, posterior, and a verdict on the chains."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -66,6 +66,12 @@ def sample_posterior(
     """Sample the weights of a network and their scales; return the kept draws as a posterior."""
     draws, info = sample_network(net, prior, config=sampler, seed=seed, progress=progress)
     return _posterior(net, prior, draws, standardiser=standardiser, diagnostics=diagnose(info), seed=seed)
+
+
+def with_figures(posterior: NetworkPosterior, **figures: float) -> NetworkPosterior:
+    """Return the posterior with more figures in its diagnostics."""
+    found = posterior.diagnostics
+    return replace(posterior, diagnostics=replace(found, figures={**found.figures, **figures}))
 
 
 def diagnose(info: SamplerInfo) -> Diagnostics:

@@ -17,7 +17,7 @@ from bandgap.posterior import (
     mix,
     restore_posterior,
 )
-from bandgap.posterior.network import ROWS_PER_BLOCK
+from bandgap.posterior.network import ROWS_PER_BLOCK, normal_draw
 from bandgap.standardise import Standardiser
 
 FALSE_ALARM = 1e-6  # of every statistical test here; seeds are fixed
@@ -139,7 +139,7 @@ def test_global_random_state_is_left_alone(basis):
 def test_predictions_are_those_of_the_network_with_full_weights(basis):
     """Draw 3 of chain 1, its first layer put together, evaluated by hand."""
     posterior, x = network_posterior(basis), rows(4)
-    noise = posterior._orthogonal(1, 3)
+    noise = normal_draw(posterior.seed, 1, 3, posterior.theta_hat_1.shape)
     first = (
         posterior.theta_hat_1
         + posterior.coordinates[1, 3] @ basis.T

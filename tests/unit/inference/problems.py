@@ -40,6 +40,12 @@ def plain(theta, x):
     return h.squeeze(-1)
 
 
+def sds_of(theta_hat, *, seed=5):
+    """Prior standard deviations of every weight, spread over a factor of about ten."""
+    rng = np.random.default_rng(seed)
+    return [torch.from_numpy(0.3 * np.exp(0.6 * rng.normal(size=t.shape))) for t in theta_hat]
+
+
 def prior_of(theta_hat, x, *, lam=1.0, noise_b=0.2):
     params = {f"weight.{i + 1}": layer[:, :-1] for i, layer in enumerate(theta_hat)}
     params |= {f"bias.{i + 1}": layer[:, -1] for i, layer in enumerate(theta_hat)}

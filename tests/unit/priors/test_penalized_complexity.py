@@ -39,7 +39,11 @@ WEIGHTS = {
     "last": torch.tensor([1e-4, 1e-3, 1 - 1.1e-3], dtype=torch.float64),
     "corner": torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64),
 }
-TERMS = {f"{a}-{c}": point_estimate_terms(ALPHAS[a], WEIGHTS[c]) for a in ALPHAS for c in WEIGHTS} | {"VI": FIGURE}
+TERMS = {f"{a}-{c}": point_estimate_terms(ALPHAS[a], WEIGHTS[c]) for a in ALPHAS for c in WEIGHTS} | {
+    "VI": FIGURE,
+    "VI, band gaps": variational_terms((161_408, 8_256, 65), WEIGHTS["thirds"]),
+    "VI, last layer": variational_terms((161_408, 8_256, 65), WEIGHTS["last"]),
+}
 every_case = pytest.mark.parametrize("terms", TERMS.values(), ids=TERMS)
 
 
@@ -118,6 +122,22 @@ def test_density_integrates_to_one(terms, lam):
     parts = [(-45.0, -8.0), (-8.0, -2.0), (-2.0, 1.0), (1.0, 4.0), (4.0, 15.0)]
     total = sum(quad(integrand, middle + a, middle + b, epsabs=1e-12, limit=200)[0] for a, b in parts)
     assert total == pytest.approx(1.0, abs=1e-9)
+
+
+@every_case
+@pytest.mark.parametrize("p", [1e-6, 0.01, 0.5, 0.99, 1 - 1e-6])
+def test_quantile_by_inversion_is_that_by_quadrature_of_the_density(terms, p):
+    """The integral of the density from 0 to the tau at which d(tau) = -log(1 - p) / lam is p."""
+    lam = 0.7
+    quantile = float(inverse_distance(scalar(-math.log1p(-p) / lam), terms))
+
+    def integrand(u: float) -> float:
+        return math.exp(float(log_density(scalar(math.exp(u)), terms, lam=lam)) + u)
+
+    top = math.log(quantile)
+    parts = [(-40.0, -15.0), (-15.0, -8.0), (-8.0, -4.0), (-4.0, -2.0), (-2.0, 0.0)]
+    below = sum(quad(integrand, top + a, top + b, epsabs=0, epsrel=1e-11, limit=200)[0] for a, b in parts)
+    assert below == pytest.approx(p, rel=1e-9)
 
 
 @every_case

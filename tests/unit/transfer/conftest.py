@@ -1,5 +1,7 @@
 """A source made by hand, whose features and gaps need no scaling, and a target for it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from bandgap.networks import NetworkConfig, init_params
 from bandgap.source import SourceCard, SourceConfig, SourceModel
 from bandgap.standardise import Standardiser
 from bandgap.transfer import TargetData
+from bandgap.variational import VariationalFit
 
 P = 5
 DESCRIPTOR = MBTRConfig(
@@ -36,3 +39,14 @@ def target():
     rng = np.random.default_rng(1)
     x = rng.normal(size=(40, P)).astype(np.float32)
     return TargetData(x, np.tanh(x[:, 0]) + 0.5 * x[:, 1] + 0.1 * rng.normal(size=40))
+
+
+@pytest.fixture
+def knowing_source(source_of):
+    """A source with a variational posterior beside its weights, and with their Fisher information."""
+    source = source_of(seed=3)
+    generator = torch.Generator().manual_seed(4)
+    mean = {n: v + 0.05 * torch.randn(v.shape, generator=generator) for n, v in source.params.items()}
+    sd = {n: 0.02 + 0.1 * torch.rand(v.shape, generator=generator) for n, v in mean.items()}
+    fisher = {n: 50.0 * torch.rand(v.shape, generator=generator) for n, v in mean.items()}
+    return replace(source, variational=VariationalFit(mean, sd, 0.1), fisher=fisher)

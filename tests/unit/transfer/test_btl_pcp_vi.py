@@ -1,0 +1,75 @@
+"""BTL-PCP-VI: what its draws are made of, its settings, and sources that it cannot start from."""
+
+import numpy as np
+import pytest
+import torch
+
+from bandgap.errors import ConfigError, InputError
+from bandgap.inference import network_sampler
+from bandgap.transfer import btl_pcp_vi, get_method
+from bandgap.transfer.sampled_network import layers_of
+
+BRIEF = {"chains": 2, "warmup": 20, "draws": 20, "keep": 8, "max_steps": 4}
+
+
+def fit(source, target, **settings):
+    config = get_method("btl_pcp_vi").configure({"sampler": BRIEF, "standardise": "source", **settings})
+    return btl_pcp_vi.fit(source, target, config, seed=1, device="cpu")
+
+
+def test_draws_at_the_training_rows_are_those_that_the_sampler_fitted(knowing_source, target, monkeypatch):
+    """The first layer is put together again from what was kept of it, the output layer from scaled coordinates."""
+    seen = []
+
+    def spy(*args, **kwargs):
+        seen.append(network_sampler.sample_network(*args, **kwargs))
+        return seen[0]
+
+    monkeypatch.setattr(btl_pcp_vi, "sample_network", spy)
+    posterior = fit(knowing_source, target)
+    f = (posterior.mean_draws_eV(target.features) - posterior.standardiser.y_mean_eV) / posterior.standardiser.y_sd_eV
+    kept = np.linspace(0, 19, num=4).round().astype(int)
+    np.testing.assert_allclose(f, seen[0][1].fitted[:, kept], rtol=0, atol=2e-4)
+
+
+def test_prior_is_the_sources_posterior(knowing_source, target):
+    posterior, known = fit(knowing_source, target), knowing_source.variational
+    assert torch.equal(posterior.theta_hat_1, layers_of(known.mean)[0])
+    assert torch.equal(posterior.sd_1, layers_of(known.sd)[0])
+    expected = torch.sqrt(1.0 + torch.from_numpy(posterior.tau * posterior.layer_weights[..., 0])).float()
+    torch.testing.assert_close(posterior.scale_1, expected)
+
+
+def test_share_of_each_layer_in_the_variance_of_the_output_is_that_of_its_gradient(knowing_source, target):
+    """By automatic differentiation, one input after the other."""
+    posterior, known = fit(knowing_source, target, gap_scale="source"), knowing_source.variational
+    expected = np.zeros(3)
+    for row in torch.from_numpy(target.features).double():
+        leaves = {n: v.double().requires_grad_(True) for n, v in known.mean.items()}
+        h = row
+        for i in (1, 2, 3):
+            h = leaves[f"weight.{i}"] @ h + leaves[f"bias.{i}"]
+            h = torch.relu(h) if i < 3 else h
+        for (name, leaf), gradient in zip(leaves.items(), torch.autograd.grad(h.sum(), leaves.values()), strict=True):
+            assert leaf.shape == gradient.shape
+            expected[int(name[-1]) - 1] += float(((known.sd[name].double() * gradient) ** 2).sum()) / 40
+    np.testing.assert_allclose(posterior.layer_sensitivity, expected, rtol=1e-6)
+
+
+def test_rate_by_the_rule_is_refused_where_the_source_is_less_certain_than_that(knowing_source, target):
+    with pytest.raises(ConfigError, match=r"lam = corr: no rate between .* gives a correlation of 0.05 .*Set lam"):
+        fit(knowing_source, target, lam="corr", corr=0.05)
+    assert 1e-3 < fit(knowing_source, target, lam="corr", corr=0.95).diagnostics.figures["lam"] < 1e3
+
+
+def test_source_without_a_variational_posterior_is_refused_with_what_to_do(source_of, target):
+    with pytest.raises(
+        InputError, match=r"no variational posterior.*`bandgap train-source --variational`.*source-extras"
+    ):
+        fit(source_of(), target)
+
+
+@pytest.mark.parametrize("name", ["lam", "c0", "noise_share"])
+def test_config_refuses_what_no_prior_can_have(name):
+    with pytest.raises(ConfigError, match=rf"btl_pcp_vi: .*{name} = 0.*Accepted: numbers above 0"):
+        btl_pcp_vi.BtlPcpViConfig(**{name: 0})
