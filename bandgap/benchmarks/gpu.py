@@ -131,6 +131,7 @@ def _train(
         numbers=np.array(numbers, dtype=np.int64),
         folds=np.full(count, -1),
         n_rows=np.full(count, n),
+        variances=np.ones(count),
     )
     training = StackTraining(epochs=config.epochs)
     train_stack([layer], between, samples, config=training, seed=config.seed, device=place)

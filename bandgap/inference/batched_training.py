@@ -109,7 +109,8 @@ def train_stack(
     """Train all samples and return their weights on the CPU at the end of every cycle (one where there are none).
 
     `between` are the shared starts (in + 1, out) of the layers between first and last. Weights come as C (S, r, width)
-    and layers (S, in + 1, out); C has rows of zeros where a fold's rank is below the largest.
+    and layers (S, in + 1, out); C has rows of zeros where a fold's rank is below the largest. Raises ConfigError where
+    training diverges.
     """
     order = np.argsort(samples.layer, kind="stable")
     size = chunk_size(layers, between, config=config, device=device)
@@ -125,6 +126,7 @@ def train_stack(
             progress(Update(phase, number * (total // len(chunks)) + done, total))
             if finished:
                 snapshots.append([weight.cpu().clone() for weight in stack.weights])
+                _refuse_divergence(snapshots[-1], config)
         ends.append(snapshots)
     back = torch.from_numpy(np.argsort(order, kind="stable"))
     return [
@@ -142,6 +144,15 @@ def chunk_size(
     if device.type == "cuda":
         return max(1, int(0.5 * torch.cuda.mem_get_info(device)[0] / bytes_each))
     return max(1, min(config.chunk, int(config.max_memory_GB * 1e9 / bytes_each)))
+
+
+def _refuse_divergence(weights: Layers, config: StackTraining) -> None:
+    finite = torch.stack([layer.isfinite().flatten(1).all(1) for layer in weights]).all(0)
+    if not bool(finite.all()):
+        raise ConfigError(
+            f"{int((~finite).sum())} of {finite.numel()} networks that were trained together diverged at a learning "
+            f"rate of {config.learning_rate}. Take a smaller learning_rate."
+        )
 
 
 def _numbers_each(layers: Sequence[FirstLayer], between: Sequence[Tensor], config: StackTraining) -> int:
@@ -216,7 +227,8 @@ class _Run:
             return Descent(self.stack, adam=config.optimiser == "adam", momentum=config.momentum)
         ranks = [self.layers[k].inputs.shape[1] for k in samples.layer]
         drawn = self._streams("momentum")
-        noise = Noise(self.cycles.temperature, drawn, samples.n_rows.tolist(), ranks)
+        scales = self.cycles.temperature * samples.variances / samples.n_rows
+        noise = Noise(scales.tolist(), drawn, ranks)
         return Hamiltonian(self.stack, momentum=config.momentum, noise=noise)
 
     def _orders(self) -> list[np.random.Generator]:

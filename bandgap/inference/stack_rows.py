@@ -60,6 +60,7 @@ class Samples:
     numbers: NDArray[np.int64]  # (S,)
     folds: NDArray[np.int64]  # (S,)
     n_rows: NDArray[np.int64]  # rows that are trained on, (S,)
+    variances: Floats  # of the noise in the energy that SGHMC samples, (S,)
 
     def of(self, index: NDArray[np.int64]) -> "Samples":
         """Return these samples alone."""

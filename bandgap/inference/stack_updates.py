@@ -1,9 +1,10 @@
 r"""What moves a stack of networks: Adam, SGD with momentum, stochastic-gradient HMC; and clipping.
 
 Every update is elementwise, so that one optimiser on the stack is one optimiser a sample; the norm that clips is each
-sample's own. SGHMC (Chen, Fox and Guestrin, 2014), for energy U = n times the mean loss and n rows:
+sample's own. SGHMC (Chen, Fox and Guestrin, 2014) for the energy U = n loss / s^2 at temperature T, n rows and noise
+variance s^2, with the rate of the mean loss, lr s^2 / n for U (so that a small s^2 does not make steps unstable):
 
-    v <- a v - (lr / n) grad U + N(0, 2 (1 - a) T lr / n),     theta <- theta + v,     a = 0.9 by default
+    v <- a v - lr grad loss + N(0, 2 (1 - a) T s^2 lr / n),     theta <- theta + v,     a = 0.9 by default
 """
 
 from collections.abc import Sequence
@@ -56,11 +57,10 @@ class Descent:
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """Noise of SGHMC: temperature T, one generator and number of rows n a sample, and its rank (row-space inputs)."""
+    """Noise of SGHMC: for every sample T s^2 / n, its generator, and its rank (number of row-space inputs)."""
 
-    temperature: float
+    scales: Sequence[float]
     generators: Sequence[np.random.Generator]
-    n_rows: Sequence[int]
     ranks: Sequence[int]
 
 
@@ -76,7 +76,7 @@ class Hamiltonian:
         stack, kept = self._stack, self._momentum
         for velocity, gradient in zip(self._velocity, stack.gradients, strict=True):
             velocity.mul_(kept).sub_(gradient, alpha=learning_rate)
-        if noisy and self._noise.temperature > 0:
+        if noisy and max(self._noise.scales) > 0:
             self._shake(learning_rate)
         for weight, velocity in zip(stack.weights, self._velocity, strict=True):
             weight.add_(velocity)
@@ -84,7 +84,7 @@ class Hamiltonian:
     def _shake(self, learning_rate: float) -> None:
         noise = self._noise
         for sample, generator in enumerate(noise.generators):
-            variance = 2 * (1 - self._momentum) * noise.temperature * learning_rate / noise.n_rows[sample]
+            variance = 2 * (1 - self._momentum) * noise.scales[sample] * learning_rate
             for level, velocity in enumerate(self._velocity):
                 rows = noise.ranks[sample] if level == 0 else velocity.shape[1]
                 drawn = generator.standard_normal((rows, velocity.shape[2]))

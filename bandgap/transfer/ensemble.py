@@ -6,12 +6,10 @@ their output layers. Training and noise are NPTL's (`nptl.py`), which it is the 
 the rows differently.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from torch import Tensor
 
 from bandgap.errors import ConfigError
 from bandgap.inference.batched_training import StackTraining
@@ -23,7 +21,7 @@ from bandgap.recalibration import GapScale, StatisticsChoice
 from bandgap.source import SourceModel
 from bandgap.transfer.folds import HeldOut, Start
 from bandgap.transfer.method import TargetData
-from bandgap.transfer.stack_plan import NO_SETTING, Plan, Sample, fresh_head
+from bandgap.transfer.stack_plan import NO_SETTING, Members, Plan, Sample, fresh_head
 from bandgap.transfer.stacked import fit_stacked, stacked_posterior
 
 Diversity = Literal["order", "fresh_head"]
@@ -78,7 +76,7 @@ class PlainRecipe:
         head = fresh_head(start, stream(seed, number, "head", fold=fold)) if fresh else start.probe.head
         return Sample(np.full(y.size, 2.0), y, head)
 
-    def penalty(self, values: Tensor, n_rows: Tensor, *, between: Sequence[Tensor]) -> Penalty | None:
+    def penalty(self, of: Members) -> Penalty | None:
         """Return none."""
         return None
 

@@ -6,10 +6,7 @@ isotropic, so the row space of the training rows is exact for SGD. w is chosen b
 order of their mini-batches.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-from torch import Tensor
 
 from bandgap.inference.batched_training import StackTraining
 from bandgap.inference.stack_penalties import L2SP
@@ -20,7 +17,7 @@ from bandgap.source import SourceModel
 from bandgap.transfer.ensemble import PlainRecipe
 from bandgap.transfer.folds import HeldOut
 from bandgap.transfer.method import TargetData
-from bandgap.transfer.stack_plan import Plan, Setting
+from bandgap.transfer.stack_plan import Members, Plan, Setting
 from bandgap.transfer.stacked import fit_stacked, stacked_posterior
 
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
@@ -61,9 +58,9 @@ def fit(
 class L2SPRecipe(PlainRecipe):
     """All rows with the same weight, and the pull of each sample's value."""
 
-    def penalty(self, values: Tensor, n_rows: Tensor, *, between: Sequence[Tensor]) -> L2SP:
+    def penalty(self, of: Members) -> L2SP:
         """Return the pull to the source's hidden layers."""
-        return L2SP(values, between)
+        return L2SP(of.values, of.between)
 
 
 def _plan(config: L2SPConfig) -> Plan:

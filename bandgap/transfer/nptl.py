@@ -12,13 +12,11 @@ w + w' (`inference/bootstrap.py`). Networks predict with equal weight. Where the
 regression by generalised cross-validation; alpha leaves 1 only for a clear gain on held-out rows; one noise for all.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from bandgap.errors import ConfigError
 from bandgap.inference.batched_training import StackTraining
@@ -30,7 +28,7 @@ from bandgap.recalibration import GapScale, StatisticsChoice
 from bandgap.source import SourceModel
 from bandgap.transfer.folds import HeldOut, Start
 from bandgap.transfer.method import TargetData
-from bandgap.transfer.stack_plan import Plan, Sample, Setting, fresh_head
+from bandgap.transfer.stack_plan import Members, Plan, Sample, Setting, fresh_head
 from bandgap.transfer.stacked import fit_stacked, stacked_posterior, train_more
 
 ALPHAS = (0.0, 1.0, 10.0, 100.0, 1000.0, 10000.0)  # below 1, a few hundred rows leave the prior less than 0.5 %
@@ -159,6 +157,6 @@ class BootstrapRecipe:
         head = fresh_head(start, stream(seed, number, "head", fold=fold)) if fresh else start.probe.head
         return Sample(*collapse(y, labels, drawn), head)
 
-    def penalty(self, values: Tensor, n_rows: Tensor, *, between: Sequence[Tensor]) -> Penalty | None:
+    def penalty(self, of: Members) -> Penalty | None:
         """Return none."""
         return None

@@ -9,7 +9,6 @@ eps = 0.1 (Lee and others 2024, appendix B.2) is a prior standard deviation of 0
 flat. Smaller values pull to the directions in which the source's training moved.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -26,7 +25,7 @@ from bandgap.swag import Snapshots, snapshot_prior
 from bandgap.transfer.ensemble import PlainRecipe
 from bandgap.transfer.folds import HeldOut, first_weights
 from bandgap.transfer.method import TargetData
-from bandgap.transfer.stack_plan import Plan, Setting
+from bandgap.transfer.stack_plan import Members, Plan, Setting
 from bandgap.transfer.stacked import fit_stacked, stacked_posterior
 
 GAMMAS = (1e-2, 1.0, 1e2, 1e4, 1e6)
@@ -85,14 +84,14 @@ class PTYLRecipe(PlainRecipe):
     hidden: tuple[int, ...]
     eps: float
 
-    def penalty(self, values: Tensor, n_rows: Tensor, *, between: Sequence[Tensor]) -> PTYL:
+    def penalty(self, of: Members) -> PTYL:
         """Return the pull of the snapshots' prior at every gamma that there is."""
-        gammas, which = torch.unique(values, return_inverse=True)
+        gammas, which = torch.unique(of.values, return_inverse=True)
         priors = [
-            snapshot_prior(self.snapshots, gamma=gamma, eps=self.eps, layers=self.hidden, dtype=values.dtype)
+            snapshot_prior(self.snapshots, gamma=gamma, eps=self.eps, layers=self.hidden, dtype=of.values.dtype)
             for gamma in gammas.tolist()
         ]
-        return PTYL.build(priors, first=self.first, which=which, n_rows=n_rows)
+        return PTYL.build(priors, first=self.first, which=which, n_rows=of.n_rows)
 
 
 def _plan(config: PTYLConfig) -> Plan:

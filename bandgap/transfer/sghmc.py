@@ -3,19 +3,18 @@ r"""Stochastic-gradient Hamiltonian Monte Carlo around the source, with the L2SP
 Chen, Fox and Guestrin (2014), with cyclical learning rates (Zhang and others, 2020): chains start at the source's
 hidden layers and the linear probe; every cycle follows a cosine from `learning_rate` to 0, has noise in its last
 quarter and leaves one draw. The energy is U = sum_i (y_i - f(x_i))^2 / (2 s^2) + (w n / 2) |phi - phi*|^2 at
-temperature T, s^2 the probe's residual variance; `inference/stack_updates.py` has the update.
+temperature T, s^2 the probe's residual variance; `inference/stack_updates.py` has the update, whose learning rate is
+that of the mean loss.
 
 The prior and the noise are isotropic, so the row space of the training rows is exact: what is orthogonal to it follows
 the same recursion with no likelihood, a Gaussian whose variance at the end of each cycle is computed here.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from bandgap.errors import ConfigError
 from bandgap.inference.batched_training import NOISY_SHARE, Cycles, StackTraining
@@ -27,7 +26,7 @@ from bandgap.recalibration import GapScale, StatisticsChoice
 from bandgap.source import SourceModel
 from bandgap.transfer.folds import HeldOut, Start
 from bandgap.transfer.method import TargetData
-from bandgap.transfer.stack_plan import Plan, Sample, Setting
+from bandgap.transfer.stack_plan import Members, Plan, Sample, Setting
 from bandgap.transfer.stacked import fit_stacked, stacked_posterior
 
 LEAST_VARIANCE = 1e-3  # of the energy, in squared standardised gaps
@@ -43,7 +42,7 @@ class SghmcConfig:
     cycles: int = 6
     epochs: int = 20
     batch_size: int = 32
-    learning_rate: float = 3e-4
+    learning_rate: float = 1e-3
     momentum: float = 0.9
     temperature: float = 1e-4
     strength: float = 1e-2
@@ -81,38 +80,44 @@ def fit(
         cycles=Cycles(config.cycles, config.temperature),
     )
     found = fit_stacked(source, data, SghmcRecipe(), plan, seed=seed, device=device, progress=progress)
-    outside = outside_sd(config, n_rows=found.start.n_trained, n_all=data.gaps_eV.size)
+    start = found.start
+    outside = outside_sd(config, n_rows=start.n_trained, n_all=start.y.size, variance=noise_variance(start))
     return stacked_posterior(source, found, seed=seed, scale_1=np.tile(outside, (config.chains, 1)))
 
 
 @dataclass(frozen=True)
 class SghmcRecipe:
-    """All rows weighed by the inverse of the noise's variance, with the pull of the prior."""
+    """All rows with the noise's variance of the probe, and the pull of the prior."""
 
     def sample(self, start: Start, number: int, *, value: float, seed: int) -> Sample:
         """Return the rows of a chain."""
-        y, variance = start.y[start.trained], max(start.probe.residual_variance, LEAST_VARIANCE)
-        return Sample(np.full(y.size, 2.0 / variance), y, start.probe.head)
+        y, variance = start.y[start.trained], noise_variance(start)
+        return Sample(np.full(y.size, 2.0), y, start.probe.head, variance)
 
-    def penalty(self, values: Tensor, n_rows: Tensor, *, between: Sequence[Tensor]) -> L2SP:
-        """Return the pull to the source's hidden layers."""
-        return L2SP(values, between)
+    def penalty(self, of: Members) -> L2SP:
+        """Return the pull to the source's hidden layers, on the scale of the mean loss."""
+        return L2SP(of.values * of.variances, of.between)
 
 
-def outside_sd(config: SghmcConfig, *, n_rows: int, n_all: int) -> Floats:
+def noise_variance(start: Start) -> float:
+    """Return s^2 of the energy in squared standardised gaps."""
+    return max(start.probe.residual_variance, LEAST_VARIANCE)
+
+
+def outside_sd(config: SghmcConfig, *, n_rows: int, n_all: int, variance: float) -> Floats:
     """Return the standard deviation (cycle,) of first-layer weights outside the row space, at the end of each cycle.
 
-    `n_rows` are trained on, `n_all` make the mini-batches. (v, theta) has mean 0 and a covariance that each step maps
-    by the matrix of the update, plus the noise that enters v and, with it, theta.
+    `n_rows` are trained on, `n_all` make the mini-batches; `variance` is that of the energy's noise. (v, theta) has
+    mean 0 and a covariance that each step maps by the matrix of the update, plus the noise that enters both.
     """
     steps = config.epochs * math.ceil(n_all / config.batch_size)
     covariance, ends = np.zeros((2, 2)), []
     for _ in range(config.cycles):
         for step in range(steps):
             rate = annealed(config.learning_rate, share=step / steps)
-            pull = -rate * config.strength
+            pull = -rate * config.strength * variance
             move = np.array([[config.momentum, pull], [config.momentum, 1.0 + pull]])
-            noise = 2 * (1 - config.momentum) * config.temperature * rate / n_rows
+            noise = 2 * (1 - config.momentum) * config.temperature * variance * rate / n_rows
             covariance = move @ covariance @ move.T + (noise if step / steps >= 1 - NOISY_SHARE else 0.0)
         ends.append(math.sqrt(covariance[1, 1]))
     return np.array(ends)

@@ -24,6 +24,17 @@ class Sample:
     omega: Floats  # of mean 2
     labels: Floats
     head: Floats  # (q + 1,)
+    variance: float = 1.0  # of the noise in the energy, where SGHMC samples it
+
+
+@dataclass(frozen=True, eq=False)
+class Members:
+    """The S samples of a stack as penalties see them, on its device."""
+
+    values: Tensor  # of the setting, (S,)
+    n_rows: Tensor  # that are trained on, (S,)
+    variances: Tensor  # of the noise in the energy, (S,)
+    between: Sequence[Tensor]  # the source's layers between first and last, (in + 1, out) each
 
 
 class Recipe(Protocol):
@@ -33,8 +44,8 @@ class Recipe(Protocol):
         """Return sample `number` at one value of the method's setting; the same arguments give the same sample."""
         ...
 
-    def penalty(self, values: Tensor, n_rows: Tensor, *, between: Sequence[Tensor]) -> Penalty | None:
-        """Return the penalty of samples with these values of the setting and numbers of rows, both (S,)."""
+    def penalty(self, of: Members) -> Penalty | None:
+        """Return the penalty of all samples of a stack."""
         ...
 
 

@@ -23,7 +23,7 @@ from bandgap.source import SourceModel
 from bandgap.transfer.folds import Start, between_weights, first_weights, held_out_masks, start_of
 from bandgap.transfer.method import TargetData
 from bandgap.transfer.noise import choose, fit_sigma
-from bandgap.transfer.stack_plan import NO_SETTING, Plan, Recipe
+from bandgap.transfer.stack_plan import NO_SETTING, Members, Plan, Recipe
 
 Floats = NDArray[np.float64]
 
@@ -190,9 +190,10 @@ class _Work:
         rows = [(job, number) for job in jobs for number in job.numbers]
         samples = self._samples(rows, starts)
         dtype = self.plan.training.dtype
-        penalty = self.recipe.penalty(
-            torch.tensor([job.value for job, _ in rows], device=place, dtype=dtype),
-            torch.from_numpy(samples.n_rows).to(place),
+        members = Members(
+            values=torch.tensor([job.value for job, _ in rows], device=place, dtype=dtype),
+            n_rows=torch.from_numpy(samples.n_rows).to(place),
+            variances=torch.from_numpy(samples.variances).to(place, dtype),
             between=[layer.to(place, dtype) for layer in between],
         )
         ends = train_stack(
@@ -202,7 +203,7 @@ class _Work:
             config=self.plan.training,
             seed=self.seed,
             device=place,
-            penalty=penalty,
+            penalty=self.recipe.penalty(members),
             cycles=self.plan.cycles,
             phase=phase,
             progress=self.progress,
@@ -215,12 +216,13 @@ class _Work:
         """Lay the samples out over all n rows; rows that are left out weigh nothing."""
         n, q = starts[0].hidden.shape
         omega, labels, heads = np.zeros((len(rows), n)), np.zeros((len(rows), n)), np.empty((len(rows), q + 1))
+        variances = np.empty(len(rows))
         for i, (job, number) in enumerate(rows):
             start = job.start
             made = self.recipe.sample(start, number, value=job.value, seed=self.seed)
             omega[i, start.trained] = made.omega * (n / start.n_trained)
             labels[i, start.trained] = made.labels
-            heads[i] = made.head
+            heads[i], variances[i] = made.head, made.variance
         return Samples(
             layer=np.array([starts.index(job.start) for job, _ in rows]),
             omega=omega,
@@ -229,4 +231,5 @@ class _Work:
             numbers=np.array([number for _, number in rows]),
             folds=np.array([job.start.fold for job, _ in rows]),
             n_rows=np.array([job.start.n_trained for job, _ in rows]),
+            variances=variances,
         )

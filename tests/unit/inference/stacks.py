@@ -26,6 +26,7 @@ def problem(n=12, p=20, *, samples=3, seed=0, coordinates="row_space", hidden=(4
         numbers=np.arange(samples),
         folds=np.full(samples, -1),
         n_rows=np.full(samples, int(trained.sum())),
+        variances=np.ones(samples),
     )
     return layer, [t.T.contiguous() for t in theta_hat[1:-1]], drawn, (theta_hat, x)
 

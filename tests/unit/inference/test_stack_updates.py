@@ -43,7 +43,7 @@ def test_sghmc_has_the_variance_of_its_recursion_on_a_quadratic_energy():
     samples, n, temperature, rate = 20, 50, 3.0, 0.01
     stack = stack_of(samples, r=48, width=10)
     generators = [np.random.default_rng([1, s]) for s in range(samples)]
-    noise = Noise(temperature, generators, [n] * samples, [48] * samples)
+    noise = Noise([temperature / n] * samples, generators, [48] * samples)
     mover = Hamiltonian(stack, momentum=0.9, noise=noise)
     for _ in range(250):
         for gradient, weight in zip(stack.gradients, stack.weights, strict=True):
@@ -57,7 +57,7 @@ def test_sghmc_has_the_variance_of_its_recursion_on_a_quadratic_energy():
 
 def test_rows_beyond_a_samples_rank_get_no_noise():
     stack = stack_of(2, r=4)
-    noise = Noise(1.0, [np.random.default_rng(0), np.random.default_rng(1)], [5, 5], [4, 2])
+    noise = Noise([0.2, 0.2], [np.random.default_rng(0), np.random.default_rng(1)], [4, 2])
     Hamiltonian(stack, momentum=0.9, noise=noise).step(0.1, noisy=True)
     assert (stack.weights[0][1, 2:] == 0).all() and (stack.weights[0][1, :2] != 0).all()
     assert (stack.weights[0][0] != 0).all()

@@ -10,7 +10,8 @@ from bandgap.inference.stack_penalties import L2SP
 from bandgap.inference.stack_rows import Samples, first_layer
 from bandgap.transfer import sghmc
 from bandgap.transfer.folds import start_of
-from bandgap.transfer.sghmc import SghmcConfig, SghmcRecipe, outside_sd, training_of
+from bandgap.transfer.sghmc import SghmcConfig, SghmcRecipe, noise_variance, outside_sd, training_of
+from bandgap.transfer.stack_plan import Members
 
 QUICK = SghmcConfig(chains=2, cycles=3, epochs=4, batch_size=8)
 
@@ -18,15 +19,19 @@ QUICK = SghmcConfig(chains=2, cycles=3, epochs=4, batch_size=8)
 def test_every_cycle_of_every_chain_leaves_a_draw(source_of, target):
     posterior = sghmc.fit(source_of(), target, QUICK, seed=0, device="cpu")
     assert (posterior.n_chains, posterior.n_draws) == (2, 3)
-    expected = outside_sd(QUICK, n_rows=40, n_all=40)
+    every = np.ones(40, dtype=bool)
+    at = start_of(source_of(), target, trained=every, statistics="auto", gap_scale="calibrated", coordinates="full")
+    expected = outside_sd(QUICK, n_rows=40, n_all=40, variance=noise_variance(at))
     np.testing.assert_allclose(posterior.scale_1, np.tile(expected, (2, 1)), rtol=1e-6)
 
 
-def test_rows_are_weighed_by_the_noise_of_the_probe(source_of, target):
+def test_energy_has_the_noise_of_the_probe(source_of, target):
     every = np.ones(40, dtype=bool)
     at = start_of(source_of(), target, trained=every, statistics="auto", gap_scale="calibrated", coordinates="full")
     sample = SghmcRecipe().sample(at, 0, value=0.01, seed=0)
-    np.testing.assert_allclose(sample.omega, 2 / at.probe.residual_variance)
+    assert (sample.omega == 2).all() and sample.variance == at.probe.residual_variance
+    members = Members(torch.tensor([3.0]), torch.tensor([40]), torch.tensor([0.5]), [])
+    assert SghmcRecipe().penalty(members).strength.tolist() == [1.5]
 
 
 def test_part_outside_the_row_space_has_the_spread_of_full_chains():
@@ -44,6 +49,7 @@ def test_part_outside_the_row_space_has_the_spread_of_full_chains():
         numbers=np.arange(chains),
         folds=np.full(chains, -1),
         n_rows=np.full(chains, 12),
+        variances=np.full(chains, 0.7),
     )
     ends = train_stack(
         [full],
@@ -52,10 +58,10 @@ def test_part_outside_the_row_space_has_the_spread_of_full_chains():
         config=training_of(config),
         seed=0,
         device=torch.device("cpu"),
-        penalty=L2SP(torch.full((chains,), config.strength), []),
+        penalty=L2SP(torch.full((chains,), 0.7 * config.strength), []),
         cycles=Cycles(config.cycles, config.temperature),
     )
-    expected = outside_sd(config, n_rows=12, n_all=12)
+    expected = outside_sd(config, n_rows=12, n_all=12, variance=0.7)
     for weights, sd in zip(ends, expected, strict=True):
         first = weights[0].double()
         outside = first - small.basis @ (small.basis.T @ first)
@@ -64,7 +70,7 @@ def test_part_outside_the_row_space_has_the_spread_of_full_chains():
 
 
 def test_temperature_of_zero_leaves_nothing_outside():
-    assert (outside_sd(SghmcConfig(temperature=0.0), n_rows=40, n_all=40) == 0).all()
+    assert (outside_sd(SghmcConfig(temperature=0.0), n_rows=40, n_all=40, variance=1.0) == 0).all()
 
 
 @pytest.mark.parametrize("settings", [{"chains": 0}, {"cycles": 0}, {"temperature": -1.0}, {"strength": -1.0}])
