@@ -77,8 +77,11 @@ def save_source(folder: Path, source: SourceModel, *, references: Sequence[Struc
     write_manifest(folder, manifest)
 
 
-def load_source(folder: Path | str, *, verify: bool = True) -> SourceModel:
-    """Load a source model; raises ArtifactError when it is missing, damaged or fails its self-check."""
+def load_source(folder: Path | str, *, verify: bool = True, extras: bool = True) -> SourceModel:
+    """Load a source model, with its Fisher information, variational posterior and snapshots or without.
+
+    Raises ArtifactError when it is missing, damaged or fails its self-check.
+    """
     path = Path(folder)
     manifest = read_manifest(path, kind="source")
     with _damage(path):
@@ -96,7 +99,7 @@ def load_source(folder: Path | str, *, verify: bool = True) -> SourceModel:
             tuple(Epoch(*pair) for pair in manifest["history"]),
             _features_of(arrays, manifest.get("features")),
         )
-        source = load_extras(path, source, manifest.get("extras", {}))
+        source = load_extras(path, source, manifest.get("extras", {}) if extras else {})
     if verify:
         with _damage(path):
             check_references(

@@ -66,8 +66,7 @@ def train_joint_sources(
     network = NetworkConfig(int(moving.sum()), config.hidden, len(sets))  # features that never vary have no weights
     found = []
     for member in range(members):
-        generator = torch.Generator().manual_seed(int(np.random.SeedSequence([seed, member]).generate_state(1)[0]))
-        start = init_params(network, generator=generator)
+        generator, start = member_start(network, seed=seed, member=member)
         phase = "training the source network" + (f" {member + 1} of {members}" if members > 1 else "")
         trained = train_jointly(
             {name: value.to(place) for name, value in start.items()},
@@ -99,6 +98,12 @@ def train_joint_sources(
             )
         found.append(models)
     return found
+
+
+def member_start(network: NetworkConfig, *, seed: int, member: int) -> tuple[torch.Generator, Params]:
+    """Return the generator of a member (from 0) and the first weights that it draws; the splits of the sets follow."""
+    generator = torch.Generator().manual_seed(int(np.random.SeedSequence([seed, member]).generate_state(1)[0]))
+    return generator, init_params(network, generator=generator)
 
 
 def one_output(params: Params, output: int) -> Params:

@@ -63,7 +63,8 @@ def transfer_run(
     chosen = get_method(method)
     config = chosen.configure(settings or {})
     sources = open_sources(source_folder)
-    members = sources.load(verify=len(sources.heads) == 1)
+    several = len(sources.heads) > 1
+    members = sources.load(verify=not several, extras=not several)
     descriptor = next(iter(members[0].values())).descriptor
     table = learnable(records, gaps_eV, descriptor=descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
     if n_test is None:
@@ -72,7 +73,7 @@ def transfer_run(
     train, test = table.rows(split.train), table.rows(split.test)
     data = TargetData(train.features, train.gaps_eV)
     head, head_errors = choose_head(members, data.features, data.gaps_eV, seed=seed, head=head)
-    models = [member[head] for member in (members if len(sources.heads) == 1 else sources.load(head))]
+    models = [member[head] for member in (sources.load(head) if several else members)]
     fit_started = time.perf_counter()
     posterior = fit_members(chosen, models, data, config, seed=seed, device=device, progress=progress)
     fit_s = time.perf_counter() - fit_started

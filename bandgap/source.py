@@ -17,14 +17,14 @@ from torch import Tensor
 from bandgap.descriptors import MBTRConfig, n_features
 from bandgap.devices import choose_device
 from bandgap.errors import InputError
-from bandgap.fisher import fisher_diagonal
-from bandgap.networks import NetworkConfig, Params, forward, init_params
+from bandgap.networks import NetworkConfig, Params, init_params
 from bandgap.progress import Progress, no_progress
-from bandgap.source_statistics import FeatureStatistics, feature_statistics
+from bandgap.source_parts import source_parts, squared_error, used_features, used_rows
+from bandgap.source_statistics import FeatureStatistics
 from bandgap.standardise import Standardiser, fit_standardiser, varies
-from bandgap.swag import SnapshotConfig, Snapshots, collect_snapshots
+from bandgap.swag import SnapshotConfig, Snapshots
 from bandgap.training import Epoch, RowSplit, Trained, TrainingConfig, split_rows, train
-from bandgap.variational import VariationalConfig, VariationalFit, fit_variational
+from bandgap.variational import VariationalConfig, VariationalFit
 
 SAME_ERROR = 0.02  # relative difference in error up to which rows count as those that a source was trained on
 
@@ -137,40 +137,63 @@ def with_extras(
     source's config asks for them, from the rows that were not held out. Raises InputError when the rows are others, as
     the error of the held-out ones tells.
     """
-    place = choose_device(device)
-    x, y = _standardised_rows(source.standardiser, features, gaps_eV)
-    n, seed = y.shape[0], source.card.seed
-    split = _start(source.network, source.config.training, n=n, seed=seed)[2] if n == source.card.n_structures else None
-    error = _error_eV(source, source.params, x, y, split)
-    expected = source.card.validation_rmse_eV
+    n, card, used = len(gaps_eV), source.card, used_features(source.params)
+    split = None
+    if n == card.n_structures:
+        split = _start(source.network, source.config.training, n=n, seed=card.seed)[2]
+    x, y = used_rows(source.standardiser, features, gaps_eV, used=used)
+    split = checked(split, source, x, y)
+    return with_parts(source, x, y, split=split, seed=card.seed, device=device, progress=progress)
+
+
+def checked(split: RowSplit | None, source: SourceModel, x: Tensor, y: Tensor, *, what: str = "the source") -> RowSplit:
+    """Return the split where rows x (n, m) and y (n,) of `used_rows` are those of the training, by the held-out error.
+
+    Raises InputError where they are not, and without a split, which is where their number is another one.
+    """
+    held_out = torch.arange(y.shape[0]) if split is None else split.held_out
+    mse = squared_error(source.params, x, y, held_out, used=used_features(source.params))
+    error, expected = math.sqrt(mse) * source.standardiser.y_sd_eV, source.card.validation_rmse_eV
     if split is None or not abs(error - expected) <= SAME_ERROR * expected:
         raise InputError(
-            f"the source was trained on {source.card.n_structures} structures with an error of {expected:.4f} eV on "
-            f"those held out; these are {n} structures with an error of {error:.4f} eV. Give the structures and gaps "
-            "that it was trained on, in the same order."
+            f"{what} was trained on {source.card.n_structures} structures with an error of {expected:.4f} eV on "
+            f"those held out; these are {y.shape[0]} structures with an error of {error:.4f} eV. Give the structures "
+            "and gaps that it was trained on, in the same order."
         )
-    mse = (expected / source.standardiser.y_sd_eV) ** 2
-    statistics = feature_statistics(source.params, x, residual_variance=mse)
-    fisher = fisher_diagonal(source.params, x, noise_variance=mse, progress=progress)
-    made = replace(source, features=statistics, fisher={name: value.float() for name, value in fisher.items()})
-    params = {name: value.to(place) for name, value in source.params.items()}
-    rows = x[split.training].to(place), y[split.training].to(place)
-    fits = []
-    for config in source.config.variational:
-        phase = f"variational fit of the source, KL times {config.kl_weight:g}"
-        fit = fit_variational(params, *rows, config=config, generator=_stream(seed, 1), phase=phase, progress=progress)
-        mean, sd = _on_cpu(fit.mean), _on_cpu(fit.sd)
-        held_out = (_error_eV(source, mean, x, y, split) / source.standardiser.y_sd_eV) ** 2
-        fits.append(replace(fit, mean=mean, sd=sd, validation_mse=held_out))
-    if fits:
-        made = replace(made, variational=min(fits, key=lambda fit: fit.validation_mse))
-    if source.config.snapshots is not None:
-        walk = collect_snapshots(
-            params, *rows, config=source.config.snapshots, generator=_stream(seed, 2), progress=progress
-        )
-        parts = (_on_cpu(part) for part in (walk.mean, walk.diagonal, walk.deviations))
-        made = replace(made, snapshots=Snapshots(*parts))
-    return made
+    return split
+
+
+def with_parts(
+    source: SourceModel,
+    x: Tensor,
+    y: Tensor,
+    *,
+    split: RowSplit,
+    seed: int,
+    device: str = "auto",
+    progress: Progress = no_progress,
+) -> SourceModel:
+    """Return the source with the extras that its config asks for, from its rows x (n, m) and y (n,) of `used_rows`."""
+    parts = source_parts(
+        source.params,
+        x,
+        y,
+        used=used_features(source.params),
+        split=split,
+        noise_variance=(source.card.validation_rmse_eV / source.standardiser.y_sd_eV) ** 2,
+        variational=source.config.variational,
+        snapshots=source.config.snapshots,
+        seed=seed,
+        device=choose_device(device),
+        progress=progress,
+    )
+    return replace(
+        source,
+        features=parts.features,
+        fisher=parts.fisher,
+        variational=parts.variational or source.variational,
+        snapshots=parts.snapshots or source.snapshots,
+    )
 
 
 def train_fresh(
@@ -223,20 +246,3 @@ def _standardised_rows(
     x = torch.from_numpy(standardiser.features(features)).float()
     x[:, torch.from_numpy(~varies(features))] = 0.0  # Adam would blow up gradients by rounding; by zero weights stay
     return x, torch.from_numpy(standardiser.gaps(gaps_eV)).float()
-
-
-def _error_eV(source: SourceModel, params: Params, x: Tensor, y: Tensor, split: RowSplit | None) -> float:
-    """Return the root mean square error of the held-out rows, of all rows without a split."""
-    rows = slice(None) if split is None else split.held_out
-    with torch.no_grad():
-        residuals = (forward(params, x[rows]) - y[rows]).double()
-    return math.sqrt(float(residuals.square().mean())) * source.standardiser.y_sd_eV
-
-
-def _stream(seed: int, number: int) -> torch.Generator:
-    """Return a generator of its own for each part, so that none depends on which others are made."""
-    return torch.Generator().manual_seed(int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
-
-
-def _on_cpu(params: Params) -> Params:
-    return {name: value.cpu() for name, value in params.items()}

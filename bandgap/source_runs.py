@@ -12,12 +12,15 @@ from bandgap.artifacts import load_source, save_source
 from bandgap.cache import DescriptorCache
 from bandgap.datasets.table import Table, learnable
 from bandgap.descriptors import MBTRConfig
+from bandgap.errors import InputError
+from bandgap.joint_extras import with_head_extras
 from bandgap.joint_source import SourceSet, train_joint_sources
 from bandgap.joint_training import JointTrainingConfig
 from bandgap.overlap import KNOWN, known_of, save_known
 from bandgap.progress import Progress, no_progress
-from bandgap.source import SourceConfig, train_source, with_extras
-from bandgap.source_sets import save_sources
+from bandgap.source import SourceConfig, SourceModel, train_source, with_extras
+from bandgap.source_parts import used_features, used_rows
+from bandgap.source_sets import StoredSources, open_sources, save_sources
 from bandgap.structures import StructureRecord
 from bandgap.swag import SnapshotConfig
 from bandgap.variational import VariationalConfig
@@ -80,14 +83,11 @@ def add_extras_run(
     What its settings asked for at an earlier time is made again. The keys by which an overlap with a target is found
     are written where they are missing. Raises InputError when the structures are not those of the training.
     """
-    source = load_source(folder)
-    config = replace(
-        source.config,
-        variational=variational or source.config.variational,
-        snapshots=snapshots or source.config.snapshots,
-    )
+    if open_sources(folder).sizes:
+        raise InputError(f"{folder} is a source of several sets. Give its sets by name.")
+    source = _asking(load_source(folder), variational, snapshots)
     table = learnable(records, gaps_eV, descriptor=source.descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
-    made = with_extras(replace(source, config=config), table.features, table.gaps_eV, device=device, progress=progress)
+    made = with_extras(source, table.features, table.gaps_eV, device=device, progress=progress)
     save_source(Path(folder), made, references=table.records)
     if not (Path(folder) / KNOWN).is_file():
         save_known(Path(folder), known_of(table.records))
@@ -120,7 +120,8 @@ def train_sources_run(
 ) -> Path:
     """Train `members` networks with one output for each set, write them to `out` and return `out`.
 
-    Structures that are refused or have no gap are left out; raises InputError when nothing is left of a set.
+    Every output gets the extras that the config asks for, from the rows of its set. Structures that are refused or have
+    no gap are left out; raises InputError when nothing is left of a set.
     """
     tables = {
         name: learnable(s.records, s.gaps_eV, descriptor=descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
@@ -148,9 +149,72 @@ def train_sources_run(
         progress=progress,
     )
     folder = Path(out)
-    save_sources(folder, models, references={name: table.records for name, table in tables.items()})
+    references = {name: table.records for name, table in tables.items()}
+    save_sources(folder, models, references=references, training=training)
     save_known(folder, known_of([record for table in tables.values() for record in table.records]))
+    _add_to_heads(open_sources(folder), tables, device=device, progress=progress)
     return folder
+
+
+def add_head_extras_run(
+    folder: Path,
+    sets: Mapping[str, LabelledSet],
+    *,
+    variational: tuple[VariationalConfig, ...] = (),
+    snapshots: SnapshotConfig | None = None,
+    device: str = "auto",
+    cache: DescriptorCache | None = None,
+    n_jobs: int = 1,
+    progress: Progress = no_progress,
+) -> Path:
+    """Add the extras of the outputs of these sets to every network of a source of several sets, at fixed weights.
+
+    As `add_extras_run`; other outputs stay as they are. Raises ConfigError for a set that the source does not have, and
+    InputError when the structures of a set are not those of the training or the source is one without outputs by name.
+    """
+    stored = open_sources(folder)
+    if not stored.sizes:
+        raise InputError(f"{folder} is a source of one set. Give its structures and gaps without the name of a set.")
+    for name in sets:
+        stored.head(name)
+    models = stored.load(next(iter(sets)), verify=False, extras=False)
+    descriptor = next(iter(models[0].values())).descriptor
+    tables = {
+        name: learnable(s.records, s.gaps_eV, descriptor=descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
+        for name, s in sets.items()
+    }
+    _add_to_heads(stored, tables, variational=variational, snapshots=snapshots, device=device, progress=progress)
+    return Path(folder)
+
+
+def _add_to_heads(
+    stored: StoredSources,
+    tables: Mapping[str, Table],
+    *,
+    variational: tuple[VariationalConfig, ...] = (),
+    snapshots: SnapshotConfig | None = None,
+    device: str,
+    progress: Progress,
+) -> None:
+    """Write the extras of the outputs of these sets; one source model is in memory at a time."""
+    for name, table in tables.items():
+        head, rows = stored.head(name), None
+        for number, folders in enumerate(stored.members):
+            source = _asking(load_source(folders[name], verify=False), variational, snapshots)
+            if rows is None:
+                used = used_features(source.params)
+                rows = used_rows(source.standardiser, table.features, table.gaps_eV, used=used)
+            made = with_head_extras(source, *rows, head=head, member=number, device=device, progress=progress)
+            save_source(folders[name], made, references=table.records)
+
+
+def _asking(
+    source: SourceModel, variational: tuple[VariationalConfig, ...], snapshots: SnapshotConfig | None
+) -> SourceModel:
+    """Return the source whose config asks for these parts, and for those that it asked for before."""
+    known = source.config
+    asked = replace(known, variational=variational or known.variational, snapshots=snapshots or known.snapshots)
+    return replace(source, config=asked)
 
 
 def _files(table: Table) -> tuple[str, ...]:

@@ -41,7 +41,8 @@ class VariationalConfig:
     """How the bound is climbed: Adam, at `learning_rate` and for the last `final_share` of the steps at the final one.
 
     The weight of KL rises from 0 to `kl_weight` over the first `ramp_share` of the steps; every standard deviation
-    starts at `start_sd`. `kl_weight` below 1 is a cold posterior: that of 1 / kl_weight times as many rows.
+    starts at `start_sd`. `kl_weight` below 1 is a cold posterior: that of 1 / kl_weight times as many rows. Epochs are
+    fewer, at least one, where they would take more than `max_steps`; None sets no limit.
     """
 
     epochs: int = 60
@@ -52,8 +53,11 @@ class VariationalConfig:
     ramp_share: float = 0.3
     start_sd: float = 0.018
     kl_weight: float = 1.0
+    max_steps: int | None = None
 
     def __post_init__(self) -> None:
+        if self.max_steps is not None and self.max_steps < 1:
+            raise ConfigError(f"variational: max_steps {self.max_steps}. Accepted: a whole number from 1, or none.")
         if min(self.epochs, self.batch_size) < 1 or not (0 <= self.final_share <= 1 and 0 <= self.ramp_share <= 1):
             raise ConfigError(
                 f"variational: {self.epochs} epochs, batch size {self.batch_size}, final share {self.final_share}, "
@@ -65,10 +69,20 @@ class VariationalConfig:
                 f"{self.start_sd}, weight of KL {self.kl_weight}. Accepted: numbers above 0."
             )
 
+    def epochs_for(self, n: int) -> int:
+        """Return the number of epochs over n rows.
 
-def kl_weights_to_try() -> tuple[VariationalConfig, ...]:
+        >>> VariationalConfig().epochs_for(130_000), VariationalConfig(max_steps=20_000).epochs_for(130_000)
+        (60, 7)
+        """
+        if self.max_steps is None:
+            return self.epochs
+        return min(self.epochs, max(1, self.max_steps // math.ceil(n / self.batch_size)))
+
+
+def kl_weights_to_try(*, max_steps: int | None = None) -> tuple[VariationalConfig, ...]:
     """Return the default settings with the weights of KL that are worth a trial on any source."""
-    return tuple(VariationalConfig(kl_weight=weight) for weight in KL_WEIGHTS)
+    return tuple(VariationalConfig(kl_weight=weight, max_steps=max_steps) for weight in KL_WEIGHTS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,9 +133,10 @@ def fit_variational(
     q = _start(_narrow(params, used), y - forward(params, x).detach(), prior=narrow, start_sd=config.start_sd)
     optimiser = torch.optim.Adam([*q.mean.values(), *q.log_sd.values(), q.log_noise], lr=config.learning_rate)
     n, step = y.shape[0], 0
-    n_steps = config.epochs * math.ceil(n / config.batch_size)
+    n_epochs = config.epochs_for(n)
+    n_steps = n_epochs * math.ceil(n / config.batch_size)
     elbo: list[float] = []
-    for epoch in range(config.epochs):
+    for epoch in range(n_epochs):
         log_likelihood = 0.0
         for batch in torch.split(torch.randperm(n, generator=generator), config.batch_size):
             if step >= (1 - config.final_share) * n_steps:
@@ -140,7 +155,7 @@ def fit_variational(
                 f"variational: the bound is {elbo[-1]} after epoch {epoch + 1}. Features or gaps are not finite, or "
                 f"the learning rate of {config.learning_rate} is too large."
             )
-        progress(Update(phase, epoch + 1, config.epochs, values={"elbo": elbo[-1]}))
+        progress(Update(phase, epoch + 1, n_epochs, values={"elbo": elbo[-1]}))
     mean = {name: value.detach() for name, value in q.mean.items()}
     sd = {name: value.detach().exp() for name, value in q.log_sd.items()}
     mean["weight.1"] = _filled(mean["weight.1"], used, whole.mean["weight.1"])

@@ -20,7 +20,7 @@ LAYERS = (
     ("descriptors", "cache"),
     ("datasets",),
     ("networks", "standardise", "training", "joint_training", "fisher", "variational", "swag"),
-    ("source_statistics", "source", "joint_source", "recalibration", "head_choice"),
+    ("source_statistics", "source_parts", "source", "joint_source", "joint_extras", "recalibration", "head_choice"),
     ("priors", "inference"),
     ("posterior", "predictions", "prediction_store"),
     ("calibration", "metrics", "domain", "overlap"),

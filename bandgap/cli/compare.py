@@ -65,7 +65,7 @@ def compare(
     comparison = Comparison(chosen, tuple(sizes), tuple(range(first_seed, first_seed + seeds)), n_test)
     choice = LabelChoice(label, labels, unit=unit, column=column)
     with progress_bars() as progress:
-        members = open_sources(source_path(source)).load()
+        members = open_sources(source_path(source)).load(head)
         descriptor = next(iter(members[0].values())).descriptor
         records = load_structures(structures, progress=progress)
         gaps, _ = load_gaps(records, choice)

@@ -1,16 +1,24 @@
 """`bandgap train-sources NAME=PATH ...`: networks with one output for each of several labelled sets of molecules."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import LabelChoice, descriptor_cache, descriptor_of, load_gaps, load_structures, say
-from bandgap.cli.report import check_out, print_figures, print_sources
+from bandgap.cli.report import check_out, print_extras, print_figures, print_sources
 from bandgap.errors import ConfigError
+from bandgap.progress import Progress
+
+if TYPE_CHECKING:
+    from bandgap.source_runs import LabelledSet
+
+VARIATIONAL_STEPS = 20_000  # of each fit of an output: twice those of the demo's source
 
 
 def train_sources(
@@ -31,6 +39,8 @@ def train_sources(
     ] = 1,
     hidden: Annotated[str, typer.Option(metavar="WIDTHS", help="Widths of the hidden layers.")] = "512,256",
     steps: Annotated[int | None, typer.Option(min=1, help="Training steps of each network.")] = None,
+    variational: options.Variational = False,
+    snapshots: options.Snapshots = None,
     seed: options.Seed = 0,
     device: options.Device = "auto",
     jobs: options.Jobs = 1,
@@ -38,13 +48,14 @@ def train_sources(
     """Train source networks on several labelled sets at once, with an output for each set.
 
     Sets of different levels of theory can share the hidden layers that way. A transfer starts from the output that
-    predicts the labelled crystals best, or from the one that --head names.
+    predicts the labelled crystals best, or from the one that --head names. --variational and --snapshots add to every
+    output of every network what some methods need, as in train-source; `bandgap source-extras` does so for chosen ones.
     """
     from bandgap.devices import set_threads
     from bandgap.joint_training import JointTrainingConfig
     from bandgap.manifests import read_manifest
     from bandgap.source import SourceConfig
-    from bandgap.source_runs import LabelledSet, train_sources_run
+    from bandgap.source_runs import train_sources_run
     from bandgap.source_sets import KIND
 
     set_threads()
@@ -56,18 +67,16 @@ def train_sources(
         raise ConfigError(f"There is no set {unknown[0]!r}. Given: {', '.join(files)}.")
     descriptor, widths = descriptor_of(preset, species), whole_numbers(hidden)
     with progress_bars() as progress:
-        given = {}
-        for name, path in files.items():
-            say(f"{name}:")
-            records = load_structures([Path(path)], progress=progress)
-            choice = LabelChoice(label, None, level_of_theory=own_levels.get(name, ""))
-            gaps, level = load_gaps(records, choice)
-            given[name] = LabelledSet(records, gaps, level, own_licences.get(name, ""))
+        given = load_sets(files, label, levels=own_levels, licences=own_licences, progress=progress)
         training = JointTrainingConfig() if steps is None else JointTrainingConfig(steps=steps)
         folder = train_sources_run(
             given,
             descriptor=descriptor,
-            config=SourceConfig(hidden=widths),
+            config=SourceConfig(
+                hidden=widths,
+                variational=options.variational_configs(variational, max_steps=VARIATIONAL_STEPS),
+                snapshots=options.snapshot_config(snapshots),
+            ),
             training=training,
             members=members,
             out=out,
@@ -80,8 +89,30 @@ def train_sources(
     manifest = read_manifest(folder, kind=KIND)
     print_figures(manifest["metrics"])
     print_sources(manifest["cards"])
+    print_extras(folder)
     typer.echo(f"written to {folder}")
     say(f"Next: bandgap transfer --source {folder} --structures CRYSTALS --labels CSV --out RUN")
+
+
+def load_sets(
+    files: Mapping[str, str],
+    label: str,
+    *,
+    levels: Mapping[str, str] | None = None,
+    licences: Mapping[str, str] | None = None,
+    progress: Progress,
+) -> dict[str, LabelledSet]:
+    """Read the structures and gaps of every set by name; raises InputError where there are none."""
+    from bandgap.source_runs import LabelledSet
+
+    found = {}
+    for name, path in files.items():
+        say(f"{name}:")
+        records = load_structures([Path(path)], progress=progress)
+        choice = LabelChoice(label, None, level_of_theory=(levels or {}).get(name, ""))
+        gaps, level = load_gaps(records, choice)
+        found[name] = LabelledSet(records, gaps, level, (licences or {}).get(name, ""))
+    return found
 
 
 def named(words: Sequence[str], *, what: str) -> dict[str, str]:

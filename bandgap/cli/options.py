@@ -64,11 +64,11 @@ def species_list(text: str | None) -> list[str] | None:
     return text.replace(",", " ").split() if text else None
 
 
-def variational_configs(wanted: bool) -> tuple[VariationalConfig, ...]:
-    """Return the settings of the variational fit that are tried where it is wanted."""
+def variational_configs(wanted: bool, *, max_steps: int | None = None) -> tuple[VariationalConfig, ...]:
+    """Return the settings of the variational fit that are tried where it is wanted, each of at most so many steps."""
     from bandgap.variational import kl_weights_to_try
 
-    return kl_weights_to_try() if wanted else ()
+    return kl_weights_to_try(max_steps=max_steps) if wanted else ()
 
 
 def snapshot_config(kept: int | None) -> SnapshotConfig | None:

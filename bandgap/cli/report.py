@@ -52,6 +52,17 @@ def print_sources(cards: Mapping[str, Mapping[str, Any]]) -> None:
             typer.echo(f"{name}, {what}: {text}")
 
 
+def print_extras(folder: Path) -> None:
+    """Print what every output of a source of several sets carries beyond its point estimate, in all networks alike."""
+    from bandgap.manifests import read_manifest
+    from bandgap.source_sets import open_sources
+
+    members = open_sources(folder).members
+    for name in members[0]:
+        found = {extras_sentence(read_manifest(member[name], kind="source")): None for member in members}
+        typer.echo(f"{name}, beyond its point estimate: {'; in other networks: '.join(found)}")
+
+
 def print_figures(figures: Mapping[str, Any]) -> None:
     """Print figures by name, one a line, aligned."""
     width = max((len(label(name)) for name in figures), default=0)

@@ -82,7 +82,8 @@ def fit(
     if source.fisher is None:
         raise InputError(
             "the source has no Fisher information, which this method needs. Train it again with `bandgap "
-            "train-source`, or add it with `bandgap source-extras`."
+            "train-source` (several sets: `bandgap train-sources`), or add it with `bandgap source-extras`; of several "
+            "sets, to the one that the transfer starts from."
         )
     rows = rows_for_source(source, data, statistics=config.standardise, gap_scale=config.gap_scale)
     place = choose_device(device)

@@ -15,7 +15,8 @@ def variational_posterior(source: SourceModel) -> VariationalFit:
     if source.variational is None:
         raise InputError(
             "the source has no variational posterior, which this method needs. Train it with `bandgap train-source "
-            "--variational`, or add one to it with `bandgap source-extras --variational`."
+            "--variational` (several sets: `bandgap train-sources --variational`), or add one to it with `bandgap "
+            "source-extras --variational`; of several sets, to the one that the transfer starts from."
         )
     return source.variational
 

@@ -67,7 +67,8 @@ def fit(
     if source.snapshots is None:
         raise InputError(
             "ptyl: the source model has no snapshots of its training, which the prior is made of. Train it with "
-            "`bandgap train-source --snapshots 20`, or add them with `bandgap source-extras`."
+            "`bandgap train-source --snapshots 20` (several sets: `bandgap train-sources --snapshots 20`), or add them "
+            "with `bandgap source-extras --snapshots 20`; of several sets, to the one that the transfer starts from."
         )
     hidden = tuple(range(1, source.network.n_layers))
     recipe = PTYLRecipe(snapshots=source.snapshots, first=first_weights(source).T, hidden=hidden, eps=config.eps)

@@ -8,10 +8,13 @@ import pytest
 from ase.build import molecule
 
 from bandgap.descriptors import MBTRConfig, Term
+from bandgap.joint_training import JointTrainingConfig
 from bandgap.source import SourceConfig
-from bandgap.source_runs import train_source_run
+from bandgap.source_runs import LabelledSet, train_source_run, train_sources_run
 from bandgap.structures import Problem, StructureRecord
+from bandgap.swag import SnapshotConfig
 from bandgap.training import TrainingConfig
+from bandgap.variational import VariationalConfig
 
 DESCRIPTOR = MBTRConfig(
     species=("H", "C", "O"),
@@ -86,5 +89,34 @@ def source_folder(world: World, tmp_path_factory: pytest.TempPathFactory) -> Pat
         seed=0,
         level_of_theory="made up",
         licence="CC0-1.0",
+        device="cpu",
+    )
+
+
+@pytest.fixture(scope="session")
+def joint_sets(world: World) -> dict[str, LabelledSet]:
+    """Two unequal parts of the source molecules, one of them with other gaps."""
+    return {
+        "plain": LabelledSet(world.source_records[:14], world.source_gaps_eV[:14], "PBE"),
+        "other": LabelledSet(world.source_records[14:], 20.0 - 3.0 * world.source_gaps_eV[14:], "GW"),
+    }
+
+
+@pytest.fixture(scope="session")
+def joint_folder(world: World, joint_sets: dict[str, LabelledSet], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two networks with an output for each of two sets, with all extras; tests must not change it."""
+    variational = tuple(VariationalConfig(epochs=8, batch_size=8, kl_weight=weight) for weight in (0.7, 0.1))
+    return train_sources_run(
+        joint_sets,
+        descriptor=DESCRIPTOR,
+        config=SourceConfig(
+            hidden=(8, 4), variational=variational, snapshots=SnapshotConfig(count=5, rank=3, burn_in=1, batch_size=8)
+        ),
+        training=JointTrainingConfig(
+            steps=200, batch_size=16, warmup_steps=10, learning_rate=1e-2, validation_share=0.2
+        ),
+        members=2,
+        out=tmp_path_factory.mktemp("joint"),
+        seed=3,
         device="cpu",
     )

@@ -129,7 +129,7 @@ def test_ridge_takes_the_penalty_of_least_generalised_cross_validation():
 
 
 def test_sources_round_trip(members, tmp_path):
-    save_sources(tmp_path / "source", members, references={"a": [], "b": []})
+    save_sources(tmp_path / "source", members, references={"a": [], "b": []}, training=TRAINING)
     stored = open_sources(tmp_path / "source")
     assert stored.heads == ("a", "b") and len(stored.members) == 2
     x, _ = made(5, "a", seed=9)
@@ -143,7 +143,7 @@ def test_sources_round_trip(members, tmp_path):
 
 @pytest.mark.parametrize("damage", ["none", "other outputs", "no list"])
 def test_damaged_list_of_members_is_refused(members, tmp_path, damage):
-    save_sources(tmp_path, members, references={"a": [], "b": []})
+    save_sources(tmp_path, members, references={"a": [], "b": []}, training=TRAINING)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     manifest["members"] = {"none": [], "other outputs": [{"a": "x"}, {"b": "y"}], "no list": [3]}[damage]
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))

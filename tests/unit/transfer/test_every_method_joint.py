@@ -1,0 +1,78 @@
+"""What holds for every transfer method from a source of two sets and two networks that carries all extras."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bandgap.artifacts import load_run
+from bandgap.descriptors import featurize
+from bandgap.runs import transfer_run
+from bandgap.source_sets import open_sources
+from bandgap.transfer import METHODS, TargetData
+from tests.unit.transfer.test_every_method import BRIEF
+
+HEAD, SEED = "other", 2
+ONE_STEP = {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 4, "max_steps": 1}}
+SAMPLED = ("btl_pcp_pe", "btl_pcp_vi", "btl_bnn", "bnn")
+every_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+
+
+def settings_of(name):
+    return ONE_STEP if name in SAMPLED else BRIEF.get(name, {})
+
+
+@dataclass(frozen=True, eq=False)
+class Transferred:
+    """One run of a method and the rows that it learned from."""
+
+    folder: Path
+    manifest: dict[str, Any]
+    data: TargetData
+
+
+@pytest.fixture(scope="module")
+def transferred(joint_folder, world, tmp_path_factory):
+    """Every method as a whole job, run once."""
+    runs = {}
+    by_id = {record.id: i for i, record in enumerate(world.records)}
+    for name in METHODS:
+        out = tmp_path_factory.mktemp(name)
+        transfer_run(
+            joint_folder, world.records, world.gaps_eV, method=name, settings=settings_of(name), n=16, n_test=6,
+            seed=SEED, head=HEAD, out=out, device="cpu",
+        )  # fmt: skip
+        manifest = json.loads((out / "manifest.json").read_text())
+        rows = [by_id[i] for i in manifest["split"]["train"]]
+        x = featurize([world.records[i] for i in rows], world.descriptor).features
+        runs[name] = Transferred(out, manifest, TargetData(x, world.gaps_eV[rows]))
+    return runs
+
+
+@every_method
+def test_method_takes_a_source_of_several_sets_and_networks(method, transferred):
+    run = transferred[method.name]
+    assert run.manifest["source"]["head"] == HEAD and run.manifest["source"]["members"] == 2
+    assert np.isfinite(run.manifest["metrics"]["rmse_eV"])
+    assert load_run(run.folder).posterior.n_members == 2
+
+
+@every_method
+def test_stored_posterior_is_the_equal_weight_mixture_of_the_fits_from_each_network(
+    method, transferred, joint_folder, world
+):
+    run = transferred[method.name]
+    x = featurize(world.records, world.descriptor).features
+    second = open_sources(joint_folder).load(HEAD)[1][HEAD]
+    own_seed = int(np.random.SeedSequence([SEED, 1]).generate_state(1)[0] % 2**31)
+    config = method.configure(settings_of(method.name))
+    alone = method.fit(second, run.data, config, seed=own_seed, device="cpu").predictive_draws(x).flat_means_eV
+    stored = load_run(run.folder).posterior
+    first, again = (member.predictive_draws(x).flat_means_eV for member in stored.members)
+    np.testing.assert_allclose(again, alone, rtol=0, atol=1e-5)
+    mixed = stored.predictive_draws(x).flat_means_eV.mean(0)
+    np.testing.assert_allclose(mixed, 0.5 * (first.mean(0) + alone.mean(0)), rtol=0, atol=1e-5)
+    assert method.family == "without transfer" or not np.allclose(first.mean(0), alone.mean(0), atol=1e-3)
