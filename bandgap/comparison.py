@@ -114,8 +114,7 @@ def compare(
         if place != f"{n} {seed}":
             chosen, _ = choose_head(members, data.features, data.gaps_eV, seed=seed, head=head)
             place = f"{n} {seed}"
-        models = [member[chosen] for member in members]
-        yield _fit_one(name, models, data, test, comparison, seed=seed, head=chosen, device=device)
+        yield _fit_one(name, members, data, test, comparison, seed=seed, head=chosen, device=device)
     progress(Update("comparing", len(wanted), len(wanted)))
 
 
@@ -155,7 +154,7 @@ def read_fits(path: Path) -> list[ComparedFit]:
 
 def _fit_one(
     name: str,
-    models: Sequence[SourceModel],
+    members: Sequence[Mapping[str, SourceModel]],
     data: TargetData,
     test: Table,
     comparison: Comparison,
@@ -169,14 +168,15 @@ def _fit_one(
         point = np.full(gaps.size, data.gaps_eV.mean())
         return ComparedFit(name, n, seed, {"rmse_eV": rmse(gaps, point)}, 0.0)
     if name == SOURCE_ALONE:
+        models = [member[head] for member in members]
         scales = [standardiser_for(model, data.features, data.gaps_eV) for model in models]
         parts = [source_gaps_eV(m, s, test.features) for m, s in zip(models, scales, strict=True)]
         return ComparedFit(name, n, seed, {"rmse_eV": rmse(gaps, np.mean(parts, axis=0))}, 0.0, head)
     plain, networks = networks_of(name)
-    method, models = get_method(plain), models[:networks]
+    method = get_method(plain)
     started = time.perf_counter()
     config = method.configure(comparison.methods[name])
-    posterior = fit_members(method, models, data, config, seed=seed, device=device)
+    posterior = fit_members(method, members[:networks], data, config, head=head, seed=seed, device=device)
     seconds = time.perf_counter() - started
     figures = heldout_figures(posterior.predictive_draws(test.features), gaps)
     diagnosed = {k: v for k, v in posterior.diagnostics.figures.items() if k in ("rhat_max", "ess_min", "divergences")}

@@ -73,9 +73,13 @@ def transfer_run(
     train, test = table.rows(split.train), table.rows(split.test)
     data = TargetData(train.features, train.gaps_eV)
     head, head_errors = choose_head(members, data.features, data.gaps_eV, seed=seed, head=head)
-    models = [member[head] for member in (sources.load(head) if several else members)]
+    if several:
+        wanted = sources.load(head if chosen.fit_together is None else None)
+    else:
+        wanted = members
+    models = [member[head] for member in wanted]
     fit_started = time.perf_counter()
-    posterior = fit_members(chosen, models, data, config, seed=seed, device=device, progress=progress)
+    posterior = fit_members(chosen, wanted, data, config, head=head, seed=seed, device=device, progress=progress)
     fit_s = time.perf_counter() - fit_started
     species = sorted(set().union(*(model.card.elements for model in members[0].values())))
     shapes = similarity_features(train.features, descriptor)
@@ -122,23 +126,27 @@ def transfer_run(
 
 def fit_members(
     method: Method,
-    models: Sequence[SourceModel],
+    members: Sequence[Mapping[str, SourceModel]],
     data: TargetData,
     config: Any,
     *,
+    head: str,
     seed: int,
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> Posterior:
-    """Fit a method from every network of a source and return the equal-weight mixture of the posteriors.
+    """Fit a method from the output `head` of every network of a source; return the equal-weight mixture of posteriors.
 
-    The first has the given seed, the others seeds of their own made from it.
+    The first network has the given seed, the others seeds of their own made from it. A method that takes all networks
+    together returns one posterior.
     """
+    if method.fit_together is not None:
+        return method.fit_together(members, data, config, head=head, seed=seed, device=device, progress=progress)
     posteriors = []
-    for i, model in enumerate(models):
+    for i, member in enumerate(members):
         own = seed if i == 0 else int(np.random.SeedSequence([seed, i]).generate_state(1)[0] % 2**31)
-        note = progress if len(models) == 1 else _of_member(progress, i + 1, len(models))
-        posteriors.append(method.fit(model, data, config, seed=own, device=device, progress=note))
+        note = progress if len(members) == 1 else _of_member(progress, i + 1, len(members))
+        posteriors.append(method.fit(member[head], data, config, seed=own, device=device, progress=note))
     return mix(posteriors)
 
 

@@ -1,14 +1,14 @@
-r"""A Gaussian process whose kernel is a sum: what a source network says of two structures, and what it leaves open.
+r"""A Gaussian process whose kernel is a sum: what source networks say of two structures, and what they leave open.
 
-In units of the training gaps' standard deviation, with m the source's standardised prediction,
+In units of the training gaps' standard deviation, the gaps being centred,
 
-    y = b_0 + b m(x) + sum_k a_k u_k(x) + g(x) + noise,   b_0 ~ N(0, 2^2), b ~ N(0, 1), u_k ~ GP(0, G_k),
-    g ~ GP(0, a_g^2 prod_j exp(-D_j / ell_j)),            noise ~ N(0, s^2)
+    y = b_0 + sum_k a_k u_k(x) + g(x) + noise,     b_0 ~ N(0, 2^2),  u_k ~ GP(0, G_k),
+    g ~ GP(0, a_g^2 prod_j exp(-D_j / ell_j)),     noise ~ N(0, s^2)
 
-The G_k are Gram matrices with mean diagonal 1 over the training rows (linear kernels of a layer's features, or the
-kernel of the network linearised in a layer), the D_j distances over their median; K is the sum of all parts
-(Rasmussen and Williams, 2006, chapters 2 and 5). theta = (log a_k ..., log a_g, log ell_j ..., log s), with independent
-normal priors.
+The G_k are Gram matrices with mean diagonal 1 over the training rows (the first linear in the networks' predictions,
+then linear in a layer's features, or of the networks linearised in a layer), the D_j distances over their median; K is
+the sum of all parts (Rasmussen and Williams, 2006, chapters 2 and 5). theta = (log a_k ..., log a_g, log ell_j ...,
+log s), with independent normal priors that say where the scales of transfers lie.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
-AMPLITUDE, LENGTH, NOISE = (-0.7, 1.0), (1.0, 1.0), (-0.9, 0.7)  # prior mean and sd of the logarithms
+# prior mean and sd of the logarithms
+PREDICTIONS, GRAM, RESIDUAL, NOISE = (-0.4, 0.7), (-1.0, 0.7), (-1.4, 0.7), (-0.9, 0.5)
+LENGTHS = ((0.5, 0.5), (1.2, 0.7))  # of the descriptor, of the size
 INTERCEPT_VARIANCE = 4.0
 JITTER = 1e-8
 
@@ -26,9 +28,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Kernels:
-    """The parts of the covariance between rows a and rows b, each (a, b)."""
+    """The parts of the covariance between rows a and rows b, each (a, b): at least one Gram matrix and one distance."""
 
-    fixed: Floats  # 4 + m_a m_b'
     grams: tuple[Floats, ...]
     distances: tuple[Floats, ...]
 
@@ -39,7 +40,7 @@ class Kernels:
 
     def covariance(self, theta: Floats) -> Floats:
         """Return the covariance of the noise-free function at theta, (a, b)."""
-        total = self.fixed + self.laplacian(theta)
+        total = INTERCEPT_VARIANCE + self.laplacian(theta)
         for log_amplitude, gram in zip(theta, self.grams, strict=False):
             total += np.exp(2 * log_amplitude) * gram
         return total
@@ -47,7 +48,7 @@ class Kernels:
     def laplacian(self, theta: Floats) -> Floats:
         """Return the covariance of g at theta, (a, b)."""
         k = len(self.grams)
-        exponent = np.full(self.fixed.shape, 2 * theta[k])
+        exponent = np.full(self.distances[0].shape, 2 * theta[k])
         for log_length, distance in zip(theta[k + 1 :], self.distances, strict=False):
             exponent -= np.exp(-log_length) * distance
         result: Floats = np.exp(exponent)
@@ -56,17 +57,26 @@ class Kernels:
 
 def prior_of(kernels: Kernels) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of the priors of theta."""
-    rows = [AMPLITUDE] * (len(kernels.grams) + 1) + [LENGTH] * len(kernels.distances) + [NOISE]
+    grams = [PREDICTIONS] + [GRAM] * (len(kernels.grams) - 1)
+    rows = [*grams, RESIDUAL, *LENGTHS[: len(kernels.distances)], NOISE]
     mean, sd = np.array(rows, dtype=np.float64).T
     return mean, sd
 
 
 @dataclass(frozen=True, eq=False)
 class SumKernelProblem:
-    """Training rows: kernels among them and what the source leaves of their gaps, y (n,)."""
+    """Training rows: kernels among them and their centred gaps over their standard deviation, y (n,)."""
 
     kernels: Kernels
     y: Floats
+
+    def log_value(self, theta: Floats) -> float:
+        """Return log p(y | theta) + log p(theta); -inf where the covariance has no factor."""
+        factor, info = self._factor(theta)
+        if info != 0:
+            return -np.inf
+        alpha, _ = lapack.dpotrs(factor, self.y, lower=1)
+        return self._value(theta, factor, alpha)
 
     def log_density(self, theta: Floats) -> tuple[float, Floats]:
         """Return log p(y | theta) + log p(theta) and its gradient; -inf where the covariance has no factor."""
@@ -76,12 +86,11 @@ class SumKernelProblem:
         if info != 0:
             return -np.inf, np.zeros_like(theta)
         alpha, _ = lapack.dpotrs(factor, self.y, lower=1)
+        value = self._value(theta, factor, alpha)
         inverse, _ = lapack.dpotri(factor, lower=1)
         inverse = np.tril(inverse) + np.tril(inverse, -1).T
         pull = np.outer(alpha, alpha) - inverse
         mean, sd = prior_of(parts)
-        z = (theta - mean) / sd
-        value = -0.5 * self.y @ alpha - np.log(np.diag(factor)).sum() - 0.5 * z @ z
         pulled = pull * laplacian
         by_gram = [np.exp(2 * t) * np.vdot(pull, gram) for t, gram in zip(theta, parts.grams, strict=False)]
         by_length = [
@@ -89,7 +98,7 @@ class SumKernelProblem:
             for t, distance in zip(theta[k + 1 :], parts.distances, strict=False)
         ]
         gradient = np.array([*by_gram, pulled.sum(), *by_length, noise * np.trace(pull)])
-        return float(value), gradient - z / sd
+        return value, gradient - (theta - mean) / sd**2
 
     def conditional(self, theta: Floats, cross: Kernels, prior_variance: Floats) -> tuple[Floats, Floats]:
         """Return mean and variance (m,) of the noise-free function at new rows, given kernels (m, n) to training rows.
@@ -101,6 +110,11 @@ class SumKernelProblem:
         c = cross.covariance(theta)
         reduced = solve_triangular(factor, c.T, lower=True, check_finite=False)
         return c @ alpha, np.maximum(prior_variance - (reduced**2).sum(axis=0), 0.0)
+
+    def _value(self, theta: Floats, factor: Floats, alpha: Floats) -> float:
+        mean, sd = prior_of(self.kernels)
+        z = (theta - mean) / sd
+        return float(-0.5 * self.y @ alpha - np.log(np.diag(factor)).sum() - 0.5 * z @ z)
 
     def _factor(self, theta: Floats) -> tuple[Floats, int]:
         k = self.kernels.covariance(theta)

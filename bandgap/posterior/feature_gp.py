@@ -1,6 +1,6 @@
-"""The posterior of a Gaussian process on what a source network sees and on the descriptor (`inference.sum_kernel`).
+"""The posterior of a Gaussian process on what source networks see and on the descriptor (`inference.sum_kernel`).
 
-Stored are the training rows' descriptors, the network, and draws of the kernel's scales; kernels and factors are
+Stored are the training rows' descriptors, the networks, and draws of the kernel's scales; kernels and factors are
 computed again where predictions are wanted. Draws of the mean at a structure are normal scores of its conditional
 distribution, stratified over all draws, so that their quantiles are those of the mixture.
 """
@@ -18,44 +18,53 @@ from scipy.special import ndtri
 from torch import Tensor
 
 from bandgap.inference.sum_kernel import INTERCEPT_VARIANCE, Kernels, SumKernelProblem
-from bandgap.networks import Params
-from bandgap.posterior.network_views import NetworkView, view
+from bandgap.posterior.network_views import NetworkView, SourceNetwork
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws
-from bandgap.standardise import Standardiser
+from bandgap.standardise import FLOOR
 
 SCORES = 8  # draws of the mean for each draw of the scales
 ROWS_PER_BLOCK = 1024  # structures predicted at once
 
-_ARRAYS = ("kernel_mean", "kernel_scale", "columns", "inputs", "last_scale", "first_scale", "gaps", "theta")
+_ARRAYS = ("kernel_mean", "kernel_scale", "columns", "inputs", "gaps_eV", "theta")
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Structures as the kernels see them: the network's input z, and the descriptor over its scales, both (n, p)."""
+    """Structures as the kernels see them: through every network, and the descriptor over its scales (n, p)."""
 
-    network: NetworkView
-    z: Floats
+    networks: tuple[NetworkView, ...]
     scaled: Floats
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureGPPosterior:
-    """Training rows and draws of the scales; gaps (n,) in standardised units of `standardiser`.
+class Units:
+    """What makes kernels comparable, from the training rows: of every network's features, of the Gram matrices.
 
-    `inputs` (n, column) are raw descriptors where they differ among the training rows or where the network has weights.
+    `heads`, `first` hold mean and scale of each network's outputs and first features; `grams` (network, 3) the mean
+    diagonals, `distances` the medians.
+    """
+
+    heads: tuple[tuple[Floats, Floats], ...]
+    first: tuple[tuple[Floats, Floats], ...]
+    grams: Floats
+    distances: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureGPPosterior:
+    """Training rows and draws of the scales.
+
+    `inputs` (n, column) are raw descriptors where they differ among the training rows or where a network has weights.
     """
 
     kind: ClassVar[str] = "feature_gp"
 
-    standardiser: Standardiser
-    params: Params  # of the source network
+    networks: tuple[SourceNetwork, ...]
     kernel_mean: Floats  # (p,)
     kernel_scale: Floats  # (p,)
     columns: NDArray[np.int64]
     inputs: NDArray[np.float32]
-    last_scale: Floats  # (q,)
-    first_scale: Floats  # (q1,)
-    gaps: Floats
+    gaps_eV: Floats  # (n,)
     theta: Floats  # (draw, scale)
     size_apart: bool  # whether the last feature is the size, with a length of its own
     seed: int
@@ -76,18 +85,24 @@ class FeatureGPPosterior:
 
     @property
     def n_members(self) -> int:
+        """One: the networks are parts of one model."""
         return 1
 
     @cached_property
-    def y_scale(self) -> float:
-        """Standard deviation of the training gaps, in standardised units."""
-        return float(self.gaps.std())
+    def y_mean_eV(self) -> float:
+        """Mean of the training gaps."""
+        return float(self.gaps_eV.mean())
+
+    @cached_property
+    def y_sd_eV(self) -> float:
+        """Standard deviation of the training gaps."""
+        return float(self.gaps_eV.std())
 
     @cached_property
     def problem(self) -> SumKernelProblem:
-        """The training rows with their kernels, and what the source leaves of their gaps."""
+        """The training rows with their kernels."""
         kernels = self._kernels(self._train, self._train)
-        return SumKernelProblem(kernels, (self.gaps - self._train.network.f) / self.y_scale)
+        return SumKernelProblem(kernels, (self.gaps_eV - self.y_mean_eV) / self.y_sd_eV)
 
     @cached_property
     def _train(self) -> Rows:
@@ -96,17 +111,15 @@ class FeatureGPPosterior:
         return self._rows(x)
 
     @cached_property
-    def _own(self) -> tuple[list[Floats], list[Floats]]:
-        return self._raw(self._train, self._train)
-
-    @cached_property
-    def _units(self) -> tuple[Floats, Floats]:
-        """Mean diagonals of the Gram matrices, and typical distances, over the training rows."""
-        grams, distances = self._own
+    def _units(self) -> Units:
+        views = self._train.networks
+        heads = tuple((v.f.mean(axis=0), _floored(v.f.std(axis=0))) for v in views)
+        first = tuple((v.first.mean(axis=0), _floored(v.first.std(axis=0))) for v in views)
+        plain = Units(heads, first, np.ones((len(views), 3)), np.ones(0))
+        grams = np.array([d.mean(axis=-1) for d in _diagonals(self._train, plain)])
         upper = np.triu_indices(len(self.inputs), 1)
-        typical = [float(np.median(d[upper])) for d in distances]
-        means = [float(np.mean(np.diag(g))) for g in grams]
-        return np.array([m or 1.0 for m in means]), np.array([t if t > 1e-3 else 1.0 for t in typical])
+        typical = [float(np.median(d[upper])) for d in self._distances(self._train, self._train)]
+        return Units(heads, first, np.where(grams > 0, grams, 1.0), np.array([t if t > 1e-3 else 1.0 for t in typical]))
 
     @cached_property
     def _levels(self) -> Floats:
@@ -128,91 +141,88 @@ class FeatureGPPosterior:
 
     def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats, Floats]:
         rows = self._rows(features.astype(np.float64))
-        cross, own = self._kernels(rows, self._train), self._variances(rows)
+        cross, own = self._kernels(rows, self._train), np.mean(_diagonals(rows, self._units), axis=0)
         shape = (len(self.theta), len(features))
         centres, latent = np.empty(shape), np.empty(shape)
         n_grams = len(cross.grams)
         for k, theta in enumerate(self.theta):
-            prior = own[0] + np.exp(2 * theta[:n_grams]) @ own[1:] + np.exp(2 * theta[n_grams])
+            prior = INTERCEPT_VARIANCE + np.exp(2 * theta[:n_grams]) @ own + np.exp(2 * theta[n_grams])
             centres[k], latent[k] = self.problem.conditional(theta, cross, prior)
         noise = np.exp(2 * self.theta[:, -1:])
         draws = centres[:, None] + np.sqrt(latent)[:, None] * self._levels[:, :, None]
-        f, to_eV = rows.network.f, self.standardiser.gaps_eV
-        means = to_eV(f + self.y_scale * draws.reshape(self.n_draws, len(features)))
-        sds = self.standardiser.y_sd_eV * self.y_scale * np.sqrt(latent + noise)
-        return means, to_eV(f + self.y_scale * centres), sds
+        means = self.y_mean_eV + self.y_sd_eV * draws.reshape(self.n_draws, len(features))
+        return means, self.y_mean_eV + self.y_sd_eV * centres, self.y_sd_eV * np.sqrt(latent + noise)
 
     def _rows(self, x: Floats) -> Rows:
-        z = self.standardiser.features(x)
-        return Rows(view(self.params, z), z, (x - self.kernel_mean) / self.kernel_scale)
+        return Rows(tuple(n.view(x) for n in self.networks), (x - self.kernel_mean) / self.kernel_scale)
 
-    def _features(self, rows: Rows) -> tuple[Floats, Floats, Floats]:
-        """Return last and first hidden features, centred on the training rows and scaled, and the slopes."""
-        train = self._train.network
-        last = (rows.network.last - train.last.mean(axis=0)) / self.last_scale
-        first = (rows.network.first - train.first.mean(axis=0)) / self.first_scale
-        return last, first, rows.network.slopes
-
-    def _raw(self, a: Rows, b: Rows) -> tuple[list[Floats], list[Floats]]:
-        """Return Gram matrices and distances between rows, (a, b), not yet in their units."""
-        (last_a, first_a, slopes_a), (last_b, first_b, slopes_b) = self._features(a), self._features(b)
-        grams = [last_a @ last_b.T, first_a @ first_b.T, (slopes_a @ slopes_b.T) * (a.z @ b.z.T + 1.0)]
+    def _distances(self, a: Rows, b: Rows) -> list[Floats]:
         moved = (np.abs(a.scaled).max(0, initial=0.0) > 1e-9) | (np.abs(b.scaled).max(0, initial=0.0) > 1e-9)
         moved[-1] &= not self.size_apart
-        distances = [cdist(a.scaled[:, moved], b.scaled[:, moved], "cityblock")]
+        distances: list[Floats] = [cdist(a.scaled[:, moved], b.scaled[:, moved], "cityblock")]
         if self.size_apart:
             distances.append(cdist(a.scaled[:, -1:], b.scaled[:, -1:], "cityblock"))
-        return grams, distances
+        return distances
 
     def _kernels(self, a: Rows, b: Rows) -> Kernels:
-        grams, distances = self._own if a is b is self._train else self._raw(a, b)
-        means, typical = self._units
-        fixed = INTERCEPT_VARIANCE + np.outer(self._mean_column(a), self._mean_column(b))
-        return Kernels(
-            fixed,
-            tuple(g / m for g, m in zip(grams, means, strict=True)),
-            tuple(d / t for d, t in zip(distances, typical, strict=True)),
-        )
-
-    def _variances(self, rows: Rows) -> Floats:
-        """Return the diagonals (1 + grams, n) of the fixed part and of every Gram matrix at rows."""
-        last, first, slopes = self._features(rows)
-        diagonals = [(last**2).sum(1), (first**2).sum(1), (slopes**2).sum(1) * ((rows.z**2).sum(1) + 1.0)]
-        fixed = INTERCEPT_VARIANCE + self._mean_column(rows) ** 2
-        return np.array([fixed, *(d / m for d, m in zip(diagonals, self._units[0], strict=True))])
-
-    def _mean_column(self, rows: Rows) -> Floats:
-        """Return the source's predictions in units of their spread over the training rows."""
-        f = self._train.network.f
-        result: Floats = (rows.network.f - f.mean()) / (float(f.std()) or 1.0)
-        return result
+        """Return Gram matrices, the mean over networks, and distances between rows, (a, b), in their units."""
+        units, k = self._units, len(self.networks)
+        grams = [np.zeros((len(a.scaled), len(b.scaled))) for _ in range(3)]
+        for i, (u, v) in enumerate(zip(a.networks, b.networks, strict=True)):
+            (heads_u, first_u), (heads_v, first_v) = _features(u, units, i), _features(v, units, i)
+            tangent = sum(s @ t.T for s, t in zip(u.slopes, v.slopes, strict=True)) * (u.z @ v.z.T + 1.0)
+            parts = heads_u @ heads_v.T, first_u @ first_v.T, tangent
+            grams = [g + part / (k * mean) for g, part, mean in zip(grams, parts, units.grams[i], strict=True)]
+        distances = zip(self._distances(a, b), units.distances, strict=True)
+        return Kernels(tuple(grams), tuple(d / typical for d, typical in distances))
 
     def summaries(self) -> dict[str, Floats]:
         """Return draws of the noise in eV."""
-        return {"sigma_eV": (np.exp(self.theta[:, -1]) * self.y_scale * self.standardiser.y_sd_eV)[None]}
+        return {"sigma_eV": (np.exp(self.theta[:, -1]) * self.y_sd_eV)[None]}
 
     def to_arrays(self) -> dict[str, Tensor]:
         """Return everything but the scalars and the diagnostics as named tensors."""
-        arrays = {f"param.{name}": value.contiguous() for name, value in self.params.items()}
-        numbers = {name: getattr(self, name) for name in _ARRAYS}
-        numbers |= {"x_mean": self.standardiser.x_mean, "x_scale": self.standardiser.x_scale}
-        return arrays | {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in numbers.items()}
+        networks = {f"network.{i}.{k}": v for i, n in enumerate(self.networks) for k, v in n.to_arrays().items()}
+        return networks | {name: torch.from_numpy(np.ascontiguousarray(getattr(self, name))) for name in _ARRAYS}
 
     def scalars(self) -> dict[str, Any]:
-        """Return the seed, the scale of the gaps and whether the size has a length of its own."""
-        scale = self.standardiser
-        gaps = {"y_mean_eV": scale.y_mean_eV, "y_sd_eV": scale.y_sd_eV}
-        return {"seed": self.seed, "size_apart": self.size_apart, **gaps}
+        """Return the seed, the number of networks and whether the size has a length of its own."""
+        return {"seed": self.seed, "size_apart": self.size_apart, "networks": len(self.networks)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics) -> Self:
         """Build a posterior from `to_arrays` and `scalars`."""
-        x_mean, x_scale = arrays["x_mean"].numpy(), arrays["x_scale"].numpy()
+        networks = []
+        for i in range(scalars["networks"]):
+            prefix = f"network.{i}."
+            own = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+            networks.append(SourceNetwork.from_arrays(own))
         return cls(
-            standardiser=Standardiser(x_mean, x_scale, scalars["y_mean_eV"], scalars["y_sd_eV"]),
-            params={k.removeprefix("param."): v for k, v in arrays.items() if k.startswith("param.")},
+            networks=tuple(networks),
             size_apart=scalars["size_apart"],
             seed=scalars["seed"],
             diagnostics=diagnostics,
             **{name: arrays[name].numpy() for name in _ARRAYS},
         )
+
+
+def _features(view: NetworkView, units: Units, network: int) -> tuple[Floats, Floats]:
+    """Return a network's outputs and first hidden features, centred on the training rows and scaled."""
+    (heads_mean, heads_scale), (first_mean, first_scale) = units.heads[network], units.first[network]
+    return (view.f - heads_mean) / heads_scale, (view.first - first_mean) / first_scale
+
+
+def _diagonals(rows: Rows, units: Units) -> list[Floats]:
+    """Return the diagonals (3, n) of the Gram matrices of every network at rows."""
+    result = []
+    for i, view in enumerate(rows.networks):
+        heads, first = _features(view, units, i)
+        tangent = (view.slopes**2).sum(axis=(0, 2)) * ((view.z**2).sum(axis=1) + 1.0)
+        result.append(np.array([(heads**2).sum(1), (first**2).sum(1), tangent]) / units.grams[i][:, None])
+    return result
+
+
+def _floored(sd: Floats) -> Floats:
+    """Return scales of features (q,): one that hardly moves does not count as much as one that does."""
+    scale: Floats = np.hypot(sd, FLOOR * np.sqrt(np.mean(sd**2)))
+    return np.where(scale > 0, scale, 1.0)

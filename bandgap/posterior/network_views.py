@@ -1,37 +1,81 @@
-"""How a source network sees structures: its prediction, its first and last hidden features, its tangent."""
+"""How a source network sees structures: its predictions, its first hidden features, its tangent in the first layer."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from bandgap.networks import Params, layer_of
+from bandgap.source import SourceModel
+from bandgap.standardise import Standardiser
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class NetworkView:
-    """A network at n rows: f (n,), its last (n, q) and first (n, q1) hidden features, df / d(first pre-activation)."""
+    """A network of K outputs at n rows: its inputs z (n, p), outputs f (n, K), first hidden features (n, q).
 
+    `slopes` (K, n, q) are df_k / d(pre-activation of the first layer).
+    """
+
+    z: Floats
     f: Floats
-    last: Floats
     first: Floats
-    slopes: Floats  # (n, q1)
+    slopes: Floats
 
 
-def view(params: Params, x: Floats) -> NetworkView:
-    """Evaluate a network of ReLU layers with one output at standardised rows x (n, p)."""
-    n_layers = max(map(layer_of, params))
-    h, hidden = torch.from_numpy(x).float(), []
-    with torch.no_grad():
-        for layer in range(1, n_layers):
-            h = torch.relu(h @ params[f"weight.{layer}"].T + params[f"bias.{layer}"])
-            hidden.append(h)
-        output = params[f"weight.{n_layers}"]
-        f = (h @ output.T + params[f"bias.{n_layers}"])[:, 0]
-        slopes = output * (hidden[-1] > 0)
-        for layer in range(n_layers - 1, 1, -1):
-            slopes = (slopes @ params[f"weight.{layer}"]) * (hidden[layer - 2] > 0)
-    return NetworkView(*(part.double().numpy() for part in (f, hidden[-1], hidden[0], slopes)))
+@dataclass(frozen=True, eq=False)
+class SourceNetwork:
+    """A network of ReLU layers with K outputs and the standardisation of its inputs, on the features that it uses.
+
+    `columns` (c,) are their places among the descriptor's features; x_mean and x_scale (c,) belong to them.
+    """
+
+    params: Params
+    columns: NDArray[np.int64]
+    x_mean: Floats
+    x_scale: Floats
+
+    @classmethod
+    def of_heads(cls, models: Sequence[SourceModel], scales: Standardiser) -> Self:
+        """Return the network with the outputs of `models`, which share all other layers; features by `scales`."""
+        params = dict(models[0].params)
+        last = max(map(layer_of, params))
+        for name in (f"weight.{last}", f"bias.{last}"):
+            params[name] = torch.cat([model.params[name] for model in models])
+        columns = np.flatnonzero((params["weight.1"] != 0).any(dim=0).numpy()).astype(np.int64)
+        params["weight.1"] = params["weight.1"][:, torch.from_numpy(columns)].contiguous()
+        return cls(params, columns, scales.x_mean[columns], scales.x_scale[columns])
+
+    def view(self, features: NDArray[np.floating[Any]]) -> NetworkView:
+        """Evaluate at raw features (n, descriptor's features)."""
+        z: Floats = (features[:, self.columns].astype(np.float64) - self.x_mean) / self.x_scale
+        n_layers = max(map(layer_of, self.params))
+        h, hidden = torch.from_numpy(z).float(), []
+        with torch.no_grad():
+            for layer in range(1, n_layers):
+                h = torch.relu(h @ self.params[f"weight.{layer}"].T + self.params[f"bias.{layer}"])
+                hidden.append(h)
+            output = self.params[f"weight.{n_layers}"]
+            f = h @ output.T + self.params[f"bias.{n_layers}"]
+            slopes = output[:, None, :] * (hidden[-1] > 0)
+            for layer in range(n_layers - 1, 1, -1):
+                slopes = (slopes @ self.params[f"weight.{layer}"]) * (hidden[layer - 2] > 0)
+        return NetworkView(z, *(part.double().numpy() for part in (f, hidden[0], slopes)))
+
+    def to_arrays(self) -> dict[str, Tensor]:
+        """Return everything as named tensors."""
+        arrays = {f"param.{name}": value.contiguous() for name, value in self.params.items()}
+        numbers = {name: getattr(self, name) for name in ("columns", "x_mean", "x_scale")}
+        return arrays | {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in numbers.items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Tensor]) -> Self:
+        """Build a network from `to_arrays`."""
+        params = {k.removeprefix("param."): v for k, v in arrays.items() if k.startswith("param.")}
+        return cls(params, *(arrays[name].numpy() for name in ("columns", "x_mean", "x_scale")))

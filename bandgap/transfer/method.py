@@ -1,6 +1,6 @@
 """What every transfer method is given and what the registry knows of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -63,9 +63,29 @@ class Fit(Protocol):
     ) -> Posterior: ...
 
 
+class FitTogether(Protocol):
+    """Make one posterior from all networks of a source (each a source model for every output), centred at `head`."""
+
+    def __call__(
+        self,
+        members: Sequence[Mapping[str, SourceModel]],
+        data: TargetData,
+        config: Any,
+        *,
+        head: str,
+        seed: int,
+        device: str = "auto",
+        progress: Progress = no_progress,
+    ) -> Posterior: ...
+
+
 @dataclass(frozen=True)
 class Method:
-    """One transfer method: family, title, a line on what it does, one on what it costs, its settings and its fit."""
+    """One transfer method: family, title, a line on what it does, one on what it costs, its settings and its fit.
+
+    A method with `fit_together` takes all networks of a source into one model; of the others, the posteriors from each
+    network are mixed.
+    """
 
     name: str
     family: Family
@@ -74,6 +94,7 @@ class Method:
     cost: str
     config: type
     fit: Fit
+    fit_together: FitTogether | None = None
 
     def configure(self, settings: Mapping[str, Any]) -> Any:
         """Build the method's config from plain settings; raises ConfigError that names an unknown one."""

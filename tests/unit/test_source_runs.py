@@ -60,14 +60,13 @@ def test_run_starts_from_the_output_that_predicts_best_and_says_so(run):
 def test_posterior_is_the_mixture_of_the_fits_from_every_network(run, sources_folder, world):
     posterior = load_run(run[0]).posterior
     assert (posterior.n_members, posterior.n_chains, posterior.n_draws) == (2, 2, 1)
-    models = [member["plain"] for member in open_sources(sources_folder).load("plain")]
+    members = open_sources(sources_folder).load("plain")
     train = [r.id for r in world.records]
     rows = [train.index(i) for i in run[1]["split"]["train"]]
     x = featurize([world.records[i] for i in rows], world.descriptor).features
     method = get_method("fine_tune")
-    again = fit_members(
-        method, models, TargetData(x, world.gaps_eV[rows]), method.configure(FINE), seed=5, device="cpu"
-    )
+    data = TargetData(x, world.gaps_eV[rows])
+    again = fit_members(method, members, data, method.configure(FINE), head="plain", seed=5, device="cpu")
     np.testing.assert_allclose(posterior.mean_draws_eV(x), again.mean_draws_eV(x), atol=1e-5)
     first, second = posterior.mean_draws_eV(x)[:, 0]
     assert not np.allclose(first, second, atol=1e-3)

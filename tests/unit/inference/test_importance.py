@@ -37,6 +37,24 @@ def test_skewed_density_is_met_although_its_mode_is_not_its_mean():
     assert (np.abs(g.var(0) - 3.0) < 0.5).all()  # sd of the variance of 2,000 draws: 0.15
 
 
+def test_a_density_without_its_gradient_gives_the_same_draws():
+    settings = {"n_draws": 50, "n_proposals": 100}
+    plain, _ = importance_draws(skewed, np.zeros(2), **settings, rng=np.random.default_rng(3))
+    other, _ = importance_draws(
+        skewed, np.zeros(2), **settings, log_value=lambda t: skewed(t)[0], rng=np.random.default_rng(3)
+    )
+    np.testing.assert_array_equal(plain, other)
+
+
+def test_rounds_end_when_the_weights_are_even_enough_and_else_go_on():
+    _, easy = importance_draws(gaussian, np.zeros(3), n_draws=50, n_proposals=200, rng=np.random.default_rng(3))
+    assert easy.n_proposals == 400 and easy.ess >= 50
+    _, hard = importance_draws(
+        gaussian, np.zeros(3), n_draws=5000, n_proposals=200, rounds=4, rng=np.random.default_rng(3)
+    )
+    assert hard.n_proposals == 800 and hard.ess > 1.7 * easy.ess
+
+
 def test_draws_have_equal_weights_and_repeat_with_the_seed():
     first, again = (
         importance_draws(gaussian, np.zeros(3), n_draws=50, n_proposals=200, rng=np.random.default_rng(3))[0]
@@ -72,5 +90,5 @@ def test_start_outside_the_support_is_refused():
 
 
 def test_too_few_proposals_are_refused():
-    with pytest.raises(InputError, match="20 proposals are too few to judge their weights. Give at least 50"):
+    with pytest.raises(InputError, match="20 proposals in each of 6 rounds are too few.* Give at least 50 and 2"):
         importance_draws(gaussian, np.zeros(3), n_draws=10, n_proposals=20, rng=np.random.default_rng(0))

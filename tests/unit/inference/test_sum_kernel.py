@@ -16,7 +16,7 @@ THETA = np.array([0.2, -0.3, -0.4, 0.7, 0.1, -1.1])
 def kernels(a, b):
     grams = (PHI[a] @ PHI[b].T / 4.0, X[a] @ X[b].T)
     distances = (cdist(X[a], X[b], "cityblock"), np.abs(M[a][:, None] - M[b]))
-    return Kernels(4.0 + np.outer(M[a], M[b]), grams, distances)
+    return Kernels(grams, distances)
 
 
 TRAIN, NEW = np.arange(9), np.arange(9, 14)
@@ -27,7 +27,7 @@ PRIOR_MEAN, PRIOR_SD = prior_of(PROBLEM.kernels)
 def dense(rows):
     k = kernels(rows, rows)
     near = np.exp(-np.exp(-0.7) * k.distances[0] - np.exp(-0.1) * k.distances[1])
-    return k.fixed + np.exp(0.4) * k.grams[0] + np.exp(-0.6) * k.grams[1] + np.exp(-0.8) * near
+    return 4.0 + np.exp(0.4) * k.grams[0] + np.exp(-0.6) * k.grams[1] + np.exp(-0.8) * near
 
 
 def test_log_density_is_that_of_the_joint_normal_and_the_priors():
@@ -63,5 +63,10 @@ def test_conditional_is_that_of_the_joint_normal():
 
 
 def test_covariance_without_a_factor_has_no_density():
-    broken = SumKernelProblem(Kernels(-100.0 * np.eye(3), (), (np.zeros((3, 3)),)), np.ones(3))
-    assert broken.log_density(prior_of(broken.kernels)[0])[0] == -np.inf
+    broken = SumKernelProblem(Kernels((-100.0 * np.eye(3),), (np.zeros((3, 3)),)), np.ones(3))
+    at = prior_of(broken.kernels)[0]
+    assert broken.log_density(at)[0] == broken.log_value(at) == -np.inf
+
+
+def test_value_alone_is_that_of_the_density():
+    assert PROBLEM.log_value(THETA) == PROBLEM.log_density(THETA)[0]

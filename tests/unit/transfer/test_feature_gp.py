@@ -10,10 +10,11 @@ from scipy import stats
 from bandgap.errors import ConfigError
 from bandgap.inference.importance import ImportanceInfo
 from bandgap.networks import forward
+from bandgap.posterior import FeatureGPPosterior
 from bandgap.recalibration import source_gaps_eV
-from bandgap.transfer.feature_gp import FeatureGPConfig, diagnose, fit
+from bandgap.transfer.feature_gp import FeatureGPConfig, diagnose, fit, fit_together
 
-QUICK = FeatureGPConfig(draws=32, proposals=60)
+QUICK = FeatureGPConfig(draws=32, proposals=60, rounds=2)
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def test_draws_of_the_mean_have_the_quantiles_of_the_mixture(posterior):
     x = np.random.default_rng(6).normal(size=(4, 5)).astype(np.float32)
     one = dataclasses.replace(posterior, theta=np.repeat(posterior.theta[:1], 64, axis=0))  # then it is a normal
     draws = one.predictive_draws(x)
-    noise = np.exp(one.theta[0, -1]) * one.y_scale * one.standardiser.y_sd_eV
+    noise = np.exp(one.theta[0, -1]) * one.y_sd_eV
     latent = np.sqrt(draws.sds_eV[0] ** 2 - noise**2)
     for level in (0.025, 0.5, 0.975):
         expected = draws.centres_eV[0] + latent * stats.norm.ppf(level)
@@ -74,21 +75,25 @@ def test_many_rows_are_predicted_as_few_are(posterior, target):
 
 
 def test_scales_that_are_not_covered_are_told():
-    poor = diagnose(ImportanceInfo(np.zeros(4), 10.0, 0.9, 400))
-    assert "Pareto k 0.90, want below 0.7" in poor.warnings[0] and "Raise proposals" in poor.warnings[0]
+    poor = diagnose(ImportanceInfo(np.zeros(4), 100.0, 0.9, 400))
+    assert "Pareto k 0.90, want below 0.7" in poor.warnings[0] and "Raise rounds" in poor.warnings[0]
+    few = diagnose(ImportanceInfo(np.zeros(4), 8.0, 0.3, 400))
+    assert "8 effective draws, want 20" in few.warnings[0]
     assert diagnose(ImportanceInfo(np.zeros(4), 100.0, 0.3, 400)).warnings == ()
 
 
-def test_too_few_draws_are_refused():
-    with pytest.raises(ConfigError, match="feature_gp: 4 draws, 200 proposals. Accepted: at least 8 draws"):
-        FeatureGPConfig(draws=4)
+@pytest.mark.parametrize("settings", [{"draws": 4}, {"proposals": 20}, {"rounds": 1}])
+def test_too_few_draws_are_refused(settings):
+    with pytest.raises(ConfigError, match="feature_gp: .* Accepted: at least 8 draws, 50 proposals and 2 rounds"):
+        FeatureGPConfig(**settings)
 
 
 def test_tangent_kernel_is_that_of_the_first_layers_gradients(source_of, target):
     """k(x, x') = grad f(x) . grad f(x') over the first layer's weights and biases, by automatic differentiation."""
     posterior = fit(source_of(), target, QUICK, seed=0, device="cpu")
-    x = torch.from_numpy(posterior.standardiser.features(target.features)).float()
-    params = {name: value.clone().requires_grad_(name.endswith(".1")) for name, value in posterior.params.items()}
+    network = posterior.networks[0]
+    x = torch.from_numpy((target.features[:, network.columns] - network.x_mean) / network.x_scale).float()
+    params = {name: value.clone().requires_grad_(name.endswith(".1")) for name, value in network.params.items()}
     gradients = []
     for row in forward(params, x):
         parts = torch.autograd.grad(row, [params["weight.1"], params["bias.1"]], retain_graph=True)
@@ -111,3 +116,43 @@ def test_size_has_a_length_of_its_own(source_of, target):
         np.corrcoef(size.ravel(), np.abs(target.features[:, None, -1] - target.features[:, -1]).ravel())[0, 1] > 0.999
     )
     assert not np.allclose(both, rest)
+
+
+def two_heads(source_of, *, seed):
+    """A source of two outputs: other output weights, the same hidden layers."""
+    first, other = source_of(seed=seed), source_of(seed=seed + 50)
+    last = {name: other.params[name] for name in ("weight.3", "bias.3")}
+    return {"a": first, "b": dataclasses.replace(first, params={**first.params, **last})}
+
+
+def test_networks_and_outputs_are_parts_of_one_model(source_of, target):
+    """Every kernel is the mean over networks; that of the predictions is linear in all outputs."""
+    members = [two_heads(source_of, seed=0), two_heads(source_of, seed=1)]
+    together = fit_together(members, target, QUICK, head="a", seed=0)
+    apart = [fit_together([member], target, QUICK, head="a", seed=0) for member in members]
+    for k, gram in enumerate(together.problem.kernels.grams):
+        mean = np.mean([p.problem.kernels.grams[k] for p in apart], axis=0)
+        np.testing.assert_allclose(gram, mean, atol=1e-6)
+        assert np.mean(np.diag(gram)) == pytest.approx(1.0, abs=1e-6)
+    predictions = apart[0].problem.kernels.grams[0]
+    assert np.linalg.matrix_rank(predictions, tol=1e-4) == 2
+    assert together.n_members == 1 and len(together.networks) == 2
+
+
+def test_prior_variance_of_a_training_row_is_the_kernels_diagonal(source_of, target):
+    """Without noise and with kernels that hardly decay, a training row is known: its latent variance is about zero."""
+    posterior = fit_together([two_heads(source_of, seed=0)], target, QUICK, head="b", seed=0)
+    quiet = posterior.theta.copy()
+    quiet[:, -1] = -6.0
+    draws = dataclasses.replace(posterior, theta=quiet).predictive_draws(target.features)
+    assert draws.sds_eV.max() < 0.05 * target.gaps_eV.std()
+
+
+def test_more_networks_come_back_from_storage(source_of, target):
+    members = [two_heads(source_of, seed=0), two_heads(source_of, seed=1)]
+    posterior = fit_together(members, target, QUICK, head="a", seed=0)
+    again = FeatureGPPosterior.from_arrays(
+        posterior.to_arrays(), scalars=posterior.scalars(), diagnostics=posterior.diagnostics
+    )
+    x = np.random.default_rng(3).normal(size=(6, 5)).astype(np.float32)
+    np.testing.assert_allclose(again.predictive_draws(x).means_eV, posterior.predictive_draws(x).means_eV, rtol=1e-9)
