@@ -49,8 +49,7 @@ def save_source(folder: Path, source: SourceModel, *, references: Sequence[Struc
     """Write a source model; `references` are up to five of its training structures."""
     folder.mkdir(parents=True, exist_ok=True)
     scale = source.standardiser
-    statistics = {"x_mean": torch.from_numpy(scale.x_mean), "x_scale": torch.from_numpy(scale.x_scale)}
-    arrays = {f"param.{k}": v for k, v in source.params.items()} | statistics
+    arrays = {f"param.{k}": v for k, v in source.params.items()} | scale.to_arrays()
     if source.features is not None:
         arrays |= {f"features.{k}": torch.from_numpy(getattr(source.features, k)) for k in ("mean", "scatter")}
     save_tensors(arrays, folder / WEIGHTS)
@@ -65,6 +64,7 @@ def save_source(folder: Path, source: SourceModel, *, references: Sequence[Struc
         "config": to_dict(source.config),
         "descriptor": to_dict(source.descriptor),
         "gaps": {"mean_eV": scale.y_mean_eV, "sd_eV": scale.y_sd_eV},
+        "x_power": scale.power,
         "features": None
         if source.features is None
         else {"n": source.features.n, "residual_variance": source.features.residual_variance},
@@ -88,11 +88,11 @@ def load_source(folder: Path | str, *, verify: bool = True, extras: bool = True)
         network = from_dict(NetworkConfig, manifest["network"])
         expected = {f"param.{k}": s for k, s in network.shapes.items()}
         arrays = load_tensors(path / WEIGHTS, expected | dict.fromkeys(("x_mean", "x_scale"), (network.n_features,)))
-        scales, gaps = (arrays["x_mean"].numpy(), arrays["x_scale"].numpy()), manifest["gaps"]
+        x_mean, x_scale, gaps = arrays["x_mean"].numpy(), arrays["x_scale"].numpy(), manifest["gaps"]
         source = SourceModel(
             {name.removeprefix("param."): value for name, value in arrays.items() if name.startswith("param.")},
             network,
-            Standardiser(*scales, gaps["mean_eV"], gaps["sd_eV"]),
+            Standardiser(x_mean, x_scale, gaps["mean_eV"], gaps["sd_eV"], float(manifest.get("x_power", 1.0))),
             from_dict(MBTRConfig, manifest["descriptor"]),
             from_dict(SourceCard, manifest["card"]),
             from_dict(SourceConfig, manifest["config"]),

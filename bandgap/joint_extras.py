@@ -43,7 +43,7 @@ def with_head_extras(
     """Return the source model of one output of a member (from 0) with the extras that its config asks for.
 
     Rows x (n, m) and y (n,) are the set's, in the order of the training, from `source_parts.used_rows`: they are the
-    same for all members. Raises InputError when they are not those of the training.
+    same for all members that see the features in one power. Raises InputError when they are not those of the training.
     """
     split = None
     if len(y) == head.sizes[head.output]:

@@ -73,10 +73,8 @@ def transfer_run(
     train, test = table.rows(split.train), table.rows(split.test)
     data = TargetData(train.features, train.gaps_eV)
     head, head_errors = choose_head(members, data.features, data.gaps_eV, seed=seed, head=head)
-    if several:
-        wanted = sources.load(head if chosen.fit_together is None else None)
-    else:
-        wanted = members
+    outputs = head if chosen.fit_together is None else None
+    wanted = sources.load(outputs) if several else members
     models = [member[head] for member in wanted]
     fit_started = time.perf_counter()
     posterior = fit_members(chosen, wanted, data, config, head=head, seed=seed, device=device, progress=progress)

@@ -111,6 +111,7 @@ def train_sources_run(
     config: SourceConfig,
     training: JointTrainingConfig,
     members: int = 1,
+    powers: Sequence[float] | None = None,
     out: Path,
     seed: int,
     device: str = "auto",
@@ -144,6 +145,7 @@ def train_sources_run(
         config=config,
         training=training,
         members=members,
+        powers=powers,
         seed=seed,
         device=device,
         progress=progress,
@@ -198,13 +200,14 @@ def _add_to_heads(
 ) -> None:
     """Write the extras of the outputs of these sets; one source model is in memory at a time."""
     for name, table in tables.items():
-        head, rows = stored.head(name), None
+        head, rows = stored.head(name), {}
         for number, folders in enumerate(stored.members):
             source = _asking(load_source(folders[name], verify=False), variational, snapshots)
-            if rows is None:
+            power = source.standardiser.power
+            if power not in rows:
                 used = used_features(source.params)
-                rows = used_rows(source.standardiser, table.features, table.gaps_eV, used=used)
-            made = with_head_extras(source, *rows, head=head, member=number, device=device, progress=progress)
+                rows[power] = used_rows(source.standardiser, table.features, table.gaps_eV, used=used)
+            made = with_head_extras(source, *rows[power], head=head, member=number, device=device, progress=progress)
             save_source(folders[name], made, references=table.records)
 
 

@@ -37,6 +37,15 @@ def train_sources(
     members: Annotated[
         int, typer.Option(min=1, help="Networks to train; a transfer mixes their posteriors with equal weight.")
     ] = 1,
+    powers: Annotated[
+        list[float],
+        typer.Option(
+            "--power",
+            min=0.1,
+            help="Power of the features that a network sees; of several, networks take them in turn. Default: 1, and "
+            "1 and 2 with a descriptor of square roots.",
+        ),
+    ] = [],  # noqa: B006 - typer copies it
     hidden: Annotated[str, typer.Option(metavar="WIDTHS", help="Widths of the hidden layers.")] = "512,256",
     steps: Annotated[int | None, typer.Option(min=1, help="Training steps of each network.")] = None,
     variational: options.Variational = False,
@@ -79,6 +88,7 @@ def train_sources(
             ),
             training=training,
             members=members,
+            powers=powers or None,
             out=out,
             seed=seed,
             device=device,

@@ -6,6 +6,7 @@ from bandgap.descriptors.config import (
     Term,
     estimate,
     feature_blocks,
+    feature_terms,
     n_features,
     similarity_features,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "config_for",
     "estimate",
     "feature_blocks",
+    "feature_terms",
     "featurize",
     "n_features",
     "similarity_features",

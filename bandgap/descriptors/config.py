@@ -147,6 +147,17 @@ def similarity_features(features: NDArray[np.floating[Any]], config: MBTRConfig)
     return features[:, :-1] if config.size else features
 
 
+def feature_terms(config: MBTRConfig) -> tuple[slice, ...]:
+    """Return the places of the terms in the vector, k1 first, and of the size where there is one."""
+    slices: list[slice] = []
+    start = 0
+    for order, term in config.terms:
+        end = start + _n_blocks(order, len(config.species)) * term.n
+        slices.append(slice(start, end))
+        start = end
+    return (*slices, slice(start, start + 1)) if config.size else tuple(slices)
+
+
 def feature_blocks(config: MBTRConfig) -> tuple[tuple[str, slice], ...]:
     """Return name and place of every block of the vector, such as ("C", 36:72) and ("H-C", 288:324).
 

@@ -186,17 +186,18 @@ class FeatureGPPosterior:
         return networks | {name: torch.from_numpy(np.ascontiguousarray(getattr(self, name))) for name in _ARRAYS}
 
     def scalars(self) -> dict[str, Any]:
-        """Return the seed, the number of networks and whether the size has a length of its own."""
-        return {"seed": self.seed, "size_apart": self.size_apart, "networks": len(self.networks)}
+        """Return the seed, the networks' scalars and whether the size has a length of its own."""
+        networks = [network.scalars() for network in self.networks]
+        return {"seed": self.seed, "size_apart": self.size_apart, "networks": networks}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics) -> Self:
         """Build a posterior from `to_arrays` and `scalars`."""
         networks = []
-        for i in range(scalars["networks"]):
+        for i, own_scalars in enumerate(scalars["networks"]):
             prefix = f"network.{i}."
             own = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-            networks.append(SourceNetwork.from_arrays(own))
+            networks.append(SourceNetwork.from_arrays(own, scalars=own_scalars))
         return cls(
             networks=tuple(networks),
             size_apart=scalars["size_apart"],

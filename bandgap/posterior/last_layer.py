@@ -67,20 +67,18 @@ class LastLayerPosterior:
         """Return everything but the scalars and the diagnostics as named tensors."""
         arrays = {f"hidden.{name}": value.contiguous() for name, value in self.hidden.items()}
         numbers = {"output": self.output, "sigma": self.sigma}
-        scales = {"x_mean": self.standardiser.x_mean, "x_scale": self.standardiser.x_scale}
-        return arrays | {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in (numbers | scales).items()}
+        arrays |= {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in numbers.items()}
+        return arrays | self.standardiser.to_arrays()
 
     def scalars(self) -> dict[str, Any]:
-        """Return the seed and the scale of the gaps."""
-        scale = self.standardiser
-        return {"seed": self.seed, "y_mean_eV": scale.y_mean_eV, "y_sd_eV": scale.y_sd_eV}
+        """Return the seed and the scalars of the standardiser."""
+        return {"seed": self.seed, **self.standardiser.scalars()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics) -> Self:
         """Build a posterior from `to_arrays` and `scalars`."""
-        x_mean, x_scale = arrays["x_mean"].numpy(), arrays["x_scale"].numpy()
         return cls(
-            standardiser=Standardiser(x_mean, x_scale, scalars["y_mean_eV"], scalars["y_sd_eV"]),
+            standardiser=Standardiser.from_arrays(arrays, scalars=scalars),
             hidden={k.removeprefix("hidden."): v for k, v in arrays.items() if k.startswith("hidden.")},
             output=arrays["output"].numpy(),
             sigma=arrays["sigma"].numpy(),

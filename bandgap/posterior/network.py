@@ -112,8 +112,7 @@ class NetworkPosterior:
             "coordinates.1": self.coordinates,
             "scale.1": self.scale_1,
             "sigma": torch.from_numpy(self.sigma),
-            "x_mean": torch.from_numpy(self.standardiser.x_mean),
-            "x_scale": torch.from_numpy(self.standardiser.x_scale),
+            **self.standardiser.to_arrays(),
         }
         arrays |= {f"theta.{i + 2}": value for i, value in enumerate(self.upper)}
         optional = {"c": self.layer_weights, "tau": self.tau, "layer_sensitivity": self.layer_sensitivity}
@@ -121,12 +120,8 @@ class NetworkPosterior:
         return {name: value.contiguous() for name, value in arrays.items()}
 
     def scalars(self) -> dict[str, Any]:
-        """Return the seed and the scale of the gaps."""
-        return {
-            "seed": self.seed,
-            "y_mean_eV": self.standardiser.y_mean_eV,
-            "y_sd_eV": self.standardiser.y_sd_eV,
-        }
+        """Return the seed and the scalars of the standardiser."""
+        return {"seed": self.seed, **self.standardiser.scalars()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics) -> Self:
@@ -137,9 +132,7 @@ class NetworkPosterior:
 
         n_upper = sum(name.startswith("theta.") for name in arrays)
         return cls(
-            standardiser=Standardiser(
-                arrays["x_mean"].numpy(), arrays["x_scale"].numpy(), scalars["y_mean_eV"], scalars["y_sd_eV"]
-            ),
+            standardiser=Standardiser.from_arrays(arrays, scalars=scalars),
             theta_hat_1=arrays["theta_hat.1"],
             basis=arrays["basis.1"],
             coordinates=arrays["coordinates.1"],

@@ -1,7 +1,7 @@
 """How a source network sees structures: its predictions, its first hidden features, its tangent in the first layer."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -33,13 +33,12 @@ class NetworkView:
 class SourceNetwork:
     """A network of ReLU layers with K outputs and the standardisation of its inputs, on the features that it uses.
 
-    `columns` (c,) are their places among the descriptor's features; x_mean and x_scale (c,) belong to them.
+    `columns` (c,) are their places among the descriptor's features; `scales` belongs to them.
     """
 
     params: Params
     columns: NDArray[np.int64]
-    x_mean: Floats
-    x_scale: Floats
+    scales: Standardiser
 
     @classmethod
     def of_heads(cls, models: Sequence[SourceModel], scales: Standardiser) -> Self:
@@ -50,11 +49,12 @@ class SourceNetwork:
             params[name] = torch.cat([model.params[name] for model in models])
         columns = np.flatnonzero((params["weight.1"] != 0).any(dim=0).numpy()).astype(np.int64)
         params["weight.1"] = params["weight.1"][:, torch.from_numpy(columns)].contiguous()
-        return cls(params, columns, scales.x_mean[columns], scales.x_scale[columns])
+        own = replace(scales, x_mean=scales.x_mean[columns], x_scale=scales.x_scale[columns])
+        return cls(params, columns, own)
 
     def view(self, features: NDArray[np.floating[Any]]) -> NetworkView:
         """Evaluate at raw features (n, descriptor's features)."""
-        z: Floats = (features[:, self.columns].astype(np.float64) - self.x_mean) / self.x_scale
+        z = self.scales.features(features[:, self.columns])
         n_layers = max(map(layer_of, self.params))
         h, hidden = torch.from_numpy(z).float(), []
         with torch.no_grad():
@@ -69,13 +69,16 @@ class SourceNetwork:
         return NetworkView(z, *(part.double().numpy() for part in (f, hidden[0], slopes)))
 
     def to_arrays(self) -> dict[str, Tensor]:
-        """Return everything as named tensors."""
+        """Return everything but the scalars as named tensors."""
         arrays = {f"param.{name}": value.contiguous() for name, value in self.params.items()}
-        numbers = {name: getattr(self, name) for name in ("columns", "x_mean", "x_scale")}
-        return arrays | {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in numbers.items()}
+        return arrays | self.scales.to_arrays() | {"columns": torch.from_numpy(self.columns)}
+
+    def scalars(self) -> dict[str, float]:
+        """Return the scalars of the standardisation."""
+        return self.scales.scalars()
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Tensor]) -> Self:
-        """Build a network from `to_arrays`."""
+    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any]) -> Self:
+        """Build a network from `to_arrays` and `scalars`."""
         params = {k.removeprefix("param."): v for k, v in arrays.items() if k.startswith("param.")}
-        return cls(params, *(arrays[name].numpy() for name in ("columns", "x_mean", "x_scale")))
+        return cls(params, arrays["columns"].numpy(), Standardiser.from_arrays(arrays, scalars=scalars))

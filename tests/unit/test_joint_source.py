@@ -83,7 +83,34 @@ def test_statistics_give_every_set_the_same_weight():
     mean, scale, moving = joint_statistics([x, y])
     np.testing.assert_allclose(mean, 0.5 * (x.mean(0) + y.mean(0)))
     assert moving.tolist() == [True, True, False, True]
-    assert scale[2] == 1.0 and scale[3] == pytest.approx(2.5, rel=0.05)
+    assert scale[2] == 1.0 and scale[3] == pytest.approx(np.hypot(2.5, 0.3 * np.sqrt(np.mean(scale_of(x, y) ** 2))))
+
+
+def scale_of(x, y):
+    """Standard deviations of the columns that vary, of both sets with equal weight."""
+    second = 0.5 * ((x**2).mean(0) + (y**2).mean(0))
+    return np.sqrt(second - (0.5 * (x.mean(0) + y.mean(0))) ** 2)[[0, 1, 3]]
+
+
+def test_floor_of_a_scale_is_that_of_the_features_own_term():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(500, 4)) * [1.0, 1e-4, 1e-3, 1e-3]
+    _, scale, _ = joint_statistics([x], (slice(0, 2), slice(2, 4)))
+    sd = x.std(0)
+    np.testing.assert_allclose(scale[:2], np.hypot(sd[:2], 0.3 * np.sqrt(np.mean(sd[:2] ** 2))))
+    np.testing.assert_allclose(scale[2:], np.hypot(sd[2:], 0.3 * np.sqrt(np.mean(sd[2:] ** 2))))
+
+
+def test_networks_take_the_powers_in_turn():
+    models = train_joint_sources(sets(), members=3, powers=(1.0, 3.0), seed=0, **SETTINGS)
+    assert [m["a"].standardiser.power for m in models] == [1.0, 3.0, 1.0]
+    for member in models[:2]:
+        x, y = made(200, "a", seed=5)
+        assert np.sqrt(np.mean((source_predictions_eV(member["a"], x) - y) ** 2)) < 0.5 * y.std()
+    rooted = train_joint_sources(
+        sets(), members=2, seed=0, **SETTINGS | {"descriptor": dataclasses.replace(DESCRIPTOR, roots=True)}
+    )
+    assert [m["b"].standardiser.power for m in rooted] == [1.0, 2.0]
 
 
 def test_one_output_is_that_column_of_the_network():

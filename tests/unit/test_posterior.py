@@ -175,7 +175,10 @@ def restored(posterior):
 def test_arrays_round_trip(basis):
     posterior, x = network_posterior(basis), rows(4)
     again = restored(posterior)
-    assert (again.mean_draws_eV(x) == posterior.mean_draws_eV(x)).all()
+    # what comes back lies in memory in rows, and float32 products round by the layout
+    np.testing.assert_allclose(again.mean_draws_eV(x), posterior.mean_draws_eV(x), rtol=1e-5)
+    for name in ("basis", "coordinates", "theta_hat_1", "scale_1"):
+        assert torch.equal(getattr(again, name), getattr(posterior, name))
     for name in ("sigma", "tau", "layer_weights", "layer_sensitivity"):
         assert (getattr(again, name) == getattr(posterior, name)).all()
 
@@ -235,7 +238,7 @@ def test_mixture_round_trips(basis):
     both, x = mix([last_layer_posterior(draws=5), network_posterior(basis)]), rows(6)
     again = restored(both)
     assert isinstance(again, PosteriorMixture)
-    assert (again.mean_draws_eV(x) == both.mean_draws_eV(x)).all()
+    np.testing.assert_allclose(again.mean_draws_eV(x), both.mean_draws_eV(x), rtol=1e-5)
 
 
 def test_mixture_takes_the_worst_of_its_members_figures_and_says_whose_warning_it_is():

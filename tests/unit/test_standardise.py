@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bandgap.errors import InputError
-from bandgap.standardise import FLOOR, feature_statistics, fit_standardiser, varies
+from bandgap.standardise import FLOOR, Standardiser, feature_statistics, fit_standardiser, powered, varies
 
 RNG = np.random.default_rng(0)
 X = RNG.normal([1.0, -2.0, 5.0], [1.0, 0.5, 2.0], size=(200, 3))
@@ -97,3 +97,27 @@ def test_features_of_another_descriptor_are_refused():
 def test_constant_gaps_are_refused():
     with pytest.raises(InputError, match="all 200 gaps of the source set are 2.5 eV. A source needs gaps that differ"):
         fit_standardiser(X, np.full(200, 2.5))
+
+
+def test_power_keeps_the_sign_and_comes_before_the_scaling():
+    x = np.array([[-2.0, 3.0], [1.0, 0.5]])
+    scale = Standardiser(np.array([1.0, 0.0]), np.array([2.0, 1.0]), 0.0, 1.0, 2.0)
+    np.testing.assert_allclose(scale.features(x), [[-2.5, 9.0], [0.0, 0.25]])
+    mean, sd = feature_statistics(np.array([[-4.0, 9.0], [1.0, 0.25]]))
+    of_target = scale.for_target(x, statistics="target")
+    np.testing.assert_allclose((of_target.x_mean, of_target.x_scale), (mean, sd))
+    mapped = of_target.with_gaps_mapped(slope=2.0, intercept_eV=1.0)
+    assert (mapped.power, mapped.y_mean_eV, mapped.y_sd_eV) == (2.0, 1.0, 2.0)
+
+
+def test_standardiser_comes_back_from_storage():
+    scale = Standardiser(np.array([1.0, 0.0]), np.array([2.0, 1.0]), 3.0, 0.5, 2.0)
+    again = Standardiser.from_arrays(scale.to_arrays(), scalars=scale.scalars())
+    x = np.array([[-2.0, 3.0]])
+    np.testing.assert_array_equal(again.features(x), scale.features(x))
+    assert (again.y_mean_eV, again.y_sd_eV) == (3.0, 0.5)
+
+
+def test_power_that_is_not_positive_is_refused():
+    with pytest.raises(InputError, match="raised to the power -1.0. Accepted: a number above 0"):
+        powered(np.ones(2), -1.0)

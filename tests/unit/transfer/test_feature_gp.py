@@ -92,7 +92,7 @@ def test_tangent_kernel_is_that_of_the_first_layers_gradients(source_of, target)
     """k(x, x') = grad f(x) . grad f(x') over the first layer's weights and biases, by automatic differentiation."""
     posterior = fit(source_of(), target, QUICK, seed=0, device="cpu")
     network = posterior.networks[0]
-    x = torch.from_numpy((target.features[:, network.columns] - network.x_mean) / network.x_scale).float()
+    x = torch.from_numpy(network.view(target.features).z).float()
     params = {name: value.clone().requires_grad_(name.endswith(".1")) for name, value in network.params.items()}
     gradients = []
     for row in forward(params, x):
@@ -156,3 +156,27 @@ def test_more_networks_come_back_from_storage(source_of, target):
     )
     x = np.random.default_rng(3).normal(size=(6, 5)).astype(np.float32)
     np.testing.assert_allclose(again.predictive_draws(x).means_eV, posterior.predictive_draws(x).means_eV, rtol=1e-9)
+
+
+@pytest.mark.parametrize("statistics", ["source", "target"])
+def test_feature_scales_are_those_of_the_settings(source_of, target, statistics):
+    source = source_of()
+    config = dataclasses.replace(QUICK, standardise=statistics)
+    found = fit(source, target, config, seed=0).networks[0].scales
+    expected = source.standardiser.for_target(target.features, statistics=statistics)
+    np.testing.assert_array_equal((found.x_mean, found.x_scale), (expected.x_mean, expected.x_scale))
+
+
+def test_network_sees_the_power_that_it_was_trained_with(source_of, target):
+    source = source_of()
+    squares = dataclasses.replace(source, standardiser=dataclasses.replace(source.standardiser, power=2.0))
+    config = dataclasses.replace(QUICK, standardise="source")
+    posterior = fit(squares, target, config, seed=0)
+    x = target.features.astype(np.float64)
+    wide = {name: value.double() for name, value in source.params.items()}
+    expected = forward(wide, torch.from_numpy(np.sign(x) * x**2)).numpy()
+    np.testing.assert_allclose(posterior.networks[0].view(target.features).f[:, 0], expected, atol=1e-4)
+    again = FeatureGPPosterior.from_arrays(
+        posterior.to_arrays(), scalars=posterior.scalars(), diagnostics=posterior.diagnostics
+    )
+    assert again.networks[0].scales.power == 2.0
