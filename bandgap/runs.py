@@ -1,6 +1,7 @@
 """The jobs that shell, worker and notebooks share: transfer a source to labelled crystals, predict new ones."""
 
 import datetime
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ from bandgap.descriptors import featurize, similarity_features
 from bandgap.domain import fit_domain
 from bandgap.errors import InputError
 from bandgap.head_choice import choose_head
+from bandgap.inference.checkpoints import CHECKPOINT, CHECKPOINT_EVERY, Checkpoint, ForeignCheckpointError
 from bandgap.overlap import load_known, overlap
 from bandgap.posterior import Posterior, mix
 from bandgap.prediction_store import save_predictions
@@ -51,6 +53,8 @@ def transfer_run(
     cache: DescriptorCache | None = None,
     n_jobs: int = 1,
     progress: Progress = no_progress,
+    checkpoint_every: int = CHECKPOINT_EVERY,
+    checkpoints: Path | None = None,
 ) -> Path:
     """Transfer a source model to labelled crystals, write the run to `out` and return `out`.
 
@@ -58,7 +62,13 @@ def transfer_run(
     less) are the test set, the next `n` (default: the rest) the training set. A source of several sets starts from the
     output of the set `head` (default: the one that `head_choice` finds), a source of several networks gives the mixture
     of their posteriors. Raises InputError when there are too few rows.
+
+    A method that samples a network leaves its state every `checkpoint_every` iterations (0: never) in the folder
+    `checkpoints` (default: "checkpoint" in `out`), goes on from it where there is one, to the same posterior, and the
+    folder is removed at the end. Raises ForeignCheckpointError where it is of another run.
     """
+    kept = Path(out) / CHECKPOINT if checkpoints is None else checkpoints
+    checkpoint = Checkpoint(kept / "chains.safetensors", checkpoint_every) if checkpoint_every else None
     started = time.perf_counter()
     chosen = get_method(method)
     config = chosen.configure(settings or {})
@@ -77,7 +87,20 @@ def transfer_run(
     wanted = sources.load(outputs) if several else members
     models = [member[head] for member in wanted]
     fit_started = time.perf_counter()
-    posterior = fit_members(chosen, wanted, data, config, head=head, seed=seed, device=device, progress=progress)
+    try:
+        posterior = fit_members(
+            chosen,
+            wanted,
+            data,
+            config,
+            head=head,
+            seed=seed,
+            device=device,
+            progress=progress,
+            checkpoint=checkpoint,
+        )
+    except ForeignCheckpointError as error:
+        raise ForeignCheckpointError(f"{error} All files of the unfinished run are in {kept}.") from error
     fit_s = time.perf_counter() - fit_started
     species = sorted(set().union(*(model.card.elements for model in members[0].values())))
     shapes = similarity_features(train.features, descriptor)
@@ -119,6 +142,8 @@ def transfer_run(
         "elapsed_s": {"fit": fit_s, "all": time.perf_counter() - started},
     }
     save_run(Path(out), posterior, descriptor=descriptor, domain=domain, manifest=manifest, references=train.records)
+    if checkpoint is not None:
+        shutil.rmtree(kept, ignore_errors=True)
     return Path(out)
 
 
@@ -132,11 +157,13 @@ def fit_members(
     seed: int,
     device: str = "auto",
     progress: Progress = no_progress,
+    checkpoint: Checkpoint | None = None,
 ) -> Posterior:
     """Fit a method from the output `head` of every network of a source; return the equal-weight mixture of posteriors.
 
     The first network has the given seed, the others seeds of their own made from it. A method that takes all networks
-    together returns one posterior.
+    together returns one posterior. With `checkpoint` every network has files of its own, from which a method that can
+    goes on.
     """
     if method.fit_together is not None:
         return method.fit_together(members, data, config, head=head, seed=seed, device=device, progress=progress)
@@ -144,7 +171,10 @@ def fit_members(
     for i, member in enumerate(members):
         own = seed if i == 0 else int(np.random.SeedSequence([seed, i]).generate_state(1)[0] % 2**31)
         note = progress if len(members) == 1 else _of_member(progress, i + 1, len(members))
-        posteriors.append(method.fit(member[head], data, config, seed=own, device=device, progress=note))
+        part = None if checkpoint is None else checkpoint.of_part(i)
+        posteriors.append(
+            method.fit_or_resume(member[head], data, config, seed=own, device=device, progress=note, checkpoint=part)
+        )
     return mix(posteriors)
 
 

@@ -89,7 +89,8 @@ def check_out(folder: Path) -> None:
     """Raise InputError when a run cannot be written to the folder without mixing with files of another kind."""
     if folder.is_file():
         raise InputError(f"--out {folder} is a file. Give the name of a folder.")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / "manifest.json").is_file():
+    ours = any((folder / name).exists() for name in ("manifest.json", "checkpoint"))  # a run, or an unfinished one
+    if folder.is_dir() and any(folder.iterdir()) and not ours:
         raise InputError(f"--out {folder} holds other files. Give a new folder, or an empty one.")
 
 

@@ -132,13 +132,18 @@ def transfer(
             metavar="NAME", help="Of a source of several sets: the set to start from; default: by measurement."
         ),
     ] = None,
+    checkpoint_every: Annotated[
+        int,
+        typer.Option(min=0, metavar="N", help="Iterations of a network's sampler between two checkpoints; 0: none."),
+    ] = 100,
     list_methods: Annotated[
         bool, typer.Option("--list-methods", is_eager=True, callback=_list_methods, help="Name the methods and end.")
     ] = False,
 ) -> None:
     """Transfer a source network to labelled crystals and write a run folder.
 
-    Rows are sorted by id and permuted by the seed: the first ones are the test set, the next N the training set.
+    Rows are sorted by id and permuted by the seed: the first ones are the test set, the next N the training set. Killed
+    while it samples a network, the same command goes on from its last checkpoint to the same result.
     """
     from bandgap.devices import set_threads
     from bandgap.manifests import read_manifest
@@ -160,6 +165,7 @@ def transfer(
             n_test=n_test,
             seed=seed,
             head=head,
+            checkpoint_every=checkpoint_every,
             out=out,
             level_of_theory=level_of_theory,
             settings=chosen,

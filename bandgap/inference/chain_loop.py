@@ -189,11 +189,11 @@ class _Loop:
         self._at = Point(arrays["at.q"], arrays["at.value"], arrays["at.gradient"])
         self._generator.set_state(arrays["generator"].cpu())
         self._host.set_state(arrays["host"].cpu())
-        self._adaptation = Adaptation.from_arrays(_under("adaptation.", arrays))
+        self._adaptation = Adaptation.from_arrays(checkpoints.under("adaptation.", arrays))
         if "draws" in arrays:
             wanted = self._settings.draws
             self._draws = list(arrays["draws"].unbind(1))[:wanted]
-            named = _under("statistics.", arrays)
+            named = checkpoints.under("statistics.", arrays)
             each = zip(*(value.unbind(1) for value in named.values()), strict=True)
             self._records = [dict(zip(named, values, strict=True)) for values in each][:wanted]
 
@@ -203,7 +203,3 @@ class _Loop:
     def result(self) -> ChainRun:
         """Return what was drawn."""
         return ChainRun(torch.stack(self._draws, 1), self._stacked(), self._adaptation)
-
-
-def _under(prefix: str, arrays: Statistics) -> Statistics:
-    return {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}

@@ -5,9 +5,11 @@ one or the other.
 """
 
 import contextlib
+import dataclasses
+import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,8 @@ from torch import Tensor
 from bandgap.errors import ArtifactError, ConfigError
 
 SCHEMA = "1"
+CHECKPOINT = "checkpoint"  # folder of an unfinished run, in its own
+CHECKPOINT_EVERY = 100  # iterations
 
 
 @dataclass(frozen=True)
@@ -30,11 +34,23 @@ class Checkpoint:
     """
 
     path: Path
-    every: int = 100
+    every: int = CHECKPOINT_EVERY
 
     def __post_init__(self) -> None:
         if self.every < 1:
             raise ConfigError(f"checkpoint: every = {self.every}. Accepted: a number of iterations from 1.")
+
+    def of_part(self, number: int) -> "Checkpoint":
+        """Return where one part of the run is kept, such as a group of chains (from 0): a file beside the others.
+
+        >>> Checkpoint(Path("chains.safetensors")).of_part(1).path.name
+        'chains-2.safetensors'
+        """
+        return Checkpoint(self.path.with_stem(f"{self.path.stem}-{number + 1}"), self.every)
+
+
+class ForeignCheckpointError(ArtifactError):
+    """A checkpoint from which this run cannot go on: damaged, of another version, or of another run."""
 
 
 def write(path: Path, arrays: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
@@ -53,7 +69,7 @@ def write(path: Path, arrays: Mapping[str, Tensor], facts: Mapping[str, Any]) ->
 def read(path: Path, *, expected: Mapping[str, Any], device: torch.device) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors, on `device`, and the facts; the facts named in `expected` must have these values.
 
-    Raises ArtifactError on a file that is damaged, of another version, or of another run.
+    Raises ForeignCheckpointError on a file that is damaged, of another version, or of another run.
     """
     try:
         with safe_open(path, framework="pt") as file:
@@ -62,19 +78,50 @@ def read(path: Path, *, expected: Mapping[str, Any], device: torch.device) -> tu
             arrays = {name: file.get_tensor(name).clone().to(device) for name in file.keys()}  # noqa: SIM118
         facts: dict[str, Any] = json.loads(metadata.get("facts", "{}"))
     except (SafetensorError, ValueError) as error:
-        raise ArtifactError(f"{path}: not a checkpoint, or damaged ({error}). Delete it to start anew.") from error
+        raise ForeignCheckpointError(
+            f"{path}: not a checkpoint, or damaged ({error}). Delete it to start anew."
+        ) from error
     if metadata.get("schema") != SCHEMA:
-        raise ArtifactError(
+        raise ForeignCheckpointError(
             f"{path}: a checkpoint of version {metadata.get('schema', 'unknown')}; this program reads version "
             f"{SCHEMA}. Delete it to start anew."
         )
     for name, value in expected.items():
         if facts.get(name) != value:
-            raise ArtifactError(
+            raise ForeignCheckpointError(
                 f"{path}: belongs to another run: {name} is {facts.get(name)!r} there and {value!r} here. Give another "
                 "file, or delete this one to start anew."
             )
     return arrays, facts
+
+
+def under(prefix: str, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors whose names begin with the prefix, without it."""
+    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
+
+
+def content_of(*parts: Any) -> str:
+    """Return 16 hexadecimal digits of SHA-256 over the fields of dataclasses: tensors bit for bit, numbers, texts."""
+    digest = hashlib.sha256()
+    for piece in _pieces(parts):
+        digest.update(piece)
+    return digest.hexdigest()[:16]
+
+
+def _pieces(value: Any) -> Iterator[bytes]:
+    if isinstance(value, Tensor):
+        yield f"{value.dtype} {tuple(value.shape)}".encode()
+        yield value.detach().cpu().numpy().tobytes()
+    elif dataclasses.is_dataclass(value):
+        yield type(value).__name__.encode()
+        for field in dataclasses.fields(value):
+            yield field.name.encode()
+            yield from _pieces(getattr(value, field.name))
+    elif isinstance(value, (list, tuple)):
+        for entry in value:
+            yield from _pieces(entry)
+    else:
+        yield repr(value).encode()
 
 
 def _apart(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:

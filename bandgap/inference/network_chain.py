@@ -1,7 +1,7 @@
 """One batch of chains: its state, its adaptation and one iteration of it."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from bandgap.errors import ConfigError
 from bandgap.inference.adaptation import DualAveraging, dual_averaging
+from bandgap.inference.checkpoints import under
 from bandgap.inference.interweaving import informed_directions, step_interwoven
 from bandgap.inference.joint_hmc import Transition, step_joint
 from bandgap.inference.scale_moves import step_scales
@@ -30,6 +31,8 @@ FLIGHT = 0.3  # of the scales' standard deviations in one radian: about their wi
 VISITS = (0.3, 0.4, 0.5, 0.6, 0.7)  # shares of warm-up at which states are kept to find the informed directions
 BRACKET = 4.0  # widths of slice brackets in standard deviations found in warm-up
 START_SPREAD = 0.3  # of z: small, so that no start is absurd (specification of the method, section 8)
+_AVERAGED = ("log_step", "log_average", "gap", "count")  # of the dual averaging, what an update changes
+_ON_HOST = ("generator", "host", "numbers")
 
 
 @dataclass(frozen=True)
@@ -104,18 +107,63 @@ class Chain:
         self._history: list[Tensor] = []
         self._visited: list[tuple[Layers, Tensor]] = []
         self._subspaces: Layers = []
+        self.iteration = 0  # how many are done
 
     def iterate(self) -> Iterator[Record]:
-        """Yield every iteration, warm-up first."""
+        """Yield every iteration that is not done yet, warm-up first."""
         config = self._config
         refresh = {int(config.warmup * share) for share in (0.15, 0.3, 0.5, 0.75)}
-        for i in range(config.warmup + config.draws):
+        for i in range(self.iteration, config.warmup + config.draws):
             if i == config.warmup:
                 self.step = min(self._adaptation.final, MAX_STEP)
             did = self._move(still=i < FIRST_SCALE_MOVE)
             if i < config.warmup:
                 self._adapt(i, float(did.accept.mean()), refresh=refresh)
-            yield self._record(did)
+            record = self._record(did)
+            self.iteration = i + 1
+            yield record
+
+    def to_arrays(self) -> dict[str, Tensor]:
+        """Return everything that the next iteration depends on, by name: positions, adaptation, generators."""
+        adaptation = self._adaptation
+        numbers = [self.step, self.n_steps, *(getattr(adaptation, name) for name in _AVERAGED)]
+        arrays = {
+            "state": self._state,
+            "numbers": torch.tensor(numbers, dtype=torch.float64),
+            "brackets": self._brackets,
+            "flights": self._flights,
+            "generator": self._generator.get_state(),
+            "host": self._host.get_state(),
+        }
+        arrays |= {f"z.{layer}": z for layer, z in enumerate(self._z)}
+        arrays |= {f"subspace.{layer}": basis.T for layer, basis in enumerate(self._subspaces)}  # columns lie together
+        if self.iteration < self._config.warmup:
+            if self._history:
+                arrays["history"] = torch.stack(self._history)
+            for k, (z, state) in enumerate(self._visited):
+                arrays |= {f"visited.{k}.state": state, **{f"visited.{k}.z.{layer}": v for layer, v in enumerate(z)}}
+        return arrays
+
+    def restore(self, arrays: Mapping[str, Tensor], *, iteration: int, device: torch.device) -> None:
+        """Take what `to_arrays` gave after `iteration` iterations; tensors are on the CPU."""
+        here = {name: value if name in _ON_HOST else value.to(device) for name, value in arrays.items()}
+
+        def layers(prefix: str) -> Layers:
+            found = under(prefix, here)
+            return [found[str(layer)] for layer in range(len(found))]
+
+        self.iteration = iteration
+        step, n_steps, *averaged = here["numbers"].tolist()
+        self.step, self.n_steps = step, int(n_steps)
+        values = dict(zip(_AVERAGED, averaged, strict=True))
+        self._adaptation = replace(self._adaptation, **{**values, "count": int(values["count"])})
+        self._state, self._brackets, self._flights = here["state"], here["brackets"], here["flights"]
+        self._generator.set_state(here["generator"])
+        self._host.set_state(here["host"])
+        self._z, self._subspaces = layers("z."), [rows.T for rows in layers("subspace.")]
+        self._history = list(here["history"].unbind(0)) if "history" in here else []
+        visits = sum(name.startswith("visited.") and name.endswith(".state") for name in here)
+        self._visited = [(layers(f"visited.{k}.z."), here[f"visited.{k}.state"]) for k in range(visits)]
 
     def _move(self, *, still: bool) -> Transition:
         """Move weights and scales along one path, then the scales alone; `still` keeps the scales where they are."""

@@ -11,9 +11,7 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 import joblib
@@ -22,14 +20,15 @@ import torch
 
 from bandgap.devices import cores, set_threads
 from bandgap.inference.chain_board import ChainBoard
-from bandgap.inference.network_chain import Chain, SamplerConfig
+from bandgap.inference.chain_group import Group, GroupPlace, run_group
+from bandgap.inference.checkpoints import Checkpoint
+from bandgap.inference.network_chain import SamplerConfig
 from bandgap.inference.network_draws import NetworkDraws, SamplerInfo, running_rhat
 from bandgap.inference.scales import ScalePrior
 from bandgap.inference.whitened_network import WhitenedNetwork
 from bandgap.progress import Progress, Update
 
 CHAINS_PER_GROUP = 2
-REPORT_EVERY = 5  # iterations between two entries on the board
 POLL_S, RHAT_EVERY_S = 0.2, 2.0  # how often the board is read, and R-hat computed from it
 # of products of a weight and a row in the whole run, above which starting processes (about 3 s) pays; an iteration of
 # the smallest problem costs as much as ITERATION of them
@@ -43,29 +42,38 @@ def sample_network(
     config: SamplerConfig,
     seed: int,
     progress: Progress,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[NetworkDraws, SamplerInfo]:
     """Sample weights and scales; raises Cancelled when `progress` does.
 
-    Updates hold the mean acceptance and, after warm-up, the largest R-hat of the scales.
+    Updates hold the mean acceptance and, after warm-up, the largest R-hat of the scales. With `checkpoint` every group
+    of chains has a file beside its path, from which it goes on where there is one: the draws are then those of a run
+    without the break, bit for bit. Raises ArtifactError on a file of another problem, other settings or another seed.
     """
-    sizes = [min(CHAINS_PER_GROUP, config.chains - i) for i in range(0, config.chains, CHAINS_PER_GROUP)]
-    seeds = [np.random.SeedSequence([seed, i]) for i in range(len(sizes))]
-    workers = 1 if net.y.is_cuda else min(cores(), len(sizes))
+    firsts = range(0, config.chains, CHAINS_PER_GROUP)
+    places = [
+        GroupPlace(i, first, min(CHAINS_PER_GROUP, config.chains - first), (seed, i)) for i, first in enumerate(firsts)
+    ]
+    workers = 1 if net.y.is_cuda else min(cores(), len(places))
     if workers == 1 or _work(net, config) < PROCESSES_FROM:
         board = _open_board(None, prior, config)
         watch = _Watch(board, prior, config, progress)
-        results = [_run_group(net, prior, config, size, seeds[i], board, i, watch.look) for i, size in enumerate(sizes)]
+        results = [
+            run_group(net, prior, config, place, board=board, look=watch.look, checkpoint=checkpoint)
+            for place in places
+        ]
+        watch.look()
         return _joined(net, [group for group in results if group is not None])
     with tempfile.TemporaryDirectory(prefix="bandgap-chains-") as folder:
         path = Path(folder) / "board"
         board = _open_board(path, prior, config)
         watch = _Watch(board, prior, config, progress)
         tasks = [
-            joblib.delayed(_run_in_process)(net, prior, config, size, seeds[i], path, i, os.getpid())
-            for i, size in enumerate(sizes)
+            joblib.delayed(_run_in_process)(net, prior, config, place, path, os.getpid(), checkpoint)
+            for place in places
         ]
         with ThreadPoolExecutor(1) as pool:
-            future: Future[list[_Group | None]] = pool.submit(joblib.Parallel(n_jobs=workers, backend="loky"), tasks)
+            future: Future[list[Group | None]] = pool.submit(joblib.Parallel(n_jobs=workers, backend="loky"), tasks)
             try:
                 while not future.done():
                     watch.look()
@@ -116,13 +124,7 @@ class _Watch:
         self._progress(Update(phase, done, self._total, values=values))
 
 
-@dataclass(frozen=True, eq=False)
-class _Group:
-    draws: NetworkDraws
-    info: SamplerInfo
-
-
-def _joined(net: WhitenedNetwork, groups: list[_Group]) -> tuple[NetworkDraws, SamplerInfo]:
+def _joined(net: WhitenedNetwork, groups: list[Group]) -> tuple[NetworkDraws, SamplerInfo]:
     draws = NetworkDraws(
         torch.cat([g.draws.state for g in groups]),
         [torch.cat([g.draws.z[i] for g in groups]) for i in range(len(net.shapes))],
@@ -144,12 +146,11 @@ def _run_in_process(
     net: WhitenedNetwork,
     prior: ScalePrior,
     config: SamplerConfig,
-    chains: int,
-    seed: np.random.SeedSequence,
+    place: GroupPlace,
     path: Path,
-    group: int,
     parent: int,
-) -> _Group | None:
+    checkpoint: Checkpoint | None,
+) -> Group | None:
     """Run a group in a process of its own; it ends when the board says so or when its parent is gone."""
     set_threads()
     board = _open_board(path, prior, config)
@@ -158,55 +159,4 @@ def _run_in_process(
         if os.getppid() != parent:
             board.end()
 
-    return _run_group(net, prior, config, chains, seed, board, group, look)
-
-
-def _run_group(
-    net: WhitenedNetwork,
-    prior: ScalePrior,
-    config: SamplerConfig,
-    chains: int,
-    seed: np.random.SeedSequence,
-    board: ChainBoard,
-    group: int,
-    look: Callable[[], None],
-) -> _Group | None:
-    """Run one group and tell the board of it, then call `look`, every few iterations; None when the board said stop."""
-    device = net.inputs.device
-    generator = torch.Generator(device=device).manual_seed(int(seed.generate_state(1, np.uint64)[0]) % 2**63)
-    host = torch.Generator().manual_seed(int(seed.generate_state(2, np.uint64)[1]) % 2**63)
-    chain = Chain(net, prior, config, chains, generator, host)
-    keep = config.keep // config.chains
-    kept_at = set(np.linspace(0, config.draws - 1, num=min(keep, config.draws)).round().astype(int).tolist())
-    first = group * CHAINS_PER_GROUP
-    states = board.states[first : first + chains]
-    fitted, accepts, divergents, kept = [], [], [], []
-    for i, record in enumerate(chain.iterate()):
-        if i >= config.warmup:
-            states[:, i - config.warmup] = record.state.cpu().numpy()
-            fitted.append(record.fitted.float().cpu())
-            accepts.append(record.accept.cpu())
-            divergents.append(record.divergent.cpu())
-            if i - config.warmup in kept_at:
-                kept.append((record.state.cpu(), [q.cpu() for q in net.kept(record.z)], record.output.cpu()))
-        if (i + 1) % REPORT_EVERY == 0 or i + 1 == config.warmup + config.draws:
-            board.acceptance[group] = float(record.accept.mean())
-            board.done[group] = i + 1
-            look()
-            if board.stopped:
-                return None
-    draws = NetworkDraws(
-        torch.stack([k[0] for k in kept], 1),
-        [torch.stack([k[1][layer] for k in kept], 1) for layer in range(len(net.shapes))],
-        torch.stack([k[2] for k in kept], 1),
-    )
-    info = SamplerInfo(
-        np.array(states),
-        prior.judged(np.array(states)),
-        torch.stack(fitted, 1).numpy(),
-        torch.stack(accepts, 1).numpy(),
-        torch.stack(divergents, 1).numpy(),
-        np.array([chain.step]),
-        chain.n_steps,
-    )
-    return _Group(draws, info)
+    return run_group(net, prior, config, place, board=board, look=look, checkpoint=checkpoint)

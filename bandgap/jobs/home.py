@@ -3,6 +3,8 @@
 import hashlib
 import os
 import re
+import shutil
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +39,17 @@ class Home:
         Raises InputError when `run_id` is not one of ours, so that no address can point outside of `runs/`.
         """
         return self.folder / "runs" / _checked_id(run_id)
+
+    def checkpoint_folder(self, work: str) -> Path:
+        """Return the folder of what an unfinished job left to go on from; `work` is the fingerprint of what it does."""
+        return self.folder / "checkpoints" / _checked_id(work)
+
+    def drop_checkpoints(self, *, older_than_s: float) -> None:
+        """Remove the checkpoints that were written longer ago than this; their jobs will not be started again."""
+        for folder in (self.folder / "checkpoints").glob("*"):
+            written = [path.stat().st_mtime for path in (folder, *folder.glob("*"))]
+            if time.time() - max(written) > older_than_s:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def prediction_folder(self, run_id: str, prediction_id: str) -> Path:
         """Return the folder of one prediction made with a run."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.errors import InputError
+from bandgap.config import fingerprint
+from bandgap.errors import Cancelled, InputError
 from bandgap.jobs.home import PREDICTIONS_CSV, QUANTILES, Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Dataset, Verdict
@@ -51,30 +54,48 @@ def import_demo(job: Job, home: Home, progress: Progress) -> Result:
 
 
 def transfer(job: Job, home: Home, progress: Progress) -> Result:
-    """Transfer a source model to the labelled structures of a data set and write the run's folder."""
+    """Transfer a source model to the labelled structures of a data set and write the run's folder.
+
+    A job that does the same as one that was interrupted goes on from where that one was; a cancelled one leaves
+    nothing behind.
+    """
     from bandgap.cache import DescriptorCache
     from bandgap.devices import set_threads
+    from bandgap.inference.checkpoints import ForeignCheckpointError
     from bandgap.runs import transfer_run
 
     set_threads()
     library, payload = Library(home), job.payload
     dataset = library.dataset(job.workspace, payload["dataset"])
     records, gaps = labelled_records(library, dataset, progress=progress)
-    folder = transfer_run(
-        source_folder(library, payload["source"]),
-        records,
-        gaps,
-        method=payload["method"],
-        n=payload["n"],
-        n_test=payload["n_test"],
-        seed=payload["seed"],
-        out=home.run_folder(payload["run"]),
-        level_of_theory=dataset.level_of_theory,
-        settings=payload.get("settings", {}),
-        device=payload.get("device", "auto"),
-        cache=DescriptorCache(home.cache),
-        progress=progress,
-    )
+    checkpoints = home.checkpoint_folder(fingerprint({k: v for k, v in payload.items() if k != "run"}))
+
+    def run() -> Path:
+        return transfer_run(
+            source_folder(library, payload["source"]),
+            records,
+            gaps,
+            method=payload["method"],
+            n=payload["n"],
+            n_test=payload["n_test"],
+            seed=payload["seed"],
+            out=home.run_folder(payload["run"]),
+            level_of_theory=dataset.level_of_theory,
+            settings=payload.get("settings", {}),
+            device=payload.get("device", "auto"),
+            cache=DescriptorCache(home.cache),
+            progress=progress,
+            checkpoints=checkpoints,
+        )
+
+    try:
+        folder = run()
+    except Cancelled:
+        shutil.rmtree(checkpoints, ignore_errors=True)
+        raise
+    except ForeignCheckpointError:  # the data set's gaps or the program have changed since
+        shutil.rmtree(checkpoints, ignore_errors=True)
+        folder = run()
     return {"folder": folder.name}
 
 

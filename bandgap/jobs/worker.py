@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 POLL_S = 0.3
 BEAT_S = 2.0
+CHECKPOINTS_KEPT_S = 14 * 86400.0  # of jobs that were interrupted and not started again
 LANES: tuple[Lane, ...] = ("short", "long")
 TIME_LIMITS_S = {
     "check": 1800.0,
@@ -78,6 +79,7 @@ class Worker:
             )
         try:
             self.store.end_orphans(self.name)
+            self._home.drop_checkpoints(older_than_s=CHECKPOINTS_KEPT_S)
             while not self._stopping and not until():
                 self._step()
                 time.sleep(POLL_S)

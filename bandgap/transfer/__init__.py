@@ -42,6 +42,7 @@ _ALL = (
         "about 3 minutes for 200 crystals on 2 cores",
         btl_pcp.BtlPcpConfig,
         btl_pcp.fit,
+        resumable=btl_pcp.fit,
     ),
     Method(
         "btl_pcp_vi",
@@ -51,6 +52,7 @@ _ALL = (
         "about 6 minutes for 200 crystals on 2 cores",
         btl_pcp_vi.BtlPcpViConfig,
         btl_pcp_vi.fit,
+        resumable=btl_pcp_vi.fit,
     ),
     Method(
         "btl_vi",
@@ -69,6 +71,7 @@ _ALL = (
         "about 8 minutes for 200 crystals on 2 cores",
         btl_bnn.BtlBnnConfig,
         btl_bnn.fit,
+        resumable=btl_bnn.fit,
     ),
     Method(
         "bnn",
@@ -78,6 +81,7 @@ _ALL = (
         "about 8 minutes for 200 crystals on 2 cores",
         bnn.BnnConfig,
         bnn.fit,
+        resumable=bnn.fit,
     ),
     Method(
         "feature_gp",
@@ -87,7 +91,7 @@ _ALL = (
         "seconds to 200 crystals, about a minute for 1,000",
         feature_gp.FeatureGPConfig,
         feature_gp.fit,
-        feature_gp.fit_together,
+        fit_together=feature_gp.fit_together,
     ),
     Method(
         "nptl",

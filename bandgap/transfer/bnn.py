@@ -12,6 +12,7 @@ from torch import Tensor
 
 from bandgap.devices import choose_device
 from bandgap.errors import ConfigError
+from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.inverse_gamma_scales import InverseGammaScales
 from bandgap.inference.network_chain import SamplerConfig
 from bandgap.inference.whitened_network import Layers, whiten
@@ -43,6 +44,7 @@ def fit(
     seed: int,
     device: str = "auto",
     progress: Progress = no_progress,
+    checkpoint: Checkpoint | None = None,
 ) -> NetworkPosterior:
     """Sample all weights and scales given the target's training rows (features (n, p), gaps in eV)."""
     progress(Update("preparing the network"))
@@ -56,6 +58,7 @@ def fit(
         seed=seed,
         device=device,
         progress=progress,
+        checkpoint=checkpoint,
     )
     return replace(posterior, layer_weights=None, tau=None)
 
@@ -69,12 +72,15 @@ def sample_around(
     seed: int,
     device: str,
     progress: Progress,
+    checkpoint: Checkpoint | None = None,
 ) -> NetworkPosterior:
     """Sample theta_l ~ N(centre_l, tau_l I), tau_l ~ InvGamma(2, 1), given training rows."""
     place = choose_device(device)
     net = whiten(centre, rows.x, rows.y, device=place, dtype=torch.float32)
     prior = InverseGammaScales(noise_b, start_factor(centre).to(place))
-    return sample_posterior(net, prior, rows.standardiser, sampler=sampler, seed=seed, progress=progress)
+    return sample_posterior(
+        net, prior, rows.standardiser, sampler=sampler, seed=seed, progress=progress, checkpoint=checkpoint
+    )
 
 
 def start_factor(centre: Layers) -> Tensor:

@@ -8,6 +8,7 @@ shares.
 from dataclasses import dataclass, field
 
 from bandgap.errors import ConfigError
+from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.network_chain import SamplerConfig
 from bandgap.posterior import NetworkPosterior
 from bandgap.progress import Progress, Update, no_progress
@@ -40,6 +41,7 @@ def fit(
     seed: int,
     device: str = "auto",
     progress: Progress = no_progress,
+    checkpoint: Checkpoint | None = None,
 ) -> NetworkPosterior:
     """Sample all weights and scales given the target's training rows (features (n, p), gaps in eV)."""
     progress(Update("preparing the transfer"))
@@ -52,4 +54,5 @@ def fit(
         seed=seed,
         device=device,
         progress=progress,
+        checkpoint=checkpoint,
     )

@@ -15,6 +15,7 @@ import torch
 
 from bandgap.devices import choose_device
 from bandgap.errors import ConfigError
+from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.network_chain import SamplerConfig
 from bandgap.inference.pcp_scales import point_estimate_scales
 from bandgap.inference.whitened_network import whiten
@@ -72,6 +73,7 @@ def fit(
     seed: int,
     device: str = "auto",
     progress: Progress = no_progress,
+    checkpoint: Checkpoint | None = None,
 ) -> NetworkPosterior:
     """Sample the posterior of all weights and scales given the target's training rows (features (n, p), gaps in eV)."""
     progress(Update("preparing the transfer"))
@@ -83,7 +85,9 @@ def fit(
     net = whiten(layers_of(source.params), rows.x, rows.y, device=place, dtype=torch.float32)
     noise_b = rows.noise_b(config.noise_share)
     prior = point_estimate_scales(alpha.to(place), lam=lam, noise_b=noise_b, c0=config.c0)
-    posterior = sample_posterior(net, prior, rows.standardiser, sampler=config.sampler, seed=seed, progress=progress)
+    posterior = sample_posterior(
+        net, prior, rows.standardiser, sampler=config.sampler, seed=seed, progress=progress, checkpoint=checkpoint
+    )
     return replace(with_figures(posterior, lam=lam), layer_sensitivity=alpha.mean(0).numpy())
 
 

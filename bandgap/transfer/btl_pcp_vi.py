@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from bandgap.devices import choose_device
+from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.network_chain import SamplerConfig
 from bandgap.inference.network_draws import NetworkDraws
 from bandgap.inference.network_sampler import sample_network
@@ -58,6 +59,7 @@ def fit(
     seed: int,
     device: str = "auto",
     progress: Progress = no_progress,
+    checkpoint: Checkpoint | None = None,
 ) -> ScaledNetworkPosterior:
     """Sample the posterior of all weights and scales given the target's training rows (features (n, p), gaps in eV).
 
@@ -75,7 +77,7 @@ def fit(
     prior = replace(prior, lam=_rate(gains, known, prior, config, seed=seed))
     layers, sds = layers_of(known.mean), layers_of(known.sd)
     net = whiten_scaled(layers, sds, rows.x, rows.y, device=place, dtype=torch.float32)
-    draws, info = sample_network(net, prior, config=config.sampler, seed=seed, progress=progress)
+    draws, info = sample_network(net, prior, config=config.sampler, seed=seed, progress=progress, checkpoint=checkpoint)
     found = diagnose(info)
     return _posterior(
         draws,

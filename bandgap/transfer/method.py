@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bandgap.config import from_dict
 from bandgap.errors import InputError
+from bandgap.inference.checkpoints import Checkpoint
 from bandgap.posterior import Posterior
 from bandgap.progress import Progress, no_progress
 from bandgap.source import SourceModel
@@ -79,10 +80,27 @@ class FitTogether(Protocol):
     ) -> Posterior: ...
 
 
+class ResumableFit(Protocol):
+    """Fit a method, or go on from the files of `checkpoint` where there are any, to the same posterior."""
+
+    def __call__(
+        self,
+        source: SourceModel,
+        data: TargetData,
+        config: Any,
+        *,
+        seed: int,
+        device: str = "auto",
+        progress: Progress = no_progress,
+        checkpoint: Checkpoint | None = None,
+    ) -> Posterior: ...
+
+
 @dataclass(frozen=True)
 class Method:
     """One transfer method: family, title, a line on what it does, one on what it costs, its settings and its fit.
 
+    `resumable` is the same fit where it can go on after a break; None where it starts anew.
     A method with `fit_together` takes all networks of a source into one model; of the others, the posteriors from each
     network are mixed.
     """
@@ -94,7 +112,24 @@ class Method:
     cost: str
     config: type
     fit: Fit
+    resumable: ResumableFit | None = None
     fit_together: FitTogether | None = None
+
+    def fit_or_resume(
+        self,
+        source: SourceModel,
+        data: TargetData,
+        config: Any,
+        *,
+        seed: int,
+        device: str = "auto",
+        progress: Progress = no_progress,
+        checkpoint: Checkpoint | None = None,
+    ) -> Posterior:
+        """Fit; a method that can go on from a checkpoint is given this one."""
+        if self.resumable is None:
+            return self.fit(source, data, config, seed=seed, device=device, progress=progress)
+        return self.resumable(source, data, config, seed=seed, device=device, progress=progress, checkpoint=checkpoint)
 
     def configure(self, settings: Mapping[str, Any]) -> Any:
         """Build the method's config from plain settings; raises ConfigError that names an unknown one."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.network_chain import SamplerConfig
 from bandgap.inference.network_draws import NetworkDraws, SamplerInfo
 from bandgap.inference.network_sampler import sample_network
@@ -62,9 +63,10 @@ def sample_posterior(
     sampler: SamplerConfig,
     seed: int,
     progress: Progress,
+    checkpoint: Checkpoint | None = None,
 ) -> NetworkPosterior:
     """Sample the weights of a network and their scales; return the kept draws as a posterior."""
-    draws, info = sample_network(net, prior, config=sampler, seed=seed, progress=progress)
+    draws, info = sample_network(net, prior, config=sampler, seed=seed, progress=progress, checkpoint=checkpoint)
     return _posterior(net, prior, draws, standardiser=standardiser, diagnostics=diagnose(info), seed=seed)
 
 
