@@ -13,23 +13,18 @@ import pytest
 import torch
 from scipy import stats
 
-from bandgap.descriptors import PRESETS
 from bandgap.inference import network_sampler
 from bandgap.inference.diagnostics import rhat
 from bandgap.inference.hmc import HmcConfig, sample
 from bandgap.inference.network_chain import SamplerConfig
 from bandgap.inference.whitened_network import whiten
-from bandgap.networks import NetworkConfig
 from bandgap.progress import no_progress
-from bandgap.source import SourceCard, SourceConfig, SourceModel
-from bandgap.standardise import Standardiser
-from bandgap.transfer import TargetData, btl_pcp
+from bandgap.transfer import btl_pcp
+from tests.statistical.by_library import CHAINS, mean_and_error, predicted, source_of, transferred
 from tests.unit.inference.problems import CPU, plain, prior_of, raw
 
 N, P, HIDDEN = 10, 12, (5, 4)
 ANGLE = 2.5  # paths of two or three radians: on small problems fewer iterations do
-CHAINS = 100  # independent: the standard error of a mean is that of the chains' means, whatever their autocorrelation
-Y_MEAN, Y_SD = 3.0, 0.7  # eV
 SIGMAS = 4.5  # for the largest of 26 comparisons: a false alarm in 5,000 runs; the seeds are fixed
 
 
@@ -54,21 +49,11 @@ def summaries(f, log_tau, log_sigma, c, centre):
 
 def by_library(problem, centre, monkeypatch):
     theta_hat, x, y, new = problem
-    monkeypatch.setattr(network_sampler, "CHAINS_PER_GROUP", 25)  # one batch is cheaper than many pairs
-    source = SourceModel(
-        {f"weight.{i + 1}": layer[:, :-1].float() for i, layer in enumerate(theta_hat)}
-        | {f"bias.{i + 1}": layer[:, -1].float() for i, layer in enumerate(theta_hat)},
-        NetworkConfig(P, HIDDEN),
-        Standardiser(np.full(P, 1.0), np.full(P, 2.0), Y_MEAN, Y_SD),
-        PRESETS["thesis-1260"],
-        SourceCard(("made",), 1, ("C",)),
-        SourceConfig(HIDDEN),
-    )
     sampler = SamplerConfig(chains=CHAINS, warmup=200, draws=300, keep=100 * CHAINS, angle=ANGLE)
-    config = btl_pcp.BtlPcpConfig(standardise="source", gap_scale="source", sampler=sampler)
-    data = TargetData(2.0 * x.numpy() + 1.0, Y_SD * y.numpy() + Y_MEAN)
-    posterior = btl_pcp.fit(source, data, config, seed=0, device="cpu")
-    f = (posterior.mean_draws_eV(2.0 * new.numpy() + 1.0) - Y_MEAN) / Y_SD
+    posterior = transferred(
+        btl_pcp, btl_pcp.BtlPcpConfig(sampler=sampler), source_of(theta_hat), x, y, monkeypatch=monkeypatch
+    )
+    f = predicted(posterior, new)
     return summaries(f, np.log(posterior.tau), np.log(posterior.sigma), posterior.layer_weights, centre)
 
 
@@ -122,9 +107,8 @@ def test_posterior_is_that_of_the_joint_density_written_down_plainly(problem, mo
     ours, reference = by_library(problem, centre, monkeypatch), by_definition(problem, centre)
     assert ours.shape == reference.shape == (CHAINS, 100, 26)
     assert max(rhat(ours[..., :10]).max(), rhat(reference[..., :10]).max()) < 1.05  # chains long enough to be compared
-    means = [draws.mean(1) for draws in (ours, reference)]
-    error = np.sqrt(sum(m.var(0, ddof=1) / CHAINS for m in means))
-    score = (means[0].mean(0) - means[1].mean(0)) / error
+    (mean, error), (expected, its_error) = mean_and_error(ours), mean_and_error(reference)
+    score = (mean - expected) / np.hypot(error, its_error)
     assert np.abs(score).max() < SIGMAS, np.round(score, 1)
 
 

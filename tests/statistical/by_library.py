@@ -1,0 +1,55 @@
+"""What the tests of this folder share: a source of given weights, a transfer from it, means over its chains."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from bandgap.descriptors import PRESETS
+from bandgap.inference import network_sampler
+from bandgap.networks import NetworkConfig
+from bandgap.source import SourceCard, SourceConfig, SourceModel
+from bandgap.standardise import Standardiser
+from bandgap.transfer import TargetData
+from bandgap.variational import VariationalFit
+
+CHAINS = 100  # independent: the standard error of a mean is that of the chains' means, whatever their autocorrelation
+Y_MEAN, Y_SD = 3.0, 0.7  # eV
+
+
+def source_of(theta_hat, *, sds=None):
+    """A source with these weights (out, in + 1), on scales that are not 1; with `sds`, its variational posterior."""
+    p, hidden = theta_hat[0].shape[1] - 1, tuple(layer.shape[0] for layer in theta_hat[:-1])
+    source = SourceModel(
+        named(theta_hat),
+        NetworkConfig(p, hidden),
+        Standardiser(np.full(p, 1.0), np.full(p, 2.0), Y_MEAN, Y_SD),
+        PRESETS["thesis-1260"],
+        SourceCard(("made",), 1, ("C",)),
+        SourceConfig(hidden),
+    )
+    return source if sds is None else replace(source, variational=VariationalFit(named(theta_hat), named(sds), 0.1))
+
+
+def named(layers):
+    """Layers (out, in + 1) as parameters of a network, in float32."""
+    return {f"weight.{i + 1}": layer[:, :-1].float() for i, layer in enumerate(layers)} | {
+        f"bias.{i + 1}": layer[:, -1].float() for i, layer in enumerate(layers)
+    }
+
+
+def transferred(method, config, source, x, y, *, monkeypatch):
+    """The method's posterior given standardised x (n, p) and y (n,), on the source's own scales."""
+    monkeypatch.setattr(network_sampler, "CHAINS_PER_GROUP", 25)  # one batch is cheaper than many pairs
+    data = TargetData(2.0 * x.numpy() + 1.0, Y_SD * y.numpy() + Y_MEAN)
+    return method.fit(source, data, replace(config, standardise="source", gap_scale="source"), seed=0, device="cpu")
+
+
+def predicted(posterior, new):
+    """f (chain, draw, m) of a posterior at standardised inputs (m, p), in standardised units."""
+    return (posterior.mean_draws_eV(2.0 * new.numpy() + 1.0) - Y_MEAN) / Y_SD
+
+
+def mean_and_error(draws):
+    """Mean over independent chains of draws (chain, draw, quantity), and its standard error, both (quantity,)."""
+    means = draws.mean(1)
+    return means.mean(0), means.std(0, ddof=1) / np.sqrt(means.shape[0])

@@ -1,0 +1,163 @@
+"""The posteriors of BTL-BNN and BTL-PCP-VI are those of their models, simulated plainly and weighted by the likelihood.
+
+Parameters are drawn from the prior as it is defined (Abba 2023, sections 2.3.2 and 2.5), every input of the first layer
+and the output layer among them, with no change of variables and so no Jacobian. As sigma^2 ~ InvGamma(2, b) does not
+depend on them, it is integrated out: a draw whose squared residuals sum to R gets the weight (1 + R / 2b)^-(2 + n / 2),
+and sigma^2 given it is InvGamma(2 + n / 2, b + R / 2). Draws are independent and weights at most 1: no chain has to
+converge. What is compared with the chains of the methods: means, squares and tails of predictions and scales.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+
+from bandgap.inference.diagnostics import rhat
+from bandgap.inference.network_chain import SamplerConfig
+from bandgap.transfer import btl_bnn, btl_pcp_vi
+from tests.statistical.by_library import CHAINS, mean_and_error, predicted, source_of, transferred
+from tests.unit.inference.problems import plain, raw, sds_of
+
+N, P, HIDDEN = 6, 3, (3, 2)
+LAYERS = len(HIDDEN) + 1
+SHARE = 0.2  # b is this share of the variance of the labels
+SAMPLER = SamplerConfig(CHAINS, warmup=100, draws=150, keep=75 * CHAINS, angle=1.0)
+BATCH = 500_000
+SIGMAS = 4.5  # for the largest of at most 30 comparisons: a false alarm in 5,000 runs; the seeds are fixed
+LEAST_DRAWS = 2000  # effective, of the simulation
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """theta_hat, sds (float32 values), x, y unlike the source's, new inputs: a training row, one between, two."""
+    theta_hat, x, y = raw(N, P, hidden=HIDDEN, seed=4)
+    theta_hat = [layer.float().double() for layer in theta_hat]
+    sds = [layer.float().double() for layer in sds_of(theta_hat)]
+    new = torch.from_numpy(np.random.default_rng(12).normal(size=(2, P)))
+    new[1] *= 2.0
+    return theta_hat, sds, x, y + x[:, 0], torch.cat([x[:1], 0.5 * (x[1:2] + x[2:3]), new])
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Quantities (draw, quantity) and weights (draw,) of a simulation."""
+
+    values: np.ndarray
+    weights: np.ndarray
+
+    @property
+    def effective(self):
+        return self.weights.sum() ** 2 / (self.weights**2).sum()
+
+    def mean_and_error(self):
+        """Means under the weights, and their standard errors, both (quantity,)."""
+        share = self.weights / self.weights.sum()
+        mean = share @ self.values
+        return mean, np.sqrt(share**2 @ (self.values - mean) ** 2)
+
+
+def simulate(prior, problem, quantities, *, draws):
+    """Draw weights and scales (draw, k) from a prior, batch by batch; weight them by the likelihood of the labels."""
+    _, _, x, y, new = problem
+    b, shape = SHARE * float(y.var()), 2.0 + N / 2
+    rng = np.random.default_rng(3)
+    values, weights = [], []
+    for _ in range(draws // BATCH):
+        theta, scales = prior(rng)
+        rest = ((y - plain(theta, x)) ** 2).sum(-1).numpy()
+        weight = (1.0 + rest / (2.0 * b)) ** -shape
+        kept = weight > 1e-7 * weight.max()  # the others together have less weight than one in twenty of the largest
+        sigma = np.sqrt((b + 0.5 * rest[kept]) / rng.gamma(shape, size=kept.sum()))
+        f = plain([layer[kept] for layer in theta], new).numpy()
+        values.append(quantities(f, scales[kept], sigma))
+        weights.append(weight[kept])
+    return Simulated(np.concatenate(values), np.concatenate(weights))
+
+
+def around(centre, spread, rng):
+    """Normal weights theta_l = centre_l + spread_l z_l, one tensor (draw, out, in + 1) a layer."""
+    return [t + s * torch.from_numpy(rng.normal(size=(BATCH, *t.shape))) for t, s in zip(centre, spread, strict=True)]
+
+
+def free_scales(problem):
+    """theta_l ~ N(theta_hat_l, tau_l I), tau_l ~ InvGamma(2, 1) independently; scales are log tau_l."""
+
+    def prior(rng):
+        tau = 1.0 / rng.gamma(2.0, size=(BATCH, LAYERS))
+        spread = [torch.from_numpy(np.sqrt(tau[:, i]))[:, None, None] for i in range(LAYERS)]
+        return around(problem[0], spread, rng), np.log(tau)
+
+    return prior
+
+
+def scales_around_the_posterior(problem, *, lam):
+    """theta_l ~ N(theta_hat_l, (1 + tau c_l) S_l^2), c uniform on the simplex, d(tau) ~ Exp(lam); log tau, c."""
+    theta_hat, sds = problem[:2]
+    sizes = np.array([layer.numel() for layer in theta_hat])
+
+    def prior(rng):
+        c = rng.dirichlet(np.ones(LAYERS), size=BATCH)
+        tau = tau_at(rng.exponential(1.0 / lam, size=BATCH), c, sizes)
+        factor = torch.from_numpy(np.sqrt(1.0 + tau[:, None] * c))
+        spread = [factor[:, i, None, None] * s for i, s in enumerate(sds)]
+        return around(theta_hat, spread, rng), np.concatenate([np.log(tau)[:, None], c], 1)
+
+    return prior
+
+
+def tau_at(distance, c, sizes):
+    """Solve distance^2 = sum_l v_l (x_l - log(1 + x_l)), x_l = tau c_l, for tau (draw,), by halving brackets."""
+    low, high = np.full(distance.shape, -25.0), np.full(distance.shape, 25.0)  # of log tau
+    for _ in range(45):
+        middle = 0.5 * (low + high)
+        x = np.exp(middle)[:, None] * c
+        below = (x - np.log1p(x)) @ sizes < distance**2
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return np.exp(0.5 * (low + high))
+
+
+def quantities_of(centre):
+    """What is compared: of f (..., m), scales (..., k) and sigma (...), values whose tails a mean can bear.
+
+    f itself where the labels hold it, at the first two inputs; elsewhere its inverse hyperbolic sine.
+    """
+
+    def quantities(f, scales, sigma):
+        off = np.arcsinh(f - centre)
+        values = np.concatenate([f[..., :2], off, scales, np.log(sigma)[..., None]], -1)
+        return np.concatenate([values, values**2, (off > 0.0).astype(float), off[..., 2:] * scales[..., -1:]], -1)
+
+    return quantities
+
+
+def assert_same_posterior(chains, simulated):
+    """Chains (chain, draw, quantity) have converged, and their means are the simulation's, within the errors."""
+    assert rhat(chains).max() < 1.05  # chains long enough to be compared
+    assert simulated.effective > LEAST_DRAWS
+    (ours, our_error), (theirs, their_error) = mean_and_error(chains), simulated.mean_and_error()
+    score = (ours - theirs) / np.hypot(our_error, their_error)
+    assert np.abs(score).max() < SIGMAS, np.round(score, 1)
+
+
+@pytest.mark.slow  # about a minute of one core
+def test_btl_bnn_is_its_prior_weighted_by_the_likelihood(problem, monkeypatch):
+    theta_hat, _, x, y, new = problem
+    quantities = quantities_of(plain(theta_hat, new).numpy())
+    config = btl_bnn.BtlBnnConfig(noise_share=SHARE, sampler=SAMPLER)
+    posterior = transferred(btl_bnn, config, source_of(theta_hat), x, y, monkeypatch=monkeypatch)
+    scales = np.log(posterior.tau[..., None] * posterior.layer_weights)
+    chains = quantities(predicted(posterior, new), scales, posterior.sigma)
+    assert_same_posterior(chains, simulate(free_scales(problem), problem, quantities, draws=8_000_000))
+
+
+@pytest.mark.slow  # about a minute of one core
+def test_btl_pcp_vi_is_its_prior_weighted_by_the_likelihood(problem, monkeypatch):
+    theta_hat, sds, x, y, new = problem
+    quantities = quantities_of(plain(theta_hat, new).numpy())
+    config = btl_pcp_vi.BtlPcpViConfig(noise_share=SHARE, sampler=SAMPLER)
+    posterior = transferred(btl_pcp_vi, config, source_of(theta_hat, sds=sds), x, y, monkeypatch=monkeypatch)
+    scales = np.concatenate([np.log(posterior.tau)[..., None], posterior.layer_weights], -1)
+    chains = quantities(predicted(posterior, new), scales, posterior.sigma)
+    prior = scales_around_the_posterior(problem, lam=config.lam)
+    assert_same_posterior(chains, simulate(prior, problem, quantities, draws=3_000_000))
