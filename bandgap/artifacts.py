@@ -14,9 +14,10 @@ import torch
 from numpy.typing import NDArray
 
 from bandgap.config import fingerprint, from_dict, to_dict
+from bandgap.conformal import ConformalScores
 from bandgap.descriptors import MBTRConfig, featurize
 from bandgap.domain import Domain
-from bandgap.errors import ArtifactError
+from bandgap.errors import ArtifactError, InputError
 from bandgap.extras import load_extras, save_extras
 from bandgap.manifests import SCHEMA, read_manifest, versions, write_manifest
 from bandgap.networks import NetworkConfig, forward
@@ -37,12 +38,16 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A finished transfer as it is stored: posterior, descriptor, applicability domain and manifest."""
+    """A finished transfer as it is stored: posterior, descriptor, applicability domain and manifest.
+
+    `conformal` are the scores of the structures that were held back from the fit, None where none were.
+    """
 
     posterior: Posterior
     descriptor: MBTRConfig
     domain: Domain
     manifest: dict[str, Any]
+    conformal: ConformalScores | None = None
 
 
 def save_source(folder: Path, source: SourceModel, *, references: Sequence[StructureRecord]) -> None:
@@ -179,10 +184,16 @@ def load_run(folder: Path | str, *, verify: bool = True) -> Run:
             scalars=manifest["posterior"],
             diagnostics=Diagnostics({}, tuple(manifest.get("warnings", ()))),
         )
+        conformal = _conformal_of(manifest.get("conformal"))
         domain = Domain.from_arrays({name: value.numpy() for name, value in load_tensors(path / DOMAIN, {}).items()})
         if verify:
             check_references(path, manifest, lambda r: posterior.mean_draws_eV(_features(r, descriptor)).mean((0, 1)))
-    return Run(posterior, descriptor, domain, manifest)
+    return Run(posterior, descriptor, domain, manifest, conformal)
+
+
+def _conformal_of(stored: Mapping[str, Any] | None) -> ConformalScores | None:
+    """Return the scores that a manifest has; runs from before there were any have none."""
+    return None if stored is None else ConformalScores(tuple(stored["ids"]), np.array(stored["scores"], dtype=float))
 
 
 def _features(records: Sequence[StructureRecord], descriptor: MBTRConfig) -> NDArray[np.float32]:
@@ -194,7 +205,7 @@ def _damage(folder: Path) -> Iterator[None]:
     """Turn what a damaged manifest or tensor file causes into an ArtifactError."""
     try:
         yield
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, InputError) as error:
         raise ArtifactError(
             f"{folder}: a part of the stored model is missing or damaged ({type(error).__name__}: {error}). "
             "Make the folder again."

@@ -1,23 +1,19 @@
-"""Do intervals hold what they promise? Coverage against level, PIT values, and split-conformal intervals.
+"""Do intervals hold what they promise? Coverage against level, and PIT values.
 
-Coverage and PIT: Gneiting, Balabdaoui and Raftery (2007), J. R. Stat. Soc. B 69, 243-268. Split conformal: Lei et al.
-(2018), J. Am. Stat. Assoc. 113, 1094-1111, section 2.2; the k-th smallest of n scores with k = ceil((n + 1) level).
+Gneiting, Balabdaoui and Raftery (2007), J. R. Stat. Soc. B 69, 243-268.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr, ndtr, ndtri
 
-from bandgap.errors import ConfigError, InputError
+from bandgap.errors import InputError
 from bandgap.metrics import miscalibration_area
 from bandgap.predictions import LEVELS
 
 Floats = NDArray[np.float64]
-
-_ROUNDING = 1e-9  # 1 / (1 - 0.95) - 1 is 19.000000000000018 in floating point
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,50 +58,6 @@ def pit(y: ArrayLike, quantiles: ArrayLike) -> Floats:
     scores = ndtri(LEVELS)
     values = np.array([np.interp(observed[j], stored[:, j], scores, -np.inf, np.inf) for j in range(observed.size)])
     return np.clip(ndtr(values), LEVELS[0] / 2.0, 1.0 - LEVELS[0] / 2.0)
-
-
-def smallest_calibration_set(level: float) -> int:
-    """Return how many held-out structures a conformal interval of `level` needs: 1 / (1 - level) - 1, rounded up.
-
-    >>> smallest_calibration_set(0.95)
-    19
-    """
-    _check_level(level)
-    return max(1, math.ceil(1.0 / (1.0 - level) - 1.0 - _ROUNDING))
-
-
-def conformal_quantile(scores: ArrayLike, level: float) -> float:
-    """Return the q that a new score exceeds with probability 1 - `level` or less, if scores are exchangeable.
-
-    `scores` (n,) are those of structures that took no part in training, such as |gap - mean| / sd. Raises InputError
-    where they are too few for the level: the interval would be infinite.
-
-    >>> conformal_quantile([0.5, 1.0, 2.0], 0.75)
-    2.0
-    """
-    values = np.asarray(scores, dtype=np.float64)
-    if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
-        raise InputError(f"conformal scores have shape {values.shape}. Accepted: one row of finite numbers.")
-    needed, n = smallest_calibration_set(level), values.size
-    if n < needed:
-        highest = math.floor(100.0 * n / (n + 1.0))
-        raise InputError(
-            f"{n} calibration structures are too few for a {100 * level:g} % conformal interval, which needs at least "
-            f"{needed}. Hold out more, or ask for {highest} % or less."
-        )
-    k = math.ceil((n + 1) * level - _ROUNDING)
-    return float(np.sort(values)[k - 1])
-
-
-def conformal_interval(mean: ArrayLike, *, sd: ArrayLike, factor: float) -> tuple[Floats, Floats]:
-    """Return mean - factor sd and mean + factor sd (n,), `factor` being the conformal quantile of |gap - mean| / sd."""
-    centre, half = np.asarray(mean, dtype=np.float64), factor * np.asarray(sd, dtype=np.float64)
-    return centre - half, centre + half
-
-
-def _check_level(level: float) -> None:
-    if not 0.0 < level < 1.0:
-        raise ConfigError(f"level is {level:g}. Accepted: above 0 and below 1, such as 0.95.")
 
 
 def _with_quantiles(y: ArrayLike, quantiles: ArrayLike) -> tuple[Floats, Floats]:

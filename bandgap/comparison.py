@@ -19,8 +19,8 @@ from bandgap.datasets.table import Table
 from bandgap.errors import InputError
 from bandgap.head_choice import choose_head
 from bandgap.metrics import evaluate_predictions, rmse
+from bandgap.normal_mixtures import mixture_quantiles
 from bandgap.posterior import PredictiveDraws
-from bandgap.predictions import mixture_quantiles
 from bandgap.progress import Progress, Update, no_progress
 from bandgap.recalibration import source_gaps_eV, standardiser_for
 from bandgap.runs import fit_members

@@ -2,7 +2,8 @@
 
 The predictive distribution of a new observation is the equal-weight mixture of N(mean_d, sd_d^2) over the posterior
 draws d (never a normal distribution fitted to it); the distribution of the mean is that of the mean_d alone. 199
-quantiles of both are kept for every structure, so that another level needs no computing. Loads no torch.
+quantiles of both are kept for every structure, so that another level needs no computing; conformal intervals come from
+the mean, the standard deviation of a new observation and the scores of held-back structures. Loads no torch.
 """
 
 import csv
@@ -10,18 +11,22 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
+from bandgap.conformal import ConformalScores, available
 from bandgap.csv_tables import csv_text, rearm
 from bandgap.errors import ConfigError, InputError
+from bandgap.normal_mixtures import checked_mixture, finite_means, mixture_quantiles, mixture_sd
 
 Floats = NDArray[np.float64]
-IntervalKind = Literal["prediction", "credible"]
+IntervalKind = Literal["prediction", "credible", "conformal"]
+
+INTERVAL_KINDS: tuple[IntervalKind, ...] = get_args(IntervalKind)
 
 LEVELS: Floats = np.arange(1, 200) / 200.0
 """The probabilities of the stored quantiles: 0.005, 0.010, ..., 0.995."""
@@ -39,36 +44,14 @@ NEGATIVE_END_NOTE = (
     "cannot rule out a gap of zero."
 )
 
-_TOLERANCE_EV = 1e-6  # a thousandth of what is ever printed
-_GRID = 65  # points of the first, coarse look at the mixture's distribution function
-_MAX_STEPS = 100  # bisection alone reaches the tolerance from a bracket of 1e24 eV
-
-
-def mixture_quantiles(means: ArrayLike, sds: ArrayLike, probabilities: ArrayLike) -> Floats:
-    """Return the quantiles (k, n) of the equal-weight mixture of N(means[d], sds[d]^2) over draws, to 1e-6.
-
-    `means` has shape (draw, n), `sds` (draw,) or (draw, n), `probabilities` (k,) inside (0, 1). Newton's method on the
-    normal score of the distribution function, kept inside a bracket that every step narrows. 300 structures with
-    400 draws and 199 probabilities take about two seconds.
-
-    Raises InputError on other shapes, on values that are not finite, and on standard deviations that are not positive.
-    """
-    centres, spreads = _draws(means, sds)
-    wanted = np.asarray(probabilities, dtype=np.float64)
-    if wanted.ndim != 1 or not np.all((wanted > 0) & (wanted < 1)):
-        raise InputError(f"probabilities: found {probabilities!r}. Accepted: one row of numbers inside (0, 1).")
-    quantiles = np.empty((wanted.size, centres.shape[1]))
-    for j in range(centres.shape[1]):
-        quantiles[:, j] = _quantiles_of_one(centres[:, j], spreads[:, j], wanted)
-    return quantiles
-
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
     """Predicted gaps, one row for every row of the input; numbers of refused rows are NaN.
 
     `sd_mean_eV` belongs to the distribution of the mean (credible interval), `sd_new_eV` to that of a new observation
-    (prediction interval). Raises InputError where the parts do not fit together.
+    (prediction interval), in units of which `conformal` are the scores of the structures that the run held back, None
+    where it held back none. Raises InputError where the parts do not fit together.
     """
 
     ids: tuple[str, ...]
@@ -83,6 +66,7 @@ class Predictions:
     quantiles_mean: Floats  # (199, n)
     quantiles_new: Floats  # (199, n)
     level_of_theory: str = ""
+    conformal: ConformalScores | None = None
 
     def __post_init__(self) -> None:
         n = len(self.ids)
@@ -108,11 +92,13 @@ class Predictions:
         """Return the lower and upper ends (n,) in eV of the central interval of `level`, from the stored quantiles.
 
         Between two stored quantiles the interpolation is linear in the normal score, which is exact for a normal
-        distribution. Raises ConfigError for a level outside 0.01 to 0.99 and for another kind.
+        distribution. Raises ConfigError for a level outside 0.01 to 0.99, for another kind and for a conformal interval
+        of a run that held nothing back, and InputError where it held back too few structures for the level.
         """
         check_level(level)
-        if kind not in ("prediction", "credible"):
-            raise ConfigError(f"interval is {kind!r}. Accepted: prediction (of a new gap), credible (of the mean).")
+        check_kind(kind)
+        if kind == "conformal":
+            return available(self.conformal).interval(level, mean=self.mean_eV, sd=self.sd_new_eV)
         stored = self.quantiles_new if kind == "prediction" else self.quantiles_mean
         lower, upper = (_at_probability(stored, p) for p in ((1.0 - level) / 2.0, (1.0 + level) / 2.0))
         return lower, upper
@@ -120,7 +106,7 @@ class Predictions:
     def to_frame(self, level: float = 0.95, kind: IntervalKind = "prediction") -> pd.DataFrame:
         """Return the table, one row for every row of the input, columns as in `COLUMNS`."""
         lower, upper = self.interval(level, kind)
-        sd = self.sd_new_eV if kind == "prediction" else self.sd_mean_eV
+        sd = self.sd_mean_eV if kind == "credible" else self.sd_new_eV
         constant = (np.full(len(self), float(level)), [kind] * len(self))
         numbers = (self.mean_eV, sd, lower, upper)
         texts = (self.domain, self.status, self.problem, [self.level_of_theory] * len(self))
@@ -147,6 +133,7 @@ def predictions_from_draws(
     problem: Sequence[str],
     centres: ArrayLike | None = None,
     level_of_theory: str = "",
+    conformal: ConformalScores | None = None,
 ) -> Predictions:
     """Summarise draws of the means (draw, n) and of the noise sds (draw,) or (draw, n), in eV, into `Predictions`.
 
@@ -159,8 +146,8 @@ def predictions_from_draws(
         raise InputError(f"means has shape {drawn.shape}, len(status)={refused.size}. Accepted: (draw, len(status)).")
     noise, usable = np.asarray(sds, dtype=np.float64), np.flatnonzero(~refused)
     new = drawn if centres is None else np.asarray(centres, dtype=np.float64)
-    new, spreads = _draws(new[:, usable], noise[:, usable] if noise.ndim == 2 else noise)
-    drawn = _finite(drawn[:, usable])
+    new, spreads = checked_mixture(new[:, usable], noise[:, usable] if noise.ndim == 2 else noise)
+    drawn = finite_means(drawn[:, usable])
 
     def scatter(values: Floats) -> Floats:
         full = np.full((*values.shape[:-1], refused.size), np.nan)
@@ -176,11 +163,21 @@ def predictions_from_draws(
         problem=tuple(problem),
         mean_eV=scatter(drawn.mean(axis=0)),
         sd_mean_eV=scatter(drawn.std(axis=0)),
-        sd_new_eV=scatter(np.sqrt(new.var(axis=0) + (spreads**2).mean(axis=0))),
+        sd_new_eV=scatter(mixture_sd(new, spreads)),
         quantiles_mean=scatter(np.quantile(drawn, LEVELS, axis=0)),
         quantiles_new=scatter(mixture_quantiles(new, spreads, LEVELS)),
         level_of_theory=level_of_theory,
+        conformal=conformal,
     )
+
+
+def check_kind(kind: str) -> None:
+    """Raise ConfigError for a kind of interval that there is not."""
+    if kind not in INTERVAL_KINDS:
+        raise ConfigError(
+            f"interval is {kind!r}. Accepted: prediction (of a new gap), credible (of the mean), conformal (of a new "
+            "gap, by held-back structures)."
+        )
 
 
 def check_level(level: float) -> float:
@@ -236,52 +233,3 @@ def _at_probability(stored: Floats, probability: float) -> Floats:
     share = (scores[2] - scores[0]) / (scores[1] - scores[0])
     result: Floats = stored[right - 1] + share * (stored[right] - stored[right - 1])
     return result
-
-
-def _draws(means: ArrayLike, sds: ArrayLike) -> tuple[Floats, Floats]:
-    centres, spreads = np.asarray(means, dtype=np.float64), np.asarray(sds, dtype=np.float64)
-    if centres.ndim != 2 or centres.shape[0] == 0:
-        raise InputError(f"means has shape {centres.shape}. Accepted: (draw, structure) with at least one draw.")
-    if spreads.shape not in (centres.shape[:1], centres.shape):
-        raise InputError(f"sds has shape {spreads.shape}, means {centres.shape}. Accepted: sds (draw,) or (draw, n).")
-    _finite(centres)
-    if not np.all(np.isfinite(spreads) & (spreads > 0)):
-        raise InputError(f"sds holds {spreads.min():g}. Accepted: finite numbers above zero.")
-    return centres, np.broadcast_to(spreads[:, None], centres.shape) if spreads.ndim == 1 else spreads
-
-
-def _finite(means: Floats) -> Floats:
-    if not np.all(np.isfinite(means)):
-        raise InputError(f"means holds {np.count_nonzero(~np.isfinite(means))} values that are not finite numbers.")
-    return means
-
-
-def _quantiles_of_one(means: Floats, sds: Floats, probabilities: Floats) -> Floats:
-    """Return the quantiles (k,) of one mixture with components (draw,)."""
-    scores = ndtri(probabilities)
-    ends = means + np.outer(scores, sds)  # every component's own quantile: the mixture's lies between the extremes
-    low, high = ends.min(axis=1), ends.max(axis=1)
-    grid = np.linspace(low.min(), high.max(), _GRID)
-    cdf = ndtr((grid[:, None] - means) / sds).mean(axis=1)
-    right = np.clip(np.searchsorted(cdf, probabilities), 1, _GRID - 1)
-    low, high = np.maximum(low, grid[right - 1]), np.minimum(high, grid[right])
-    x = np.clip(np.interp(scores, ndtri(np.clip(cdf, 1e-300, 1.0 - 1e-16)), grid), low, high)
-    active = np.arange(probabilities.size)
-    for _ in range(_MAX_STEPS):
-        here = x[active]
-        z = (here[:, None] - means) / sds
-        value = ndtr(z).mean(axis=1)
-        density = (np.exp(-0.5 * z**2) / sds).mean(axis=1)  # times sqrt(2 pi), as in the next line
-        reached = ndtri(value)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            moved = here - (reached - scores[active]) * np.exp(-0.5 * reached**2) / density
-        below = value < probabilities[active]
-        low[active] = np.where(below, here, low[active])
-        high[active] = np.where(below, high[active], here)
-        inside = (moved >= low[active]) & (moved <= high[active])  # False for NaN
-        x[active] = np.where(inside, moved, 0.5 * (low[active] + high[active]))
-        done = (np.abs(x[active] - here) < _TOLERANCE_EV) & inside | (high[active] - low[active] < _TOLERANCE_EV)
-        active = active[~done]
-        if not active.size:
-            break
-    return x

@@ -12,11 +12,24 @@ class Quantity(Enum):
     N_ATOMS = ("n_atoms", "atoms", "", "Number of atoms in the cell or molecule.")
     GAP = ("gap_eV", "band gap", "eV", "Energy between the highest occupied and the lowest unoccupied state.")
     MEAN = ("mean_eV", "predicted band gap", "eV", "Mean of the posterior predictive distribution.")
-    SD = ("sd_eV", "standard deviation", "eV", "Standard deviation of the same distribution as the interval's.")
+    SD = (
+        "sd_eV",
+        "standard deviation",
+        "eV",
+        "Standard deviation of a new gap, or of the mean beside a credible interval.",
+    )
     LOWER = ("lower_eV", "lower end", "eV", "Lower end of the interval.")
     UPPER = ("upper_eV", "upper end", "eV", "Upper end of the interval.")
     LEVEL = ("level", "level", "", "Probability that the interval states.")
-    INTERVAL = ("interval", "interval", "", "Kind: prediction (a new crystal's gap) or credible (of the mean).")
+    INTERVAL = (
+        *("interval", "interval", ""),
+        "Kind: prediction (a new crystal's gap), credible (of the mean), conformal (a new crystal's gap, by held-back "
+        "crystals).",
+    )
+    CONFORMAL = (
+        *("conformal", "conformal interval", ""),
+        "Its width rests on how far the model was off on crystals that it did not learn from, on no assumption.",
+    )
     DOMAIN = ("domain", "domain", "", "Whether the structure resembles what the model was trained on.")
     STATUS = ("status", "status", "", "ok, warning or refused.")
     PROBLEM = ("problem", "problem", "", "What is wrong with the structure, and what to do.")

@@ -7,16 +7,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.artifacts import Run
+from bandgap.conformal import ConformalScores, scores_of
 from bandgap.datasets.table import Table, elements_of
 from bandgap.descriptors import Descriptors, MBTRConfig, similarity_features
 from bandgap.domain import Domain
 from bandgap.inference import diagnostics
-from bandgap.metrics import evaluate_predictions
+from bandgap.metrics import coverage, evaluate_predictions
+from bandgap.normal_mixtures import mixture_sd
 from bandgap.posterior import Posterior, PredictiveDraws
 from bandgap.predictions import Predictions, predictions_from_draws
 from bandgap.structures import StructureRecord
 
 RHAT_NAME = "predictions"
+LEVEL = 0.95  # of the intervals whose coverage and width are measured
 MIN_DRAWS = 4  # of every chain, below which R-hat cannot be computed
 SUMMARIES = ("max", "min", "fit_max", "fit_median")  # figures over several quantities, not one of them
 
@@ -24,7 +27,13 @@ Floats = NDArray[np.float64]
 
 
 def table_predictions(
-    draws: PredictiveDraws, table: Table, *, descriptor: MBTRConfig, domain: Domain, level_of_theory: str
+    draws: PredictiveDraws,
+    table: Table,
+    *,
+    descriptor: MBTRConfig,
+    domain: Domain,
+    level_of_theory: str,
+    conformal: ConformalScores | None = None,
 ) -> Predictions:
     """Return the predictions of labelled rows from draws at their features."""
     judged = [
@@ -42,6 +51,7 @@ def table_predictions(
         status=["ok" if good else "warning" for good in fine],
         problem=[r.problem for r in table.records],
         level_of_theory=level_of_theory,
+        conformal=conformal,
     )
 
 
@@ -76,15 +86,30 @@ def record_predictions(run: Run, records: Sequence[StructureRecord], described: 
         status=status,
         problem=problem,
         level_of_theory=run.manifest.get("level_of_theory", ""),
+        conformal=run.conformal,
     )
+
+
+def conformal_scores(posterior: Posterior, held_back: Table) -> ConformalScores:
+    """Return the scores of labelled rows that the posterior has not seen."""
+    draws = posterior.predictive_draws(held_back.features)
+    mean, sd = draws.flat_means_eV.mean(axis=0), mixture_sd(draws.centres_eV, draws.sds_eV)
+    return ConformalScores(tuple(held_back.ids), scores_of(held_back.gaps_eV, mean=mean, sd=sd))
 
 
 def figures_of(draws: PredictiveDraws, predictions: Predictions, gaps: Floats) -> dict[str, float]:
-    """Return errors, scores, coverage and width on known gaps (n,) in eV."""
-    lower, upper = predictions.interval(0.95, "prediction")
-    return evaluate_predictions(
+    """Return errors, scores, coverage and width on known gaps (n,) in eV, also those of conformal intervals."""
+    lower, upper = predictions.interval(LEVEL, "prediction")
+    figures = evaluate_predictions(
         gaps, draws.centres_eV, sds=draws.sds_eV, lower=lower, upper=upper, point=predictions.mean_eV
     )
+    if predictions.conformal is None or not predictions.conformal.reaches(LEVEL):
+        return figures
+    lower, upper = predictions.interval(LEVEL, "conformal")
+    return figures | {
+        "coverage_conformal_95": coverage(gaps, lower, upper=upper),
+        "width_conformal_95_eV": float(np.mean(upper - lower)),
+    }
 
 
 def prediction_rhat(means: Floats, *, members: int) -> dict[str, float]:
@@ -98,8 +123,8 @@ def prediction_rhat(means: Floats, *, members: int) -> dict[str, float]:
     }
 
 
-def grouped_diagnostics(posterior: Posterior, rhat: Mapping[str, float]) -> dict[str, Any]:
-    """Return flat figures, and the same grouped by statistic and name for pages."""
+def grouped_diagnostics(posterior: Posterior, rhat: Mapping[str, float], *, warnings: Sequence[str]) -> dict[str, Any]:
+    """Return flat figures, the same grouped by statistic and name for pages, and the run's warnings."""
     flat = {**posterior.diagnostics.figures, **rhat}
     if "rhat_max" in flat and rhat:
         flat["rhat_max"] = max(flat["rhat_max"], rhat[f"rhat_{RHAT_NAME}"])
@@ -114,4 +139,4 @@ def grouped_diagnostics(posterior: Posterior, rhat: Mapping[str, float]) -> dict
     }
     c = posterior.summaries().get("c")
     extra: dict[str, Any] = {} if c is None else {"c_mean": c.mean((0, 1)).tolist(), "c_sd": c.std((0, 1)).tolist()}
-    return {**flat, **extra, **groups, "warnings": list(posterior.diagnostics.warnings)}
+    return {**flat, **extra, **groups, "warnings": list(warnings)}

@@ -14,19 +14,27 @@ from numpy.typing import NDArray
 from bandgap.artifacts import load_run, save_run, source_fingerprint
 from bandgap.cache import DescriptorCache
 from bandgap.config import fingerprint, to_dict
-from bandgap.datasets.splits import permuted_split
+from bandgap.conformal import available, conformal_quantile, too_few
+from bandgap.datasets.splits import hold_back, permuted_split
 from bandgap.datasets.table import learnable
 from bandgap.descriptors import featurize, similarity_features
 from bandgap.domain import fit_domain
-from bandgap.errors import InputError
 from bandgap.head_choice import choose_head
 from bandgap.inference.checkpoints import CHECKPOINT, CHECKPOINT_EVERY, Checkpoint, ForeignCheckpointError
 from bandgap.overlap import load_known, overlap
 from bandgap.posterior import Posterior, mix
 from bandgap.prediction_store import save_predictions
-from bandgap.predictions import IntervalKind, Predictions, check_level
+from bandgap.predictions import IntervalKind, Predictions, check_kind, check_level
 from bandgap.progress import Progress, Update, no_progress
-from bandgap.run_results import figures_of, grouped_diagnostics, prediction_rhat, record_predictions, table_predictions
+from bandgap.run_results import (
+    LEVEL,
+    conformal_scores,
+    figures_of,
+    grouped_diagnostics,
+    prediction_rhat,
+    record_predictions,
+    table_predictions,
+)
 from bandgap.source import SourceModel
 from bandgap.source_sets import open_sources
 from bandgap.structures import StructureRecord
@@ -46,6 +54,7 @@ def transfer_run(
     n_test: int | None = None,
     seed: int = 0,
     head: str | None = None,
+    conformal_share: float = 0.0,
     out: Path,
     level_of_theory: str = "",
     settings: Mapping[str, Any] | None = None,
@@ -59,7 +68,8 @@ def transfer_run(
     """Transfer a source model to labelled crystals, write the run to `out` and return `out`.
 
     Rows are sorted by id and permuted by the seed; the first `n_test` (default: a fifth, or what `n` leaves if that is
-    less) are the test set, the next `n` (default: the rest) the training set. A source of several sets starts from the
+    less) are the test set, the next `n` (default: the rest) the training set. Of these the last, a share of
+    `conformal_share`, are held back from the fit for conformal intervals. A source of several sets starts from the
     output of the set `head` (default: the one that `head_choice` finds), a source of several networks gives the mixture
     of their posteriors. Raises InputError when there are too few rows.
 
@@ -79,8 +89,8 @@ def transfer_run(
     table = learnable(records, gaps_eV, descriptor=descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
     if n_test is None:
         n_test = min(round(DEFAULT_TEST_SHARE * len(table)), max(0, len(table) - (n or 0)))
-    split = permuted_split(table.ids, n_test=n_test, n_train=n, seed=seed)
-    train, test = table.rows(split.train), table.rows(split.test)
+    split = hold_back(permuted_split(table.ids, n_test=n_test, n_train=n, seed=seed), share=conformal_share)
+    train, held_back, test = (table.rows(rows) for rows in (split.train, split.held_back, split.test))
     data = TargetData(train.features, train.gaps_eV)
     head, head_errors = choose_head(members, data.features, data.gaps_eV, seed=seed, head=head)
     outputs = head if chosen.fit_together is None else None
@@ -105,19 +115,23 @@ def transfer_run(
     species = sorted(set().union(*(model.card.elements for model in members[0].values())))
     shapes = similarity_features(train.features, descriptor)
     domain = fit_domain(shapes, ids=train.ids, elements=train.elements, source_species=species)
+    conformal = conformal_scores(posterior, held_back) if len(held_back) else None
     figures: dict[str, float] = {}
     rhat: dict[str, float] = {}
     if len(test):
         progress(Update("predicting the test set"))
         draws = posterior.predictive_draws(test.features)
         predictions = table_predictions(
-            draws, test, descriptor=descriptor, domain=domain, level_of_theory=level_of_theory
+            draws, test, descriptor=descriptor, domain=domain, level_of_theory=level_of_theory, conformal=conformal
         )
         figures = figures_of(draws, predictions, test.gaps_eV)
         rhat = prediction_rhat(draws.means_eV, members=posterior.n_members)
         Path(out).mkdir(parents=True, exist_ok=True)
         predictions.to_csv(Path(out) / PREDICTIONS_CSV)
         save_predictions(Path(out) / QUANTILES, predictions)
+    warnings = list(posterior.diagnostics.warnings)
+    if conformal is not None and (short := too_few(len(conformal), level=LEVEL)):
+        warnings.append(short)
     manifest = {
         "method": chosen.name,
         "title": chosen.title,
@@ -132,12 +146,13 @@ def transfer_run(
             "head_errors_eV": head_errors,
             "members": len(models),
             "fingerprint": fingerprint([source_fingerprint(model) for model in models]),
-            "overlap": _overlap(Path(source_folder), [*train.records, *test.records]),
+            "overlap": _overlap(Path(source_folder), [*train.records, *held_back.records, *test.records]),
         },
         "split": {"train": train.ids, "test": test.ids},
+        "conformal": None if conformal is None else {"ids": conformal.ids, "scores": conformal.scores.tolist()},
         "metrics": figures,
-        "diagnostics": grouped_diagnostics(posterior, rhat),
-        "warnings": list(posterior.diagnostics.warnings),
+        "diagnostics": grouped_diagnostics(posterior, rhat, warnings=warnings),
+        "warnings": warnings,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "elapsed_s": {"fit": fit_s, "all": time.perf_counter() - started},
     }
@@ -199,12 +214,14 @@ def predict_run(
 ) -> Predictions:
     """Predict the gaps of new structures with a stored run: one row for every record, refused ones with empty numbers.
 
-    `level` and `interval` are only checked here; every level and both kinds are stored in what is returned.
+    `level` and `interval` are only checked here; every level and kind is in what is returned. Raises ConfigError or
+    InputError where the run gives no interval of this kind and level.
     """
     check_level(level)
-    if interval not in ("prediction", "credible"):
-        raise InputError(f"interval is {interval!r}. Accepted: prediction, credible.")
+    check_kind(interval)
     run = load_run(model_folder)
+    if interval == "conformal":
+        conformal_quantile(available(run.conformal).scores, level)
     described = featurize(list(records), run.descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
     progress(Update("predicting", 0, len(records)))
     predictions = record_predictions(run, records, described)

@@ -22,7 +22,7 @@ LAYERS = (
     ("networks", "standardise", "training", "joint_training", "fisher", "variational", "swag"),
     ("source_statistics", "source_parts", "source", "joint_source", "joint_extras", "recalibration", "head_choice"),
     ("priors", "inference"),
-    ("posterior", "predictions", "prediction_store"),
+    ("posterior", "conformal", "normal_mixtures", "predictions", "prediction_store"),
     ("calibration", "metrics", "domain", "overlap"),
     ("transfer",),
     ("plots",),

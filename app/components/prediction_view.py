@@ -1,21 +1,21 @@
-"""Predictions as a table beside their figure; level and kind of interval come from stored quantiles."""
-
-from typing import Literal
+"""Predictions as a table beside their figure; level and kind of interval come from what is stored, by no job."""
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 
 from bandgap import plots
+from bandgap.conformal import ConformalScores, available, too_few
 from bandgap.jobs.rows import RunRow
-from bandgap.predictions import NEGATIVE_END_NOTE, Predictions
+from bandgap.predictions import INTERVAL_KINDS, NEGATIVE_END_NOTE, IntervalKind, Predictions
 from bandgap.quantities import Quantity
 from components import frame, tables, words
 
-Kind = Literal["prediction", "credible"]
-KINDS: dict[Kind, str] = {
+KINDS: dict[IntervalKind, str] = {
     "prediction": "prediction interval (a new crystal's gap falls in it with {level} probability)",
     "credible": "credible interval of the mean (where the mean lies; more of the same data narrow it; {level})",
+    "conformal": "conformal interval (a new crystal's gap falls in it with {level} probability; rests on {held_back}, "
+    "no model assumption)",
 }
 SHOWN = ["id", "status", "mean_eV", "lower_eV", "upper_eV", "note", "formula", "sd_eV", "file"]
 
@@ -24,10 +24,15 @@ def prediction_view(predictions: Predictions, *, run: RunRow, name: str) -> None
     """Draw level and kind, the table, the figure and the download."""
     left, right = st.columns([2, 3], gap="large", vertical_alignment="center")
     level = left.slider("Level", 50, 99, 95, format="%d %%", help="Probability that the interval states.") / 100
-    kind: Kind = (
-        right.segmented_control("Interval", list(KINDS), default="prediction", key="interval-kind") or "prediction"
+    kinds = [kind for kind in INTERVAL_KINDS if kind != "conformal" or predictions.conformal is not None]
+    kind: IntervalKind = (
+        right.segmented_control("Interval", kinds, default="prediction", key="interval-kind", help=_KIND_HELP)
+        or "prediction"
     )
-    right.caption(KINDS[kind].format(level=words.percent(level)).capitalize() + ".")
+    right.caption(kind_sentence(kind, level, predictions.conformal))
+    if kind == "conformal" and (short := too_few(len(available(predictions.conformal)), level=level)):
+        st.warning(short, icon=":material/warning:")
+        return
     table = predictions.to_frame(level, kind)
     st.markdown(summary(table))
     left, right = st.columns([3, 2], gap="medium")
@@ -59,6 +64,12 @@ def prediction_view(predictions: Predictions, *, run: RunRow, name: str) -> None
         frame.figure(fig, key="intervals", alt=f"Predicted gaps of {name} with their intervals", caption=FIGURE_CAPTION)
     if np.nanmin(values["lower"], initial=0.0) < 0:
         st.caption(NEGATIVE_END_NOTE)
+
+
+def kind_sentence(kind: IntervalKind, level: float, held_back: ConformalScores | None) -> str:
+    """Say what an interval of this kind states."""
+    crystals = words.count(len(held_back or ()), "held-back crystal")
+    return words.sentence(KINDS[kind].format(level=words.percent(level), held_back=crystals)) + "."
 
 
 def summary(table: pd.DataFrame) -> str:
@@ -95,3 +106,7 @@ def column_settings() -> dict[str, object]:
 
 
 FIGURE_CAPTION = "Long bars are structures of which the model knows little; diamonds carry a warning in the table."
+_KIND_HELP = (
+    "A third kind, conformal, is offered for runs that held crystals back for it (page Train, More settings). "
+    + Quantity.CONFORMAL.help
+)

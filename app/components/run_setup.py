@@ -8,8 +8,10 @@ import session
 import streamlit as st
 
 from bandgap.config import fingerprint
+from bandgap.conformal import smallest_calibration_set
 from bandgap.errors import BandgapError
 from bandgap.jobs.rows import Dataset
+from bandgap.quantities import Quantity
 from components import stores, tables, words
 
 MIN_LABELLED = 20
@@ -63,14 +65,15 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) -> No
         most = max(total - n_test_default, 1)
         n = left.number_input("Labelled structures", 10, most, min(DEFAULT_N, most), help=_N_HELP)
         seed = right.number_input("Seed", 0, 2**31 - 1, 0, help=_SEED_HELP)
-        with st.expander(f"More settings ({n_test_default} held out, device auto)"):
+        with st.expander(f"More settings ({n_test_default} held out, 0 % for conformal intervals, device auto)"):
             n_test = st.number_input("Held out for the test", 1, max(total - 10, 1), n_test_default, help=_TEST_HELP)
+            share = st.slider("Hold back for conformal intervals", 0, 50, 0, 5, format="%d %%", help=_CONFORMAL_HELP)
             device = st.selectbox("Device", ["auto", "cpu", "cuda"], help="auto takes a GPU where there is one.")
             sampler = sampler_settings(offered)
         if st.form_submit_button("Start the transfer", type="primary"):
             settings = {"sampler": sampler} if "sampler" in methods[method]["settings"] else {}
             config = {"source": source, "method": method, "device": device, "settings": settings}
-            config |= {"n": int(n), "n_test": int(n_test), "seed": int(seed)}
+            config |= {"n": int(n), "n_test": int(n_test), "seed": int(seed), "conformal_share": share / 100}
             start(datasets[picked], config, usable=total, title=f"{methods[method]['title']}, n = {int(n)}")
 
 
@@ -130,4 +133,8 @@ _N_HELP = "How many the transfer learns from, drawn at random among those not he
 _SEED_HELP = "Fixes the split and the random numbers: the same seed repeats the run."
 _WARMUP_HELP = "Methods that sample: iterations in which each chain finds its place; they are thrown away."
 _DRAWS_HELP = "Methods that sample: iterations that count. Raise them when the chains have not agreed yet."
+_CONFORMAL_HELP = (
+    f"{Quantity.CONFORMAL.help} A share of the labelled structures above, which the fit then does without; 95 % needs "
+    f"at least {smallest_calibration_set(0.95)} of them. At 0 % there are no conformal intervals."
+)
 _TEST_HELP = "Never learned from; error and coverage are measured on them."

@@ -55,6 +55,21 @@ Variational = Annotated[
 Snapshots = Annotated[
     int | None, typer.Option(metavar="K", min=2, help="Also keep the last K snapshots of SGD on the source's data.")
 ]
+Interval = Annotated[
+    Literal["prediction", "credible", "conformal"],
+    typer.Option(
+        help="prediction: where a new crystal's gap falls; credible: where the mean is, without scatter; conformal: as "
+        "prediction, but by crystals that the run held back (transfer --conformal-share)."
+    ),
+]
+ConformalShare = Annotated[
+    float,
+    typer.Option(
+        metavar="SHARE",
+        help="Share of the N structures that is not learned from but held back for conformal intervals, such as 0.2; "
+        "95 % needs at least 19 structures.",
+    ),
+]
 Level = Annotated[float, typer.Option(help="Probability that the interval states, between 0.01 and 0.99.")]
 JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write the figures to this file.")]
 

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,10 +28,7 @@ def predict(
     structures: options.Structures,
     out: Annotated[Path, typer.Option(metavar="CSV", help="Table to write, one row for every structure.")],
     level: options.Level = 0.95,
-    interval: Annotated[
-        Literal["prediction", "credible"],
-        typer.Option(help="prediction: where a new crystal's gap falls; credible: where the mean is, without scatter."),
-    ] = "prediction",
+    interval: options.Interval = "prediction",
     jobs: options.Jobs = 1,
 ) -> None:
     """Predict band gaps with intervals for new structures and write them as a CSV.

@@ -75,13 +75,15 @@ def label(name: str) -> str:
 
     >>> label("rmse_eV"), label("coverage_95"), label("width_95_eV"), label("validation_rmse_eV")
     ('RMSE (eV)', 'coverage of the 95 % interval', 'mean width of the 95 % interval (eV)', 'validation RMSE (eV)')
+    >>> label("coverage_conformal_95")
+    'coverage of the conformal 95 % interval'
     """
     if name in _LABELS:
         return _LABELS[name]
     head, _, tail = name.partition("_")
     if head in ("coverage", "width") and tail:
         noun, unit = ("coverage", "") if head == "coverage" else ("mean width", " (eV)")
-        return f"{noun} of the {tail.removesuffix('_eV')} % interval{unit}"
+        return f"{noun} of the {tail.removesuffix('_eV').replace('_', ' ')} % interval{unit}"
     return f"{head} {_LABELS[tail]}" if tail in _LABELS else name.replace("_", " ")
 
 

@@ -119,6 +119,7 @@ def transfer(
         int | None, typer.Option("--n", min=1, help="Labelled structures to learn from; default: all but the test set.")
     ] = None,
     n_test: Annotated[int | None, typer.Option(min=0, help="Labelled structures to hold back for testing.")] = None,
+    conformal_share: options.ConformalShare = 0.0,
     seed: options.Seed = 0,
     level_of_theory: options.LevelOfTheory = "",
     device: options.Device = "auto",
@@ -166,6 +167,7 @@ def transfer(
             seed=seed,
             head=head,
             checkpoint_every=checkpoint_every,
+            conformal_share=conformal_share,
             out=out,
             level_of_theory=level_of_theory,
             settings=chosen,

@@ -1,7 +1,7 @@
 """Which structures train, validate and test: fixed by ids and seed alone, whatever order the files came in."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,14 @@ OE62_SHARES = (40_000 / 61_489, 10_000 / 61_489)
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Row numbers of the training and of the test structures, in the order in which they were drawn."""
+    """Row numbers of the training and of the test structures, in the order in which they were drawn.
+
+    Those of `held_back` are labelled, but neither learned from nor tested on: conformal intervals rest on them.
+    """
 
     train: Rows
     test: Rows
+    held_back: Rows = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +55,23 @@ def permuted_split(ids: Sequence[str], *, n_test: int, n_train: int | None, seed
     drawn = by_id[np.random.default_rng(seed).permutation(n)]
     end = n if n_train is None else n_test + n_train
     return Split(train=drawn[n_test:end], test=drawn[:n_test])
+
+
+def hold_back(split: Split, *, share: float) -> Split:
+    """Hold back a share of the training rows, the last that were drawn, rounded to whole rows.
+
+    Raises InputError for a share outside [0, 1), and where none would be held back or none be left to train on.
+    """
+    n = split.train.size
+    count = round(share * n) if 0 <= share < 1 else -1
+    if share == 0:
+        return split
+    if not 0 < count < n:
+        raise InputError(
+            f"share held back for conformal intervals: {share:g} of {n:,} training structures. Accepted: from 0 to "
+            "below 1, such as 0.2; at least one structure is held back, and one is left to train on."
+        )
+    return replace(split, train=split.train[: n - count], held_back=split.train[n - count :])
 
 
 def source_split(n: int, *, seed: int) -> SourceSplit:

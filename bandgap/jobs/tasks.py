@@ -79,6 +79,7 @@ def transfer(job: Job, home: Home, progress: Progress) -> Result:
             n=payload["n"],
             n_test=payload["n_test"],
             seed=payload["seed"],
+            conformal_share=payload.get("conformal_share", 0.0),
             out=home.run_folder(payload["run"]),
             level_of_theory=dataset.level_of_theory,
             settings=payload.get("settings", {}),

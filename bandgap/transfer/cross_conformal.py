@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.calibration import smallest_calibration_set
+from bandgap.conformal import smallest_calibration_set
 from bandgap.errors import ConfigError
 from bandgap.posterior import ConformalPosterior, Diagnostics
 from bandgap.posterior.fold_models import FoldModels

@@ -55,11 +55,16 @@ class Workspace:
         return dataset
 
     def add_run(
-        self, dataset: str, *, method: str = "btl_pcp_pe", settings: dict[str, Any] | None = None
+        self,
+        dataset: str,
+        *,
+        method: str = "btl_pcp_pe",
+        settings: dict[str, Any] | None = None,
+        conformal_share: float = 0.0,
     ) -> tuple[str, Job]:
         """Queue a transfer as the page does and return the run's id and its job."""
         run = str(uuid.uuid4())
-        numbers = {"n": 40, "n_test": 10, "seed": 0}
+        numbers = {"n": 40, "n_test": 10, "seed": 0, "conformal_share": conformal_share}
         config = {"source": "demo", "method": method, "device": "cpu", "settings": settings or {}, **numbers}
         title = f"{method}, n = 40"
         payload = {**config, "dataset": dataset, "run": run}

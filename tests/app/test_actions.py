@@ -73,11 +73,12 @@ def test_start_queues_the_transfer_and_the_address_names_the_run(visit: Visit, w
     at.number_input[0].set_value(30)
     click(at, "Start the transfer")
     (job,) = workspace.jobs.jobs(workspace.id, kinds=["transfer"])
-    assert {key: job.payload[key] for key in ("dataset", "n", "n_test", "seed")} == {
+    assert {key: job.payload[key] for key in ("dataset", "n", "n_test", "seed", "conformal_share")} == {
         "dataset": dataset,
         "n": 30,
         "n_test": 18,
         "seed": 0,
+        "conformal_share": 0.0,
     }
     assert at.query_params["run"] == job.subject
     assert workspace.library.runs(workspace.id)[0].id == job.subject

@@ -1,4 +1,4 @@
-"""Coverage curves, PIT values and conformal quantiles: exact cases, and frequencies with stated false-alarm rates."""
+"""Coverage curves and PIT values: exact cases, and frequencies with stated false-alarm rates."""
 
 import doctest
 
@@ -9,13 +9,10 @@ from scipy.stats import binom, kstest, norm
 
 from bandgap import calibration
 from bandgap.calibration import (
-    conformal_interval,
-    conformal_quantile,
     coverage_curve,
     pit,
-    smallest_calibration_set,
 )
-from bandgap.errors import ConfigError, InputError
+from bandgap.errors import InputError
 from bandgap.predictions import LEVELS
 
 N = 500
@@ -77,47 +74,8 @@ def test_pit_calibrated_is_uniform_and_too_narrow_is_not():
 
 
 @pytest.mark.parametrize(
-    ("level", "n"), [(0.5, 1), (0.8, 4), (0.9, 9), (0.95, 19), (0.975, 39), (0.99, 99), (0.999, 999), (0.3, 1)]
-)
-def test_smallest_calibration_set_is_one_over_the_rest_minus_one(level, n):
-    assert smallest_calibration_set(level) == n
-    scores = np.arange(n, dtype=float)
-    assert conformal_quantile(scores, level) <= n - 1
-
-
-@pytest.mark.parametrize(("level", "expected"), [(0.95, 19.0), (0.9, 18.0), (0.5, 10.0), (0.05, 1.0), (0.01, 1.0)])
-def test_conformal_quantile_is_the_score_of_the_right_rank(level, expected):
-    scores = np.random.default_rng(0).permutation(np.arange(1.0, 20.0))
-    assert conformal_quantile(scores, level) == expected
-
-
-def test_conformal_interval_covers_as_promised_whatever_the_model():
-    # 2,000 repetitions, 39 calibration points and one new one: coverage is exactly 0.9 for continuous scores; its
-    # standard error is 0.0067, and 4 of them are a false-alarm rate of 6e-5.
-    rng = np.random.default_rng(12)
-    hits = []
-    for _ in range(2000):
-        y = rng.exponential(2.0, 40)
-        factor = conformal_quantile(np.abs(y[:39] - 1.0) / 0.3, 0.9)
-        lower, upper = conformal_interval([1.0], sd=[0.3], factor=factor)
-        hits.append(lower[0] <= y[39] <= upper[0])
-    assert np.mean(hits) == pytest.approx(0.9, abs=0.027)
-
-
-@pytest.mark.parametrize(
     ("call", "error", "text"),
     [
-        pytest.param(
-            lambda: conformal_quantile(np.ones(12), 0.95),
-            InputError,
-            r"12 calibration structures are too few for a 95 % conformal interval, which needs at least 19\. "
-            r"Hold out more, or ask for 92 % or less\.",
-            id="too-few",
-        ),
-        pytest.param(
-            lambda: conformal_quantile([1.0, np.nan], 0.5), InputError, "Accepted: one row of finite", id="nan"
-        ),
-        pytest.param(lambda: conformal_quantile([1.0], 1.0), ConfigError, "level is 1. Accepted: above 0", id="level"),
         pytest.param(
             lambda: coverage_curve([1.0], [[1.0]]), InputError, r"quantiles \(1, 1\). Accepted: \(n,\)", id="shape"
         ),

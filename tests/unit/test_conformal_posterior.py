@@ -8,9 +8,9 @@ import pytest
 from scipy.special import ndtr
 
 from bandgap.errors import InputError
+from bandgap.normal_mixtures import mixture_quantiles
 from bandgap.posterior import ConformalPosterior, restore_posterior
 from bandgap.posterior.conformal import MOST_ERRORS
-from bandgap.predictions import mixture_quantiles
 from bandgap.transfer import TargetData
 from bandgap.transfer.kernel_ridge import KernelRidgeConfig, fit
 

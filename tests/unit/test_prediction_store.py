@@ -1,8 +1,11 @@
 """Stored predictions: the same bits come back, and what cannot be read says what to do."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from bandgap.conformal import ConformalScores
 from bandgap.errors import ArtifactError
 from bandgap.prediction_store import load_predictions, save_predictions
 from bandgap.predictions import Predictions, predictions_from_draws
@@ -36,6 +39,18 @@ def test_save_predictions_and_load_gives_the_same_bits(predictions, tmp_path):
             np.testing.assert_array_equal(getattr(loaded, name), value)
         else:
             assert getattr(loaded, name) == value
+
+
+def test_scores_of_held_back_structures_come_back_with_the_predictions(predictions, tmp_path):
+    path = tmp_path / "predictions.safetensors"
+    scores = ConformalScores(("a", "ü\n", "c"), np.array([0.3, 1.7, 1 / 3]))
+    save_predictions(path, replace(predictions, conformal=scores))
+    loaded = load_predictions(path)
+    assert loaded.conformal is not None and loaded.conformal.ids == scores.ids
+    np.testing.assert_array_equal(loaded.conformal.scores, scores.scores)
+    np.testing.assert_allclose(
+        loaded.interval(0.6, "conformal"), [loaded.mean_eV + sign * 1.7 * loaded.sd_new_eV for sign in (-1, 1)]
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"no such thing", None], ids=["empty", "text", "absent"])

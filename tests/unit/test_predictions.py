@@ -1,22 +1,22 @@
-"""Mixture quantiles against root finding and closed forms; the predictions table and its way through CSV."""
+"""The predictions table: what it says of draws, its intervals, and its way through CSV."""
 
+import dataclasses
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.optimize import brentq
 from scipy.stats import norm
 
+from bandgap.conformal import ConformalScores
 from bandgap.errors import ConfigError, InputError
+from bandgap.normal_mixtures import mixture_quantiles
 from bandgap.predictions import (
     COLUMNS,
     LEVELS,
     NEGATIVE_END_NOTE,
     Predictions,
-    mixture_quantiles,
     predictions_from_draws,
     read_predictions_csv,
 )
@@ -46,70 +46,6 @@ def predictions() -> Predictions:
 def test_levels_are_199_steps_of_half_a_percent():
     assert LEVELS.shape == (199,)
     assert (LEVELS[0], LEVELS[4], LEVELS[99], LEVELS[-1]) == (0.005, 0.025, 0.5, 0.995)
-
-
-@pytest.mark.parametrize(
-    ("means", "sds"),
-    [
-        pytest.param(RNG.normal(3, 0.3, (200, 2)), RNG.gamma(50, 0.01, 200), id="posterior-like"),
-        pytest.param(np.where(RNG.random((200, 2)) < 0.3, 0.0, 5.0), RNG.gamma(2, 0.3, (200, 2)) + 0.01, id="bimodal"),
-        pytest.param(RNG.standard_cauchy((200, 2)), RNG.gamma(1, 0.1, 200) + 0.05, id="heavy-tailed"),
-        pytest.param(np.array([[0.0, 1.0], [1e-9, 1e4]]), np.array([1.0, 1e-3]), id="scales-apart"),
-    ],
-)
-def test_mixture_quantiles_agree_with_scalar_root_finding(means, sds):
-    spreads = np.broadcast_to(sds[:, None], means.shape) if sds.ndim == 1 else sds
-    probabilities = np.array([0.001, 0.0263, 0.3012, 0.7716, 0.9763])  # none where the staircase is flat
-    found = mixture_quantiles(means, sds, probabilities)
-    for j in range(2):
-        for k, p in enumerate(probabilities):
-            root = brentq(lambda x, p=p, j=j: norm.cdf(x, means[:, j], spreads[:, j]).mean() - p, -1e6, 1e6, xtol=1e-12)
-            assert found[k, j] == pytest.approx(root, abs=1e-6)
-
-
-def test_mixture_quantiles_one_draw_is_the_normal_distribution():
-    found = mixture_quantiles([[2.0, -1.0]], [0.5], LEVELS)
-    np.testing.assert_allclose(found, np.array([2.0, -1.0]) + 0.5 * norm.ppf(LEVELS)[:, None], atol=1e-9)
-
-
-def test_mixture_quantiles_skewed_mixture_differs_from_mean_plus_minus_sd():
-    means = np.array([[0.0]] * 9 + [[10.0]])
-    upper = mixture_quantiles(means, np.full(10, 0.1), [0.975])[0, 0]
-    assert upper == pytest.approx(10.0 + 0.1 * norm.ppf(0.75), abs=1e-6)
-    assert abs(upper - (1.0 + 1.96 * means.std())) > 3
-
-
-def test_mixture_quantiles_between_separated_components_fall_in_the_empty_gap():
-    found = mixture_quantiles([[0.0], [1.0]], [1e-3, 1e-3], [0.25, 0.5, 0.75])[:, 0]
-    assert found[0] == pytest.approx(0.0, abs=1e-6)
-    assert 0.005 < found[1] < 0.995
-    assert found[2] == pytest.approx(1.0, abs=1e-6)
-
-
-def test_mixture_quantiles_increase_with_probability():
-    assert np.all(np.diff(mixture_quantiles(DRAWS, NOISE, LEVELS), axis=0) > 0)
-
-
-def test_mixture_quantiles_300_structures_take_seconds_not_minutes():
-    means = np.random.default_rng(0).normal(3, 0.3, (400, 300))
-    start = time.process_time()
-    mixture_quantiles(means, np.full(400, 0.4), LEVELS)
-    assert time.process_time() - start < 10.0  # measured: 1.3 s
-
-
-@pytest.mark.parametrize(
-    ("means", "sds", "probabilities", "text"),
-    [
-        pytest.param([1.0], [1.0], [0.5], r"means has shape \(1,\)", id="means-shape"),
-        pytest.param([[1.0]], [1.0, 2.0], [0.5], r"sds has shape \(2,\), means \(1, 1\)", id="sds-shape"),
-        pytest.param([[np.nan]], [1.0], [0.5], "means holds 1 values that are not finite", id="nan"),
-        pytest.param([[1.0]], [0.0], [0.5], "sds holds 0. Accepted: finite numbers above zero", id="zero-sd"),
-        pytest.param([[1.0]], [1.0], [0.5, 1.0], r"probabilities: found \[0.5, 1.0\]", id="probability"),
-    ],
-)
-def test_mixture_quantiles_unusable_input_is_refused(means, sds, probabilities, text):
-    with pytest.raises(InputError, match=text):
-        mixture_quantiles(means, sds, probabilities)
 
 
 def test_predictions_from_draws_summarise_the_mixture(predictions):
@@ -167,6 +103,22 @@ def test_interval_level_that_is_not_supported_is_refused(predictions, level, tex
 def test_interval_of_another_kind_is_refused(predictions):
     with pytest.raises(ConfigError, match=r"interval is 'confidence'. Accepted: prediction .*, credible"):
         predictions.interval(0.9, "confidence")
+
+
+def test_conformal_interval_is_mean_plus_minus_the_ranked_score_times_sd(predictions):
+    scores = np.random.default_rng(0).permutation(np.arange(1.0, 20.0))
+    known = dataclasses.replace(predictions, conformal=ConformalScores(tuple("abcdefghijklmnopqrs"), scores))
+    lower, upper = known.interval(0.9, "conformal")  # the 18th of 19
+    np.testing.assert_allclose(lower, predictions.mean_eV - 18.0 * predictions.sd_new_eV)
+    np.testing.assert_allclose(upper, predictions.mean_eV + 18.0 * predictions.sd_new_eV)
+    frame = known.to_frame(0.9, "conformal")
+    assert set(frame["interval"]) == {"conformal"} and frame["sd_eV"][0] == predictions.sd_new_eV[0]
+    assert np.isnan(lower[1])  # refused
+
+
+def test_conformal_interval_without_held_back_structures_says_what_to_do(predictions):
+    with pytest.raises(ConfigError, match=r"this run held no structures back\. Transfer again with --conformal-share"):
+        predictions.to_frame(0.9, "conformal")
 
 
 def test_to_frame_has_one_row_for_every_input_and_the_named_columns(predictions):

@@ -201,7 +201,7 @@ def test_level_outside_what_is_stored_is_refused_before_anything_is_loaded(tmp_p
 
 
 def test_unknown_interval_is_refused(bayes):
-    with pytest.raises(InputError, match="interval is 'both'. Accepted: prediction, credible"):
+    with pytest.raises(ConfigError, match=r"interval is 'both'. Accepted: prediction .*, credible .*, conformal"):
         predict_run(bayes, [], interval="both")
 
 

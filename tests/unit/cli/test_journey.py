@@ -73,6 +73,30 @@ def test_journey_from_molecules_to_evaluated_predictions(run: Run, folder: Path,
     assert json.loads(figures.read_text())["n"] == 60
 
 
+def test_crystals_held_back_give_conformal_intervals_in_the_table(run: Run, folder: Path, tmp_path: Path) -> None:
+    model, table = tmp_path / "run", tmp_path / "predictions.csv"
+    data = ("--structures", folder / "targets.extxyz")
+    held_back = ("--n", "40", "--n-test", "20", "--conformal-share", "0.5")
+    done = run(
+        "transfer", "--source", "demo", *data, "--label", "gap_eV", "--method", "freeze", *held_back, "--out", model
+    )
+    assert done.exit_code == 0
+    assert "coverage of the conformal 95 % interval" in done.stdout
+    predicted = run("predict", "--model", model, *data, "--interval", "conformal", "--out", table)
+    assert predicted.exit_code == 0
+    rows = read_predictions_csv(table)
+    assert set(rows["interval"]) == {"conformal"}
+    middle = (rows["lower_eV"] + rows["upper_eV"]) / 2
+    np.testing.assert_allclose(middle, rows["mean_eV"], atol=1e-5)
+    evaluated = run("evaluate", "--predictions", table, *data, "--label", "gap_eV")
+    assert evaluated.exit_code == 0 and "coverage of the 95 % interval" in evaluated.stdout
+
+    refused = run("predict", "--model", model, *data, "--interval", "conformal", "--level", "0.99", "--out", table)
+    assert refused.exit_code == 1
+    assert "20 calibration structures are too few for a 99 % conformal interval" in refused.stderr
+    assert "ask for 95 % or less" in refused.stderr
+
+
 def test_transfer_from_demo_takes_the_source_network_that_is_shipped(run: Run, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     targets = ("--structures", folder / "targets.extxyz", "--label", "gap_eV", "--n", "20", "--n-test", "10")

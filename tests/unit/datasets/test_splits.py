@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bandgap.datasets.splits import permuted_split, source_split
+from bandgap.datasets.splits import hold_back, permuted_split, source_split
 from bandgap.errors import InputError
 
 IDS = [f"crystal{i}" for i in range(30)]
@@ -66,3 +66,19 @@ def test_source_split_every_part_has_rows_from_ten_on():
     assert min(split.train.size, split.validation.size, split.test.size) > 0
     with pytest.raises(InputError, match="9 molecules are too few to train a source network"):
         source_split(9, seed=0)
+
+
+def test_hold_back_takes_the_rows_that_were_drawn_last():
+    split = permuted_split([f"{i:02d}" for i in range(30)], n_test=5, n_train=20, seed=3)
+    held = hold_back(split, share=0.15)
+    assert np.array_equal(np.concatenate([held.train, held.held_back]), split.train)
+    assert (held.train.size, held.held_back.size) == (17, 3)
+    assert np.array_equal(held.test, split.test)
+    assert hold_back(split, share=0.0).held_back.size == 0
+
+
+@pytest.mark.parametrize("share", [-0.1, 0.02, 0.98, 1.0, 2.0, float("nan")])
+def test_hold_back_share_that_leaves_none_on_one_side_is_refused(share):
+    split = permuted_split([f"{i:02d}" for i in range(30)], n_test=5, n_train=20, seed=3)
+    with pytest.raises(InputError, match=rf"{share:g} of 20 training structures\. Accepted: from 0 to below 1"):
+        hold_back(split, share=share)

@@ -7,8 +7,9 @@ import pytest
 from scipy.special import ndtri
 
 from bandgap.errors import ConfigError
+from bandgap.normal_mixtures import mixture_quantiles
 from bandgap.posterior import GaussianProcessPosterior, restore_posterior
-from bandgap.predictions import LEVELS, mixture_quantiles
+from bandgap.predictions import LEVELS
 from bandgap.standardise import fit_standardiser
 from bandgap.transfer import TargetData, get_method
 from bandgap.transfer.gaussian_process import GaussianProcessConfig, fit

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bandgap.errors import ConfigError
-from bandgap.predictions import mixture_quantiles
+from bandgap.normal_mixtures import mixture_quantiles
 from bandgap.transfer import TargetData
 from bandgap.transfer.last_layer_pcp import LastLayerPcpConfig, fit, scale_problem
 from bandgap.transfer.last_layer_problem import last_layer_problem

@@ -7,7 +7,7 @@ import pytest
 
 from bandgap.errors import ConfigError
 from bandgap.inference.spectral_regression import least_cross_validation, spectral_regression
-from bandgap.predictions import mixture_quantiles
+from bandgap.normal_mixtures import mixture_quantiles
 from bandgap.transfer import TargetData
 from bandgap.transfer.last_layer_problem import last_layer_problem
 from bandgap.transfer.last_layer_ridge import LastLayerRidgeConfig, fit

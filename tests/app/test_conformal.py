@@ -1,0 +1,86 @@
+"""Conformal intervals on the pages: held back on Train, chosen on Predict, measured on Posterior."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from bandgap.jobs.worker import work_all
+from tests.app.conftest import Workspace, empty_workspace, texts
+from tests.app.test_actions import click
+from tests.app.test_finished_run import predict, train_source
+
+Visit = Callable[..., AppTest]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str, str]:
+    """A workspace with a run that held 20 of 40 structures back and one that held back none, predicted with."""
+    made = empty_workspace(tmp_path_factory.mktemp("home"))
+    folder: Path = train_source(tmp_path_factory.mktemp("source"))
+    made.library.register("source", {"demo": {"title": "demo molecules", "folder": str(folder)}})
+    dataset = made.add_labelled()
+    runs = [made.add_run(dataset, method="fine_tune", conformal_share=share)[0] for share in (0.5, 0.0)]
+    work_all(made.home)
+    for run in runs:
+        predict(made, run)
+    return made, runs[0], runs[1]
+
+
+@pytest.fixture
+def workspace(trained: tuple[Workspace, str, str], monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    monkeypatch.setenv("BANDGAP_HOME", str(trained[0].home.folder))
+    return trained[0]
+
+
+def test_predict_page_shows_the_conformal_interval_and_what_it_rests_on(
+    visit: Visit, trained: tuple[Workspace, str, str]
+) -> None:
+    at = visit("predict", run=trained[1])
+    usual = at.dataframe[0].value.iloc[0]
+    assert at.segmented_control[0].options == ["prediction", "credible", "conformal"]
+    at.segmented_control[0].set_value("conformal").run()
+    assert "Conformal interval (a new crystal's gap falls in it with 95 % probability; rests on 20 held-back" in texts(
+        at
+    )
+    shown = at.dataframe[0].value.iloc[0]
+    assert shown["mean_eV"] == usual["mean_eV"] and shown["upper_eV"] != usual["upper_eV"]
+    assert shown["lower_eV"] + shown["upper_eV"] == pytest.approx(2 * shown["mean_eV"])
+
+
+def test_predict_page_says_which_levels_the_held_back_crystals_give(
+    visit: Visit, trained: tuple[Workspace, str, str]
+) -> None:
+    at = visit("predict", run=trained[1])
+    at.segmented_control[0].set_value("conformal").run()
+    at.slider[0].set_value(97).run()
+    assert "20 held-back structures are too few for 97 % conformal intervals, which need 33" in texts(at)
+    assert "read those of 95 % or less" in texts(at)
+    assert not at.dataframe
+    at.slider[0].set_value(95).run()
+    assert len(at.dataframe[0].value) == 2
+
+
+def test_predict_page_of_a_run_that_held_nothing_back_offers_two_kinds(
+    visit: Visit, trained: tuple[Workspace, str, str]
+) -> None:
+    at = visit("predict", run=trained[2])
+    assert at.segmented_control[0].options == ["prediction", "credible"]
+
+
+def test_posterior_page_says_how_often_conformal_intervals_hold(
+    visit: Visit, trained: tuple[Workspace, str, str]
+) -> None:
+    assert "Conformal intervals hold " in texts(visit("posterior", run=trained[1]))
+    assert "Conformal intervals hold " not in texts(visit("posterior", run=trained[2]))
+
+
+def test_train_page_holds_back_the_share_of_the_slider(visit: Visit, workspace: Workspace) -> None:
+    at = visit("train")
+    (slider,) = [s for s in at.slider if s.label == "Hold back for conformal intervals"]
+    assert slider.value == 0
+    slider.set_value(30)
+    click(at, "Start the transfer")
+    newest = workspace.jobs.jobs(workspace.id, kinds=["transfer"])[0]
+    assert newest.payload["conformal_share"] == 0.3
