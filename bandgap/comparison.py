@@ -7,22 +7,23 @@ mean of the training gaps, and the source network recalibrated by a straight lin
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.datasets.splits import permuted_split
+from bandgap.datasets.splits import hold_back, permuted_split
 from bandgap.datasets.table import Table
 from bandgap.errors import InputError
 from bandgap.head_choice import choose_head
 from bandgap.metrics import evaluate_predictions, rmse
-from bandgap.normal_mixtures import mixture_quantiles
+from bandgap.normal_mixtures import mixture_quantiles, mixture_sd
 from bandgap.posterior import PredictiveDraws
 from bandgap.progress import Progress, Update, no_progress
 from bandgap.recalibration import source_gaps_eV, standardiser_for
+from bandgap.run_results import conformal_figures, conformal_scores
 from bandgap.runs import fit_members
 from bandgap.source import SourceModel
 from bandgap.transfer import TargetData, get_method
@@ -44,19 +45,22 @@ class ComparedFit:
     seconds: float
     head: str = ""
     warnings: tuple[str, ...] = ()
+    conformal_share: float = 0.0
 
 
 @dataclass(frozen=True)
 class Comparison:
     """What is compared: methods with their settings, sizes of the training set, seeds, number of test rows.
 
-    A method named NAME@K starts from the first K networks of the source only.
+    Of each training set a share is held back for conformal intervals, as `transfer_run` does. A method named NAME@K
+    starts from the first K networks of the source only.
     """
 
     methods: Mapping[str, Mapping[str, Any]]
     sizes: tuple[int, ...] = (100, 250, 500, 1000)
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     n_test: int = 700
+    conformal_share: float = 0.0
 
     def __post_init__(self) -> None:
         for name, settings in self.methods.items():
@@ -100,7 +104,7 @@ def compare(
             f"{largest} training and {comparison.n_test} test rows are more than the {len(table)} labelled structures. "
             "Lower --n or --n-test."
         )
-    known = {(fit.method, fit.n, fit.seed) for fit in done}
+    known = {(fit.method, fit.n, fit.seed) for fit in done if fit.conformal_share == comparison.conformal_share}
     names = [CONSTANT, SOURCE_ALONE, *comparison.methods]
     wanted = [(n, s, m) for n in comparison.sizes for s in comparison.seeds for m in names]
     place = ""
@@ -108,13 +112,15 @@ def compare(
         if (name, n, seed) in known:
             continue
         progress(Update("comparing", position, len(wanted), message=f"{name}, n = {n}, seed {seed}"))
-        split = permuted_split(table.ids, n_test=comparison.n_test, n_train=n, seed=seed)
-        train, test = table.rows(split.train), table.rows(split.test)
+        drawn = permuted_split(table.ids, n_test=comparison.n_test, n_train=n, seed=seed)
+        split = hold_back(drawn, share=comparison.conformal_share)
+        train, held_back, test = (table.rows(rows) for rows in (split.train, split.held_back, split.test))
         data = TargetData(train.features, train.gaps_eV)
         if place != f"{n} {seed}":
             chosen, _ = choose_head(members, data.features, data.gaps_eV, seed=seed, head=head)
             place = f"{n} {seed}"
-        yield _fit_one(name, members, data, test, comparison, seed=seed, head=chosen, device=device)
+        fit = _fit_one(name, members, data, held_back, test, comparison, seed=seed, head=chosen, device=device)
+        yield replace(fit, n=n, conformal_share=comparison.conformal_share)
     progress(Update("comparing", len(wanted), len(wanted)))
 
 
@@ -156,6 +162,7 @@ def _fit_one(
     name: str,
     members: Sequence[Mapping[str, SourceModel]],
     data: TargetData,
+    held_back: Table,
     test: Table,
     comparison: Comparison,
     *,
@@ -178,7 +185,10 @@ def _fit_one(
     config = method.configure(comparison.methods[name])
     posterior = fit_members(method, members[:networks], data, config, head=head, seed=seed, device=device)
     seconds = time.perf_counter() - started
-    figures = heldout_figures(posterior.predictive_draws(test.features), gaps)
+    draws = posterior.predictive_draws(test.features)
+    scores = conformal_scores(posterior, held_back) if len(held_back) else None
+    spread = {"mean": draws.flat_means_eV.mean(axis=0), "sd": mixture_sd(draws.centres_eV, draws.sds_eV)}
+    figures = heldout_figures(draws, gaps) | conformal_figures(scores, gaps, **spread)
     diagnosed = {k: v for k, v in posterior.diagnostics.figures.items() if k in ("rhat_max", "ess_min", "divergences")}
     return ComparedFit(name, n, seed, {**figures, **diagnosed}, seconds, head, posterior.diagnostics.warnings)
 

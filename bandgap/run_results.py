@@ -103,10 +103,18 @@ def figures_of(draws: PredictiveDraws, predictions: Predictions, gaps: Floats) -
     figures = evaluate_predictions(
         gaps, draws.centres_eV, sds=draws.sds_eV, lower=lower, upper=upper, point=predictions.mean_eV
     )
-    if predictions.conformal is None or not predictions.conformal.reaches(LEVEL):
-        return figures
-    lower, upper = predictions.interval(LEVEL, "conformal")
-    return figures | {
+    return figures | conformal_figures(predictions.conformal, gaps, mean=predictions.mean_eV, sd=predictions.sd_new_eV)
+
+
+def conformal_figures(scores: ConformalScores | None, gaps: Floats, *, mean: Floats, sd: Floats) -> dict[str, float]:
+    """Return coverage and mean width (eV) of conformal intervals on known gaps (n,); none where there are no intervals.
+
+    `mean` and `sd` (n,) are those of the predictions.
+    """
+    if scores is None or not scores.reaches(LEVEL):
+        return {}
+    lower, upper = scores.interval(LEVEL, mean=mean, sd=sd)
+    return {
         "coverage_conformal_95": coverage(gaps, lower, upper=upper),
         "width_conformal_95_eV": float(np.mean(upper - lower)),
     }

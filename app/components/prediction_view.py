@@ -14,8 +14,8 @@ from components import frame, tables, words
 KINDS: dict[IntervalKind, str] = {
     "prediction": "prediction interval (a new crystal's gap falls in it with {level} probability)",
     "credible": "credible interval of the mean (where the mean lies; more of the same data narrow it; {level})",
-    "conformal": "conformal interval (a new crystal's gap falls in it with {level} probability; rests on {held_back}, "
-    "no model assumption)",
+    "conformal": "conformal interval (rests on {held_back}, no model assumption: the gap of another crystal like them "
+    "falls in it with {level} probability)",
 }
 SHOWN = ["id", "status", "mean_eV", "lower_eV", "upper_eV", "note", "formula", "sd_eV", "file"]
 

@@ -74,7 +74,8 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) -> No
             settings = {"sampler": sampler} if "sampler" in methods[method]["settings"] else {}
             config = {"source": source, "method": method, "device": device, "settings": settings}
             config |= {"n": int(n), "n_test": int(n_test), "seed": int(seed), "conformal_share": share / 100}
-            start(datasets[picked], config, usable=total, title=f"{methods[method]['title']}, n = {int(n)}")
+            title = f"{methods[method]['title']}, n = {int(n)}" + (f", {share} % held back" if share else "")
+            start(datasets[picked], config, usable=total, title=title)
 
 
 def sampler_settings(methods: Mapping[str, Any]) -> dict[str, int]:

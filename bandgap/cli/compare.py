@@ -21,6 +21,8 @@ COLUMNS = {
     "crps_eV": "CRPS (eV)",
     "coverage_95": "coverage of the 95 % interval",
     "width_95_eV": "its mean width (eV)",
+    "coverage_conformal_95": "coverage of the conformal 95 % interval",
+    "width_conformal_95_eV": "its mean width (eV)",
 }
 
 
@@ -40,6 +42,7 @@ def compare(
     ] = [100, 250],  # noqa: B006
     n_test: Annotated[int, typer.Option(min=2, help="Labelled structures held back for testing.")] = 300,
     seeds: Annotated[int, typer.Option(min=1, help="Number of splits: seeds 0, 1, ...")] = 5,
+    conformal_share: options.ConformalShare = 0.0,
     first_seed: Annotated[int, typer.Option(min=0, help="The first of these seeds.")] = 0,
     head: Annotated[str | None, typer.Option(metavar="NAME", help="Of a source of several sets: which one.")] = None,
     settings: Annotated[
@@ -62,7 +65,7 @@ def compare(
     if not (out / RESULTS).is_file():
         check_out(out)
     chosen = {name: settings_of(name, settings) for name in methods or quick_methods()}
-    comparison = Comparison(chosen, tuple(sizes), tuple(range(first_seed, first_seed + seeds)), n_test)
+    comparison = Comparison(chosen, tuple(sizes), tuple(range(first_seed, first_seed + seeds)), n_test, conformal_share)
     choice = LabelChoice(label, labels, unit=unit, column=column)
     with progress_bars() as progress:
         members = open_sources(source_path(source)).load(head)
@@ -77,8 +80,8 @@ def compare(
         for fit in compare_methods(members, table, comparison, head=head, device=device, done=fits, progress=progress):
             append_fit(out / RESULTS, fit)
             fits.append(fit)
-    wanted = {(n, s) for n in comparison.sizes for s in comparison.seeds}
-    print_comparison([fit for fit in fits if (fit.n, fit.seed) in wanted])
+    wanted = {(n, s, conformal_share) for n in comparison.sizes for s in comparison.seeds}
+    print_comparison([fit for fit in fits if (fit.n, fit.seed, fit.conformal_share) in wanted])
     typer.echo(f"{out / RESULTS}: one line for every fit.")
 
 
@@ -114,6 +117,8 @@ def print_comparison(fits: "Sequence[ComparedFit]") -> None:
             cells = [f"{row[n][0]:.3f}" + ("" if seeds < 2 else f" +- {row[n][1]:.3f}") for n in sizes]
             if any(cell[0].isdigit() for cell in cells):
                 table.add_row(name, *cells)
+        if not table.row_count:
+            continue
         typer.echo(f"\n{title}, mean over {seeds} splits" + (" +- standard error" if seeds > 1 else ""))
         Console().print(table)
     for warning in dict.fromkeys(f"{fit.method}, n = {fit.n}: {text}" for fit in fits for text in fit.warnings):

@@ -41,9 +41,8 @@ def test_predict_page_shows_the_conformal_interval_and_what_it_rests_on(
     usual = at.dataframe[0].value.iloc[0]
     assert at.segmented_control[0].options == ["prediction", "credible", "conformal"]
     at.segmented_control[0].set_value("conformal").run()
-    assert "Conformal interval (a new crystal's gap falls in it with 95 % probability; rests on 20 held-back" in texts(
-        at
-    )
+    assert "Conformal interval (rests on 20 held-back crystals, no model assumption: the gap of another" in texts(at)
+    assert "crystal like them falls in it with 95 % probability)." in texts(at)
     shown = at.dataframe[0].value.iloc[0]
     assert shown["mean_eV"] == usual["mean_eV"] and shown["upper_eV"] != usual["upper_eV"]
     assert shown["lower_eV"] + shown["upper_eV"] == pytest.approx(2 * shown["mean_eV"])
@@ -84,3 +83,4 @@ def test_train_page_holds_back_the_share_of_the_slider(visit: Visit, workspace: 
     click(at, "Start the transfer")
     newest = workspace.jobs.jobs(workspace.id, kinds=["transfer"])[0]
     assert newest.payload["conformal_share"] == 0.3
+    assert newest.title.endswith("n = 42, 30 % held back")

@@ -2,14 +2,18 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from bandgap.artifacts import load_run
+from bandgap.comparison import Comparison, compare
+from bandgap.datasets.table import learnable
 from bandgap.errors import ArtifactError, ConfigError, InputError
 from bandgap.prediction_store import load_predictions
 from bandgap.runs import predict_run, transfer_run
+from bandgap.source_sets import open_sources
 from tests.unit.conftest import gaps_of, make_records
 
 SETTINGS = {
@@ -143,3 +147,18 @@ def test_share_that_leaves_nothing_to_learn_from_is_refused(source_folder, recor
     with pytest.raises(InputError, match="0.999 of 50 training structures"):
         transfer(source_folder, records, gaps_eV, tmp_path, share=0.999)
     assert not (tmp_path / "manifest.json").exists()
+
+
+def test_comparison_gives_the_figures_of_the_run_and_keeps_shares_apart(source_folder, records, gaps_eV, tmp_path):
+    run = transfer(source_folder, records, gaps_eV, tmp_path)
+    members = open_sources(source_folder).load()
+    table = learnable(records, gaps_eV, descriptor=load_run(run).descriptor)
+    plan = Comparison({"fine_tune": SETTINGS["fine_tune"]}, (50,), (5,), 10, conformal_share=0.4)
+    fits = list(compare(members, table, plan, device="cpu"))
+    assert [(fit.n, fit.conformal_share) for fit in fits] == [(50, 0.4)] * 3
+    metrics = manifest_of(run)["metrics"]
+    for name in ("rmse_eV", "coverage_95", "coverage_conformal_95", "width_conformal_95_eV"):
+        assert fits[-1].figures[name] == pytest.approx(metrics[name], rel=1e-5)
+    assert list(compare(members, table, plan, device="cpu", done=fits)) == []
+    without = next(compare(members, table, replace(plan, conformal_share=0.0), device="cpu", done=fits))
+    assert (without.method, without.conformal_share) == (fits[0].method, 0.0)

@@ -76,10 +76,8 @@ def test_journey_from_molecules_to_evaluated_predictions(run: Run, folder: Path,
 def test_crystals_held_back_give_conformal_intervals_in_the_table(run: Run, folder: Path, tmp_path: Path) -> None:
     model, table = tmp_path / "run", tmp_path / "predictions.csv"
     data = ("--structures", folder / "targets.extxyz")
-    held_back = ("--n", "40", "--n-test", "20", "--conformal-share", "0.5")
-    done = run(
-        "transfer", "--source", "demo", *data, "--label", "gap_eV", "--method", "freeze", *held_back, "--out", model
-    )
+    words = ("--label", "gap_eV", "--method", "freeze", "--n", "40", "--n-test", "20", "--conformal-share", "0.5")
+    done = run("transfer", "--source", "demo", *data, *words, "--out", model)
     assert done.exit_code == 0
     assert "coverage of the conformal 95 % interval" in done.stdout
     predicted = run("predict", "--model", model, *data, "--interval", "conformal", "--out", table)
@@ -199,6 +197,10 @@ def test_compare_prints_methods_beside_each_other_and_goes_on(run: Run, folder: 
     assert "mean over 2 splits +- standard error" in again.stdout
     lines = (out / "fits.jsonl").read_text().splitlines()
     assert len(lines) == 6  # two rows without a fit and one method, two seeds, none of them twice
+    assert "conformal" not in again.stdout
+    held_back = run(*command, "--seeds", "1", "--n", "38", "--conformal-share", "0.5")
+    assert held_back.exit_code == 0
+    assert "coverage of the conformal 95 % interval, mean over 1 splits" in held_back.stdout
 
 
 def test_source_extras_are_added_to_a_trained_source(run: Run, folder: Path, tmp_path: Path) -> None:
