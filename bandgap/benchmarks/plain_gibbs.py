@@ -57,14 +57,19 @@ def gibbs_sweep(
     return GibbsState(delta, sigma2, tau2, local, nu, zeta)
 
 
+def gibbs_start(problem: ReducedRegression) -> GibbsState:
+    """Return a start without changes, tau at 1 / p."""
+    p, sigma2 = problem.moment.size, max(problem.square / max(problem.n, 1), 1e-12)
+    return GibbsState(np.zeros(p), sigma2, 1.0 / p**2, np.ones(p), 1.0, np.ones(p))
+
+
 def gibbs_draws(
     problem: ReducedRegression, *, warmup: int, draws: int, seed: int, prior: NoisePrior = NoisePrior()
 ) -> tuple[Floats, Floats, Floats]:
     """Return delta (draws, p), sigma^2 (draws,) and log tau (draws,) of one chain."""
     p, rng = problem.moment.size, np.random.default_rng(seed)
     form, response = form_of(problem), Response(problem.square, problem.n, prior)
-    sigma2 = max(problem.square / max(problem.n, 1), 1e-12)
-    state = GibbsState(np.zeros(p), sigma2, 1.0 / p**2, np.ones(p), 1.0, np.ones(p))
+    state = gibbs_start(problem)
     delta, noise, log_tau = np.empty((draws, p)), np.empty(draws), np.empty(draws)
     for i in range(warmup + draws):
         state = gibbs_sweep(state, form, problem.moment, response, rng)

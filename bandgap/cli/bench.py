@@ -2,7 +2,7 @@
 
 import typer
 
-from bandgap.cli import bench_accuracy, bench_networks
+from bandgap.cli import bench_accuracy, bench_last_layer, bench_networks
 
 bench = typer.Typer(no_args_is_help=True)
 
@@ -16,4 +16,7 @@ bench.command("nptl", epilog="Example: bandgap bench nptl --repeats 1 --splits 0
 bench.command("gpu", epilog="Example: bandgap bench gpu --json gpu.json")(bench_networks.gpu)
 bench.command("accuracy", epilog="Example: bandgap bench accuracy --data DATA --out accuracy --n 100 --seeds 1")(
     bench_accuracy.accuracy
+)
+bench.command("last-layer", epilog="Example: bandgap bench last-layer --n 500 --no-accuracy --json last_layer.json")(
+    bench_last_layer.last_layer
 )

@@ -87,7 +87,6 @@ def sample_horseshoe(
 
     The response should have a standard deviation near 1: the prior of the noise has no scale of its own.
     """
-    form = form_of(problem)
     total = config.chains * (config.warmup + config.draws)
     results = []
     for chain in range(config.chains):
@@ -97,7 +96,7 @@ def sample_horseshoe(
             progress(Update("sampling the output layer", first + done, total, values={"chain": float(chain + 1)}))
 
         rng = np.random.default_rng([seed, chain])
-        results.append(_run_chain(problem, form, config=config, prior=prior, rng=rng, report=report))
+        results.append(_run_chain(problem, config=config, prior=prior, rng=rng, report=report))
     delta, sigma2, log_tau, centred = zip(*results, strict=True)
     every = np.linspace(0, config.draws - 1, config.kept_of_chain).round().astype(int)
     noise, scale = np.stack(sigma2), np.stack(log_tau)
@@ -112,9 +111,38 @@ def start_state(problem: ReducedRegression, rng: np.random.Generator) -> Horsesh
     return HorseshoeState(np.zeros(p), max(problem.square / max(problem.n, 1), 1e-12), log_tau, np.ones(p))
 
 
+class HorseshoeChain:
+    """One Markov chain: a warm-up that learns which coefficients to centre, then sweeps of one unchanging rule."""
+
+    def __init__(self, problem: ReducedRegression, *, prior: NoisePrior = NoisePrior(), rng: np.random.Generator):
+        self.form: CoefficientForm = form_of(problem)
+        self.state = start_state(problem, rng)
+        self.centred: Bools | None = None
+        self._moment, self._response, self._rng = problem.moment, Response(problem.square, problem.n, prior), rng
+        self._warmed, self._activity = 0, np.zeros(problem.moment.size)
+
+    @property
+    def n_centred(self) -> int:
+        return 0 if self.centred is None else int(self.centred.sum())
+
+    def warm_up(self) -> None:
+        """Make one sweep and note which coefficients the data determine; before `step` only."""
+        if self._warmed >= CHOOSE_FROM // 2:
+            signal = self.form.diagonal * self.state.variances
+            self._activity += signal / (1.0 + signal)
+            if self._warmed >= CHOOSE_FROM and self._warmed % CHOOSE_EVERY == 0:
+                self.centred = choose_centred(self.state, self.form, self._activity)
+        self.step()
+        self._warmed += 1
+
+    def step(self) -> HorseshoeState:
+        """Make one sweep, which leaves the posterior as it is."""
+        self.state = sweep(self.state, self.form, self._moment, self._response, centred=self.centred, rng=self._rng)
+        return self.state
+
+
 def _run_chain(
     problem: ReducedRegression,
-    form: CoefficientForm,
     *,
     config: HorseshoeConfig,
     prior: NoisePrior,
@@ -122,23 +150,19 @@ def _run_chain(
     report: Callable[[int], None],
 ) -> tuple[Floats, Floats, Floats, int]:
     """Return kept draws of delta, the noise variance and log tau of every draw, and the number of centred ones."""
-    response = Response(problem.square, problem.n, prior)
-    state, centred, activity = start_state(problem, rng), None, np.zeros(problem.moment.size)
+    chain = HorseshoeChain(problem, prior=prior, rng=rng)
     kept = np.linspace(0, config.draws - 1, config.kept_of_chain).round().astype(int)
     delta = np.empty((kept.size, problem.moment.size))
     sigma2, log_tau, at = np.empty(config.draws), np.empty(config.draws), 0
     for i in range(config.warmup + config.draws):
-        if i < config.warmup and i >= CHOOSE_FROM // 2:
-            signal = form.diagonal * state.variances
-            activity += signal / (1.0 + signal)
-            if i >= CHOOSE_FROM and i % CHOOSE_EVERY == 0:
-                centred = choose_centred(state, form, activity)
-        state = sweep(state, form, problem.moment, response, centred=centred, rng=rng)
         draw = i - config.warmup
-        if draw >= 0:
+        if draw < 0:
+            chain.warm_up()
+        else:
+            state = chain.step()
             sigma2[draw], log_tau[draw] = state.sigma2, state.log_tau
             if at < kept.size and draw == kept[at]:
                 delta[at], at = state.delta, at + 1
         if (i + 1) % REPORT_EVERY == 0 or i + 1 == config.warmup + config.draws:
             report(i + 1)
-    return delta, sigma2, log_tau, 0 if centred is None else int(centred.sum())
+    return delta, sigma2, log_tau, chain.n_centred

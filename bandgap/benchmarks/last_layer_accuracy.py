@@ -1,0 +1,130 @@
+r"""Errors and intervals of the transfers of the output layer on a synthetic target, and what a dead unit does to them.
+
+Intervals are quantiles of draws of new observations. Beside the figures stand those expected at 512 units, 40,000
+source rows, a change of variance 0.5 and noise of 0.3: means over targets of another implementation of the same
+estimators, on other random units. A single target differs from them by some hundredths.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from bandgap.benchmarks.last_layer_design import Change, LastLayerTask
+from bandgap.inference.horseshoe import HorseshoeConfig, sample_horseshoe
+from bandgap.metrics import coverage, mean_width
+from bandgap.posterior import Posterior
+from bandgap.progress import Progress, Update, no_progress
+from bandgap.transfer import last_layer_horseshoe, last_layer_ols, last_layer_pcp, last_layer_ridge
+from bandgap.transfer.last_layer_problem import last_layer_problem
+
+LEVEL = 0.95
+HORSESHOE, PCP, PCP_SOURCE = "horseshoe", "PCP", "PCP, shape of the source's error"
+RIDGE, RIDGE_TARGET, OLS, SHIFT = "ridge on the change", "ridge on the target", "least squares", "source and shift"
+EXPECTED: dict[tuple[Change, int], dict[str, tuple[float, float]]] = {  # test mean squared errors
+    ("sparse", 500): {HORSESHOE: (0.36, 0.37), PCP: (0.47, 0.47), PCP_SOURCE: (0.555, 0.555), RIDGE_TARGET: (0.6, 0.6)},
+    ("sparse", 2000): {HORSESHOE: (0.32, 0.32), PCP: (0.365, 0.365), PCP_SOURCE: (0.38, 0.38)}
+    | {RIDGE_TARGET: (0.385, 0.385)},
+    ("dense", 500): {HORSESHOE: (0.49, 0.54), PCP: (0.45, 0.5), RIDGE_TARGET: (0.65, 0.65)},
+    ("dense", 2000): {HORSESHOE: (0.37, 0.4), PCP: (0.36, 0.38), RIDGE_TARGET: (0.41, 0.41)},
+}
+EXPECTED_SHIFT = {"sparse": (0.8, 0.8), "dense": (0.81, 0.81)}
+UNSCALED: dict[str, Any] = {"standardise": "source", "gap_scale": "source"}  # the design has the source's own scales
+
+Floats = NDArray[np.float64]
+
+
+def measure_methods(
+    task: LastLayerTask, *, change: Change, sampler: HorseshoeConfig, seed: int, progress: Progress = no_progress
+) -> dict[str, dict[str, Any]]:
+    """Return the test error, the coverage and mean width of 95 % intervals, and dropped units, of every method."""
+    result, n = {}, task.data.gaps_eV.size
+    for i, (name, fit) in enumerate(_fits(task, sampler, seed).items()):
+        result[name] = judge(fit(), task, seed=seed)
+        progress(Update("comparing methods", i + 1, 6))
+    result[SHIFT] = _source_and_shift(task)
+    expected = EXPECTED.get((change, n), {}) | {SHIFT: EXPECTED_SHIFT[change]}
+    return {name: row | {"expected_mse": expected.get(name)} for name, row in result.items()}
+
+
+def measure_dead(
+    task: LastLayerTask, *, sampler: HorseshoeConfig, seed: int, progress: Progress = no_progress
+) -> dict[str, list[dict[str, Any]]]:
+    """Return what `judge` does for the horseshoe, two runs each: with the rule for dead units, and without it."""
+    config = last_layer_horseshoe.LastLayerHorseshoeConfig(**UNSCALED, sampler=sampler)
+    result: dict[str, list[dict[str, Any]]] = {"with the rule": [], "without": []}
+    for run in (seed, seed + 1):
+        with_rule = last_layer_horseshoe.fit(task.source, task.data, config, seed=run)
+        result["with the rule"].append(judge(with_rule, task, seed=run))
+        result["without"].append(judge(_without_rule(task, sampler, seed=run), task, seed=run))
+        progress(Update("measuring dead units", run - seed + 1, 2))
+    return result
+
+
+def judge(posterior: Posterior, task: LastLayerTask, *, seed: int) -> dict[str, Any]:
+    """Return errors on the test rows; no interval where a method has none (least squares without rows to spare)."""
+    drawn = posterior.predictive_draws(task.x_test)
+    figures = posterior.diagnostics.figures
+    noise = np.random.default_rng([seed, 3]).standard_normal(drawn.centres_eV.shape)
+    new = drawn.centres_eV + np.broadcast_to(drawn.sds_eV, drawn.sds_eV.shape).reshape(len(noise), -1) * noise
+    low, high = np.quantile(new, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2], axis=0)
+    found = _figures(task.y_test, drawn.flat_means_eV.mean(axis=0), low, high)
+    if figures.get("rows_left") == 0.0:
+        found |= {"coverage": None, "width": None}
+    return found | {"n_dropped": int(figures["n_dropped"]) if "n_dropped" in figures else None}
+
+
+def _fits(task: LastLayerTask, sampler: HorseshoeConfig, seed: int) -> dict[str, Callable[[], Posterior]]:
+    """Return the methods' fits by name."""
+    source, data = task.source, task.data
+    horseshoe = last_layer_horseshoe.LastLayerHorseshoeConfig(**UNSCALED, sampler=sampler)
+    pcp = last_layer_pcp.LastLayerPcpConfig(**UNSCALED)
+    pcp_source = last_layer_pcp.LastLayerPcpConfig(**UNSCALED, structure="source")
+    ridge = last_layer_ridge.LastLayerRidgeConfig(**UNSCALED)
+    ridge_target = last_layer_ridge.LastLayerRidgeConfig(**UNSCALED, about="target")
+    ols = last_layer_ols.LastLayerOlsConfig(**UNSCALED)
+    return {
+        HORSESHOE: lambda: last_layer_horseshoe.fit(source, data, horseshoe, seed=seed),
+        PCP: lambda: last_layer_pcp.fit(source, data, pcp, seed=seed),
+        PCP_SOURCE: lambda: last_layer_pcp.fit(source, data, pcp_source, seed=seed),
+        RIDGE: lambda: last_layer_ridge.fit(source, data, ridge, seed=seed),
+        RIDGE_TARGET: lambda: last_layer_ridge.fit(source, data, ridge_target, seed=seed),
+        OLS: lambda: last_layer_ols.fit(source, data, ols, seed=seed),
+    }
+
+
+def _without_rule(task: LastLayerTask, sampler: HorseshoeConfig, *, seed: int) -> Posterior:
+    """Fit the horseshoe with a change of every unit, also where the training rows say nothing of it."""
+    problem = last_layer_problem(task.source, task.data, statistics="source", gap_scale="source", min_ss=0.0)
+    draws, _ = sample_horseshoe(problem.regression, config=sampler, seed=seed)
+    return problem.posterior(draws.delta, draws.sigma2, seed=seed, figures={})
+
+
+def _source_and_shift(task: LastLayerTask) -> dict[str, Any]:
+    """Return the figures of the source's predictions moved by their mean error on the training rows."""
+    unchanged = _source_gaps(task, task.data.features)
+    error = task.data.gaps_eV - unchanged
+    mean = _source_gaps(task, task.x_test) + error.mean()
+    half = float(ndtri(0.5 + LEVEL / 2)) * float(error.std(ddof=1)) * np.sqrt(1.0 + 1.0 / error.size)
+    return _figures(task.y_test, mean, mean - half, mean + half) | {"n_dropped": None}
+
+
+def _source_gaps(task: LastLayerTask, x: NDArray[np.floating[Any]]) -> Floats:
+    import torch
+
+    from bandgap.networks import forward
+
+    with torch.no_grad():
+        inputs = torch.from_numpy(task.source.standardiser.features(x)).float()
+        result: Floats = task.source.standardiser.gaps_eV(forward(task.source.params, inputs).numpy())
+    return result
+
+
+def _figures(y: Floats, mean: Floats, low: Floats, high: Floats) -> dict[str, Any]:
+    return {
+        "mse": float(((y - mean) ** 2).mean()),
+        "coverage": coverage(y, low, upper=high),
+        "width": mean_width(low, high),
+    }
