@@ -31,6 +31,7 @@ class CoefficientForm(Protocol):
     """Draws of delta for prior variances that change from sweep to sweep."""
 
     diagonal: Floats  # of G
+    fitted: float  # delta'G delta of the last draw
 
     def factor(self, variances: Floats) -> float:
         """Take over the prior variances D (p,) and return g'A^-1 g."""
@@ -42,6 +43,10 @@ class CoefficientForm(Protocol):
 
     def gram_times(self, vector: Floats) -> Floats:
         """Return G v."""
+        ...
+
+    def columns(self, which: NDArray[np.intp]) -> Floats:
+        """Return the columns `which` (c,) of G, (p, c)."""
         ...
 
     def tail_squares(self, delta: Floats, order: NDArray[np.intp]) -> Floats:
@@ -62,27 +67,36 @@ class GramForm:
         p = self._moment.size
         self._matrix = np.empty((p, p), order="F")
         self._on_diagonal = self._matrix.reshape(-1, order="F")[:: p + 1]
-        self._forward = np.zeros(p)
+        self._forward, self._added = np.zeros(p), np.zeros(p)
         self.diagonal: Floats = np.diag(self._gram).copy()
+        self.fitted = 0.0
 
     def factor(self, variances: Floats) -> float:
         """Factorise A = L L' and keep L^-1 g."""
-        _factorise(self._matrix, self._on_diagonal, self._gram, self.diagonal + 1.0 / variances)
+        added = 1.0 / variances
+        jitter = _factorise(self._matrix, self._on_diagonal, self._gram, self.diagonal + added)
+        self._added = added + jitter if jitter else added
         self._forward = dtrsv(self._matrix, self._moment, lower=1)
         return _finite(float(self._forward @ self._forward))
 
     def draw(self, sigma: float, rng: np.random.Generator) -> Floats:
-        """Return L^-T (L^-1 g + sigma e)."""
+        """Return L^-T w with w = L^-1 g + sigma e; then delta'A delta is w'w."""
         noise = rng.standard_normal(self._moment.size)
         noise *= sigma
         noise += self._forward
+        square = float(noise @ noise)
         result: Floats = dtrsv(self._matrix, noise, lower=1, trans=1, overwrite_x=1)
+        self.fitted = max(square - float((result * self._added) @ result), 0.0)
         return result
 
     def gram_times(self, vector: Floats) -> Floats:
         """Return G v from the lower triangle of G."""
         result: Floats = dsymv(1.0, self._gram, vector, lower=1)
         return result
+
+    def columns(self, which: NDArray[np.intp]) -> Floats:
+        """Return columns of G."""
+        return np.asfortranarray(self._gram[:, which])
 
     def tail_squares(self, delta: Floats, order: NDArray[np.intp]) -> Floats:
         """Sum the terms v_i G_ij v_j of the entries that are left, from the last one up."""
@@ -105,6 +119,7 @@ class RowForm:
         self._forward = np.zeros(n)
         self._variances = np.ones(self._rows.shape[1])
         self.diagonal: Floats = (self._rows**2).sum(axis=0)
+        self.fitted = 0.0
 
     def factor(self, variances: Floats) -> float:
         """Factorise I + X D X' = L L'; g'A^-1 g is Z'Z - |L^-1 Z|^2."""
@@ -121,6 +136,8 @@ class RowForm:
         misfit = self._rows @ v + rng.standard_normal(self._response.size)
         solved = dtrsv(self._matrix, self._forward - sigma * dtrsv(self._matrix, misfit, lower=1), lower=1, trans=1)
         result: Floats = sigma * v + self._variances * (self._rows.T @ solved)
+        values = self._rows @ result
+        self.fitted = float(values @ values)
         return result
 
     def gram_times(self, vector: Floats) -> Floats:
@@ -128,16 +145,21 @@ class RowForm:
         result: Floats = self._rows.T @ (self._rows @ vector)
         return result
 
+    def columns(self, which: NDArray[np.intp]) -> Floats:
+        """Return columns of X'X."""
+        return np.asfortranarray(self._rows.T @ self._rows[:, which])
+
     def tail_squares(self, delta: Floats, order: NDArray[np.intp]) -> Floats:
         """Return |X v|^2 of what is left of delta."""
         fitted = np.cumsum((self._rows * delta)[:, order[::-1]], axis=1)[:, ::-1]
         return np.append((fitted**2).sum(axis=0), 0.0)
 
 
-def _factorise(matrix: Floats, on_diagonal: Floats, lower: Floats, diagonal: Floats) -> None:
+def _factorise(matrix: Floats, on_diagonal: Floats, lower: Floats, diagonal: Floats) -> float:
     """Put the Cholesky factor of `lower`, its diagonal replaced, into the lower triangle of `matrix` (a view of it).
 
-    A matrix that is singular to rounding, as with duplicated columns under a flat prior, gets a little on its diagonal.
+    Return what was added to the diagonal: a matrix that is singular to rounding, as with duplicated columns under a flat
+    prior, gets a little there.
     """
     p, jitter = diagonal.size, 0.0
     for _ in range(TRIES):
@@ -146,7 +168,7 @@ def _factorise(matrix: Floats, on_diagonal: Floats, lower: Floats, diagonal: Flo
         np.add(diagonal, jitter, out=on_diagonal)
         _, info = dpotrf(matrix, lower=1, clean=0, overwrite_a=1)
         if info == 0:
-            return
+            return jitter
         jitter = max(10.0 * jitter, JITTER * float(lower.diagonal().mean()), 1e-300)
     raise InputError(NOT_FACTORISED)
 

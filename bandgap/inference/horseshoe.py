@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bandgap.errors import ConfigError
 from bandgap.inference import diagnostics
 from bandgap.inference.coefficient_draws import CoefficientForm, form_of
-from bandgap.inference.horseshoe_sweep import HorseshoeState, NoisePrior, Response, choose_centred, sweep
+from bandgap.inference.horseshoe_sweep import HorseshoeState, Line, NoisePrior, Response, choose_centred, line_of, sweep
 from bandgap.inference.reduced_regression import ReducedRegression
 from bandgap.progress import Progress, Update, no_progress
 
@@ -22,7 +22,6 @@ REPORT_EVERY = 25  # sweeps
 CHOOSE_EVERY, CHOOSE_FROM = 20, 40  # warm-up sweeps between two choices of the centred coefficients; before the first
 
 Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -117,13 +116,13 @@ class HorseshoeChain:
     def __init__(self, problem: ReducedRegression, *, prior: NoisePrior = NoisePrior(), rng: np.random.Generator):
         self.form: CoefficientForm = form_of(problem)
         self.state = start_state(problem, rng)
-        self.centred: Bools | None = None
+        self.line: Line | None = None
         self._moment, self._response, self._rng = problem.moment, Response(problem.square, problem.n, prior), rng
         self._warmed, self._activity = 0, np.zeros(problem.moment.size)
 
     @property
     def n_centred(self) -> int:
-        return 0 if self.centred is None else int(self.centred.sum())
+        return 0 if self.line is None else self.line.centred.size
 
     def warm_up(self) -> None:
         """Make one sweep and note which coefficients the data determine; before `step` only."""
@@ -131,13 +130,13 @@ class HorseshoeChain:
             signal = self.form.diagonal * self.state.variances
             self._activity += signal / (1.0 + signal)
             if self._warmed >= CHOOSE_FROM and self._warmed % CHOOSE_EVERY == 0:
-                self.centred = choose_centred(self.state, self.form, self._activity)
+                self.line = line_of(self.form, choose_centred(self.state, self.form, self._activity))
         self.step()
         self._warmed += 1
 
     def step(self) -> HorseshoeState:
         """Make one sweep, which leaves the posterior as it is."""
-        self.state = sweep(self.state, self.form, self._moment, self._response, centred=self.centred, rng=self._rng)
+        self.state = sweep(self.state, self.form, self._moment, self._response, line=self.line, rng=self._rng)
         return self.state
 
 

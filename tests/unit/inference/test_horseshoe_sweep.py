@@ -18,6 +18,7 @@ from bandgap.inference.horseshoe_sweep import (
     choose_centred,
     draw_noise_variance,
     draw_scales,
+    line_of,
     move_along_line,
     slice_step,
     sweep,
@@ -115,9 +116,9 @@ def test_local_scales_follow_the_joint_density_given_tau(state):
 def test_line_follows_the_joint_density_along_it(problem, state, centred):
     """In its coordinates (log tau, delta / tau or delta, lambda or tau lambda) the Jacobian is tau per free delta."""
     c = np.array(centred, dtype=bool)
-    form, rng, found, at = form_of(problem), np.random.default_rng(4), [], state
+    line, rng, found, at = line_of(form_of(problem), c), np.random.default_rng(4), [], state
     for _ in range(2000):
-        at = move_along_line(at, form, problem.moment, centred=c, rng=rng)
+        at = move_along_line(at, line, problem.moment, fitted=at.delta @ problem.gram @ at.delta, rng=rng)
         found.append(at.log_tau)
     grid, log_density = np.linspace(-12, 9, 801), []
     for t in grid:
@@ -129,7 +130,8 @@ def test_line_follows_the_joint_density_along_it(problem, state, centred):
 
 def test_line_moves_only_what_it_says(problem):
     state, c = STATES["middle"], np.array([True, False, True])
-    moved = move_along_line(state, form_of(problem), problem.moment, centred=c, rng=np.random.default_rng(5))
+    line, fitted = line_of(form_of(problem), c), state.delta @ problem.gram @ state.delta
+    moved = move_along_line(state, line, problem.moment, fitted=fitted, rng=np.random.default_rng(5))
     k = np.exp(moved.log_tau - state.log_tau)
     assert k != 1
     np.testing.assert_allclose(moved.delta, np.where(c, state.delta, k * state.delta))
@@ -199,6 +201,7 @@ def test_sweeps_leave_the_prior_as_it_is_when_responses_come_from_it(kind):
         z = simulate_response(x, state, root, rng)
         problem = reduce_regression(x, z, source_covariance=s1)
         form, response = form_of(problem), Response(problem.square, problem.n, PRIOR)
+        line = None if centred is None else line_of(form, centred)
         if kind == "plain":
             mixing = (1 + np.exp(-2 * state.log_tau)) / rng.standard_exponential()
             zeta = (1 + 1 / state.local) / rng.standard_exponential(p)
@@ -208,7 +211,7 @@ def test_sweeps_leave_the_prior_as_it_is_when_responses_come_from_it(kind):
             state = HorseshoeState(plain.delta, plain.sigma2, 0.5 * np.log(plain.tau2), plain.local)
         else:
             for _ in range(2):
-                state = sweep(state, form, problem.moment, response, centred=centred, rng=rng)
+                state = sweep(state, form, problem.moment, response, line=line, rng=rng)
         gains.append(summary(state) - summary(start))
     gains = np.array(gains)
     assert (gains.std(0) > 0.1).all()
