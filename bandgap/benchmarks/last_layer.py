@@ -15,7 +15,7 @@ from bandgap.errors import ConfigError
 from bandgap.inference.horseshoe import HorseshoeConfig
 from bandgap.progress import Progress, no_progress
 from bandgap.transfer import last_layer_pcp
-from bandgap.transfer.last_layer_problem import last_layer_problem
+from bandgap.transfer.last_layer_problem import WATCHED_ROWS, last_layer_problem
 
 MIN_SWEEPS = 20
 
@@ -67,9 +67,10 @@ def _measure_size(config: LastLayerBenchmark, n: int, progress: Progress) -> dic
     def fit_pcp() -> object:
         return last_layer_pcp.fit(task.source, task.data, pcp, seed=seed)
 
+    rows, run = problem.rows[:WATCHED_ROWS, problem.kept], config.speed
     return {
         "n_dropped": units - problem.n_changes,
-        "speed": measure_sweeps(problem.regression, units=units, run=config.speed, seed=seed, progress=progress),
+        "speed": measure_sweeps(problem.regression, rows, units=units, run=run, seed=seed, progress=progress),
         "pcp": measure_fits(fit_pcp, units=units, repeats=config.speed.repeats, seed=seed, progress=progress),
         "methods": _measure_methods(config, task, progress) if config.accuracy else None,
     }

@@ -1,4 +1,4 @@
-r"""A synthetic last layer: a source with one hidden layer of random ReLU units, and a target whose output weights change.
+r"""A synthetic last layer: a source with one hidden layer of random ReLU units, a target of changed output weights.
 
 A source of n1 rows gives output weights by ridge regression, with the moments of its hidden units. The target has the
 same hidden units, another level, and a change of some or all of its weights whose effect has a given variance. Units

@@ -4,6 +4,7 @@ The sides take turns every few sweeps, so that whatever else the machine does me
 ratios. Plain Gibbs sampling has the same model, the same reduced problem and the same draws of the coefficients.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +20,7 @@ from bandgap.benchmarks.stopwatch import timed
 from bandgap.inference import diagnostics
 from bandgap.inference.coefficient_draws import GramForm, form_of
 from bandgap.inference.horseshoe import HorseshoeChain
-from bandgap.inference.horseshoe_sweep import NoisePrior, Response
+from bandgap.inference.noise_variance import NoisePrior, Response
 from bandgap.inference.reduced_regression import ReducedRegression
 from bandgap.progress import Progress, Update, no_progress
 
@@ -28,7 +29,7 @@ TURN = 20  # sweeps of a side before it is the next one's turn
 CPU = torch.device("cpu")
 
 Floats = NDArray[np.float64]
-Walk = Callable[[], float]
+Walk = Callable[[], tuple[float, Floats]]  # makes a sweep and returns log tau and delta (p,)
 
 
 @dataclass(frozen=True)
@@ -60,24 +61,33 @@ class Factorisations:
 
 
 def measure_sweeps(
-    problem: ReducedRegression, *, units: int, run: SpeedRun, seed: int, progress: Progress = no_progress
+    problem: ReducedRegression,
+    rows: Floats,
+    *,
+    units: int,
+    run: SpeedRun,
+    seed: int,
+    progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Return rates of sweeps and of (units x units) factorisations, and effective draws of log tau, by side."""
+    """Return rates of sweeps and of (units x units) factorisations, and effective draws by side.
+
+    Those are of log tau, and of the changes of some predictions, at `rows` (k, p).
+    """
     factorisations = Factorisations(units, seed=seed)
     rngs = [np.random.default_rng([seed, chain]).spawn(2) for chain in range(run.chains)]
     sides = {
         OURS: [_our_walk(problem, run.warmup, rng) for rng, _ in rngs],
         PLAIN: [_plain_walk(problem, run.warmup, rng) for _, rng in rngs],
     }
-    log_tau = {side: np.empty((run.chains, run.sweeps)) for side in sides}
+    watched = {side: np.empty((run.chains, run.sweeps, 1 + len(rows))) for side in sides}
     seconds = {side: np.zeros(run.repeats) for side in (*sides, CHOLESKY)}
     parts = np.array_split(np.arange(run.sweeps), run.repeats)
     for repeat, part in enumerate(parts):
         for turn in np.array_split(part, max(1, part.size // TURN)):
             for chain in range(run.chains):
                 for side, walks in sides.items():
-                    values, spent = timed(partial(_sweep, walks[chain], turn.size), device=CPU)
-                    log_tau[side][chain, turn] = values
+                    found, spent = timed(partial(_sweep, walks[chain], turn.size), device=CPU)
+                    watched[side][chain, turn] = [np.append(log_tau, rows @ delta) for log_tau, delta in found]
                     seconds[side][repeat] += spent
                 seconds[CHOLESKY][repeat] += factorisations.seconds(turn.size)
         progress(Update("measuring sweeps", repeat + 1, run.repeats))
@@ -87,7 +97,7 @@ def measure_sweeps(
         "form": form,
         "changes": problem.moment.size,
         "dpotrf_per_second": float(np.median(rates[CHOLESKY])),
-        "sides": {side: _figures(log_tau[side], rates[side], rates[CHOLESKY]) for side in sides},
+        "sides": {side: _figures(watched[side], rates[side], rates[CHOLESKY]) for side in sides},
     }
 
 
@@ -104,39 +114,47 @@ def measure_fits(
     return {"seconds": float(np.median(spent)), "in_dpotrf": float(np.median(in_dpotrf)), "all": in_dpotrf.tolist()}
 
 
-def _figures(log_tau: Floats, rates: Floats, of_dpotrf: Floats) -> dict[str, Any]:
-    ess, rate = float(diagnostics.ess_bulk(log_tau)), float(np.median(rates))
+def _figures(watched: Floats, rates: Floats, of_dpotrf: Floats) -> dict[str, Any]:
+    """Return rates and effective draws of one side, from draws (chain, sweep, 1 + k) of log tau and k predictions."""
+    rate, sweeps = float(np.median(rates)), watched.shape[0] * watched.shape[1]
+    tau, *fits = (diagnostics.ess_bulk(watched) / sweeps).tolist()
     return {
         "sweeps_per_second": rate,
         "of_dpotrf": float(np.median(rates / of_dpotrf)),
         "all_of_dpotrf": (rates / of_dpotrf).tolist(),
-        "ess_per_1000": 1000.0 * ess / log_tau.size,
-        "ess_per_second": ess / log_tau.size * rate,
-        "mean_log_tau": float(log_tau.mean()),
-        "rhat_log_tau": float(diagnostics.rhat(log_tau)),
+        "ess_tau_per_1000": 1000.0 * tau,
+        "ess_tau_per_second": tau * rate,
+        "ess_fit_per_1000": 1000.0 * float(np.median(fits)),
+        "ess_fit_per_second": float(np.median(fits)) * rate,
+        "ess_least_fit_per_second": min(fits) * rate,
+        "mean_log_tau": float(watched[..., 0].mean()),
+        "rhat_log_tau": float(diagnostics.rhat(watched[..., 0])),
     }
 
 
-def _sweep(walk: Walk, count: int) -> list[float]:
+def _sweep(walk: Walk, count: int) -> list[tuple[float, Floats]]:
     return [walk() for _ in range(count)]
 
 
 def _our_walk(problem: ReducedRegression, warmup: int, rng: np.random.Generator) -> Walk:
-    """Return a function that makes one sweep of a chain that is warmed up, and returns log tau."""
     chain = HorseshoeChain(problem, rng=rng)
     for _ in range(warmup):
         chain.warm_up()
-    return lambda: chain.step().log_tau
+
+    def walk() -> tuple[float, Floats]:
+        state = chain.step()
+        return state.log_tau, state.delta
+
+    return walk
 
 
 def _plain_walk(problem: ReducedRegression, warmup: int, rng: np.random.Generator) -> Walk:
-    """Return the same for plain Gibbs sampling."""
     form, response, state = form_of(problem), Response(problem.square, problem.n, NoisePrior()), gibbs_start(problem)
 
-    def walk() -> float:
+    def walk() -> tuple[float, Floats]:
         nonlocal state
         state = gibbs_sweep(state, form, problem.moment, response, rng)
-        return float(0.5 * np.log(state.tau2))
+        return 0.5 * math.log(state.tau2), state.delta
 
     for _ in range(warmup):
         walk()

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.inference.coefficient_draws import CoefficientForm, form_of
-from bandgap.inference.horseshoe_sweep import NoisePrior, Response
+from bandgap.inference.noise_variance import NoisePrior, Response
 from bandgap.inference.reduced_regression import ReducedRegression
 from bandgap.priors.horseshoe import LARGEST, SMALLEST
 

@@ -65,18 +65,19 @@ def _print_speed(result: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Column, Table
 
-    columns = ("rows", "", "form", "sweeps/s", "dpotrf/s", "ratio", "ESS of log tau per 1,000", "per s", "R-hat")
+    columns = ("rows", "", "form", "sweeps/s", "dpotrf/s", "ratio", "tau: ESS per 1,000", "per s", "fit: ESS per s")
     table = Table(*(Column(c, justify="left" if c in ("", "form") else "right") for c in columns), box=None)
     for n, size in result["sizes"].items():
         speed = size["speed"]
         for side, row in speed["sides"].items():
             rates = f"{row['sweeps_per_second']:.0f}", f"{speed['dpotrf_per_second']:.0f}", f"{row['of_dpotrf']:.2f}"
-            draws = f"{row['ess_per_1000']:.0f}", f"{row['ess_per_second']:.1f}", f"{row['rhat_log_tau']:.3f}"
-            table.add_row(str(n), side, speed["form"], *rates, *draws)
+            draws = f"{row['ess_tau_per_1000']:.0f}", f"{row['ess_tau_per_second']:.1f}"
+            table.add_row(str(n), side, speed["form"], *rates, *draws, f"{row['ess_fit_per_second']:.0f}")
     Console(width=120).print(table)
+    p = result["units"]
     typer.echo(
         f"{result['sweeps']} sweeps of each; rates are medians of {result['repeats']} parts in which the sides take "
-        f"turns; dpotrf is a bare Cholesky factorisation of {result['units']} x {result['units']}."
+        f"turns; dpotrf is a bare Cholesky factorisation of {p} x {p}; ESS of log tau, and the median of predictions."
     )
 
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dsymv, dtrsv
+from scipy.linalg.blas import dsymv, dsyrk, dtrsv
 from scipy.linalg.lapack import dpotrf
 
 from bandgap.errors import InputError
@@ -71,12 +71,12 @@ class GramForm:
         self.diagonal: Floats = np.diag(self._gram).copy()
         self.fitted = 0.0
 
-    def factor(self, variances: Floats) -> float:
-        """Factorise A = L L' and keep L^-1 g."""
+    def factor(self, variances: Floats, moment: Floats | None = None) -> float:
+        """Factorise A = L L' and keep L^-1 g; `moment` (p,) is g, where it is not the problem's."""
         added = 1.0 / variances
         jitter = _factorise(self._matrix, self._on_diagonal, self._gram, self.diagonal + added)
         self._added = added + jitter if jitter else added
-        self._forward = dtrsv(self._matrix, self._moment, lower=1)
+        self._forward = dtrsv(self._matrix, self._moment if moment is None else moment, lower=1)
         return _finite(float(self._forward @ self._forward))
 
     def draw(self, sigma: float, rng: np.random.Generator) -> Floats:
@@ -117,16 +117,16 @@ class RowForm:
         self._matrix = np.empty((n, n), order="F")
         self._on_diagonal = self._matrix.reshape(-1, order="F")[:: n + 1]
         self._forward = np.zeros(n)
-        self._variances = np.ones(self._rows.shape[1])
+        self._variances, self._scaled = np.ones(self._rows.shape[1]), np.empty(self._rows.shape)
         self.diagonal: Floats = (self._rows**2).sum(axis=0)
         self.fitted = 0.0
 
     def factor(self, variances: Floats) -> float:
         """Factorise I + X D X' = L L'; g'A^-1 g is Z'Z - |L^-1 Z|^2."""
         self._variances = variances
-        scaled = self._rows * np.sqrt(variances)
-        outer = np.asfortranarray(scaled @ scaled.T)
-        _factorise(self._matrix, self._on_diagonal, outer, np.diag(outer) + 1.0)
+        np.multiply(self._rows, np.sqrt(variances), out=self._scaled)
+        outer = dsyrk(1.0, self._scaled.T, trans=1, lower=1)
+        _factorise(self._matrix, self._on_diagonal, outer, outer.diagonal() + 1.0)
         self._forward = dtrsv(self._matrix, self._response, lower=1)
         return _finite(float(self._response @ self._response - self._forward @ self._forward))
 
@@ -158,8 +158,8 @@ class RowForm:
 def _factorise(matrix: Floats, on_diagonal: Floats, lower: Floats, diagonal: Floats) -> float:
     """Put the Cholesky factor of `lower`, its diagonal replaced, into the lower triangle of `matrix` (a view of it).
 
-    Return what was added to the diagonal: a matrix that is singular to rounding, as with duplicated columns under a flat
-    prior, gets a little there.
+    Return what was added to the diagonal: a matrix that is singular to rounding, as with duplicated columns under a
+    flat prior, gets a little there.
     """
     p, jitter = diagonal.size, 0.0
     for _ in range(TRIES):

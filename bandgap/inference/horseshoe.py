@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from bandgap.errors import ConfigError
 from bandgap.inference import diagnostics
-from bandgap.inference.coefficient_draws import CoefficientForm, form_of
-from bandgap.inference.horseshoe_sweep import HorseshoeState, Line, NoisePrior, Response, choose_centred, line_of, sweep
+from bandgap.inference.coefficient_updates import CoefficientUpdate, update_of
+from bandgap.inference.horseshoe_sweep import HorseshoeState, Line, choose_centred, line_of, sweep
+from bandgap.inference.noise_variance import NoisePrior, Response
 from bandgap.inference.reduced_regression import ReducedRegression
 from bandgap.progress import Progress, Update, no_progress
 
@@ -114,7 +115,7 @@ class HorseshoeChain:
     """One Markov chain: a warm-up that learns which coefficients to centre, then sweeps of one unchanging rule."""
 
     def __init__(self, problem: ReducedRegression, *, prior: NoisePrior = NoisePrior(), rng: np.random.Generator):
-        self.form: CoefficientForm = form_of(problem)
+        self.update: CoefficientUpdate = update_of(problem)
         self.state = start_state(problem, rng)
         self.line: Line | None = None
         self._moment, self._response, self._rng = problem.moment, Response(problem.square, problem.n, prior), rng
@@ -127,16 +128,17 @@ class HorseshoeChain:
     def warm_up(self) -> None:
         """Make one sweep and note which coefficients the data determine; before `step` only."""
         if self._warmed >= CHOOSE_FROM // 2:
-            signal = self.form.diagonal * self.state.variances
+            signal = self.update.form.diagonal * self.state.variances
             self._activity += signal / (1.0 + signal)
             if self._warmed >= CHOOSE_FROM and self._warmed % CHOOSE_EVERY == 0:
-                self.line = line_of(self.form, choose_centred(self.state, self.form, self._activity))
+                form = self.update.form
+                self.line = line_of(form, choose_centred(self.state, form, self._activity))
         self.step()
         self._warmed += 1
 
     def step(self) -> HorseshoeState:
         """Make one sweep, which leaves the posterior as it is."""
-        self.state = sweep(self.state, self.form, self._moment, self._response, line=self.line, rng=self._rng)
+        self.state = sweep(self.state, self.update, self._moment, self._response, line=self.line, rng=self._rng)
         return self.state
 
 

@@ -1,7 +1,6 @@
 r"""One sweep of a Markov chain for a regression under the horseshoe prior, with moves that let tau mix.
 
-    sigma^2 | lambda, tau           with delta integrated out, as Johndrow, Orenstein and Bhattacharya (2020) do
-    delta   | sigma^2, lambda, tau  exactly (`coefficient_draws`)
+    sigma^2, delta | lambda, tau    exactly, or in two halves (`coefficient_updates`)
     tau                             along a line: coefficients in `centred` keep delta_j and tau lambda_j, the others
                                     keep delta_j / tau and lambda_j
     tau     | delta, sigma^2        with all lambda integrated out, then lambda exactly (`priors.horseshoe`)
@@ -23,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.inference.coefficient_draws import CoefficientForm
+from bandgap.inference.coefficient_updates import CoefficientUpdate
+from bandgap.inference.noise_variance import Response
 from bandgap.priors.horseshoe import LARGEST, SMALLEST, draw_local_variances, log_marginal, log_prior_log_tau
 
 LARGEST_LOG_TAU = 280.0
@@ -33,14 +34,6 @@ CENTRED_TELLS = 1.5  # of log tau by a centred coefficient, in `choose_centred`
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class NoisePrior:
-    """sigma^2 ~ InvGamma(shape, scale), in the units of the response; meant for one of unit variance."""
-
-    shape: float = 0.1
-    scale: float = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,15 +52,6 @@ class HorseshoeState:
         return result
 
 
-@dataclass(frozen=True)
-class Response:
-    """What the reduced response tells of the noise: Z'K^-1 Z, the number of rows left, and the prior."""
-
-    square: float
-    n: int
-    prior: NoisePrior = NoisePrior()
-
-
 @dataclass(frozen=True, eq=False)
 class Line:
     """The coefficients that are centred along the line, (c,) indices, and their columns of G, (p, c)."""
@@ -84,7 +68,7 @@ def line_of(form: CoefficientForm, centred: Bools) -> Line:
 
 def sweep(
     state: HorseshoeState,
-    form: CoefficientForm,
+    update: CoefficientUpdate,
     moment: Floats,
     response: Response,
     *,
@@ -92,19 +76,11 @@ def sweep(
     rng: np.random.Generator,
 ) -> HorseshoeState:
     """Make one sweep; `line` None leaves the move along it out."""
-    explained = form.factor(state.variances)
-    sigma2 = draw_noise_variance(explained, response, rng)
-    delta = form.draw(math.sqrt(sigma2), rng)
-    state = HorseshoeState(delta, sigma2, state.log_tau, state.local)
+    drawn = update.update(state.delta, state.variances, response, rng)
+    state = HorseshoeState(drawn.delta, drawn.sigma2, state.log_tau, state.local)
     if line is not None:
-        state = move_along_line(state, line, moment, fitted=form.fitted, rng=rng)
+        state = move_along_line(state, line, moment, fitted=drawn.fitted, rng=rng)
     return draw_scales(state, rng)
-
-
-def draw_noise_variance(explained: float, response: Response, rng: np.random.Generator) -> float:
-    """Draw sigma^2 given the variances of delta: InvGamma(a + n / 2, b + (Z'K^-1 Z - g'A^-1 g) / 2)."""
-    rate = response.prior.scale + 0.5 * max(response.square - explained, 0.0)
-    return rate / float(rng.standard_gamma(response.prior.shape + 0.5 * response.n))
 
 
 def move_along_line(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from bandgap.inference.horseshoe_sweep import NoisePrior
+from bandgap.inference.noise_variance import NoisePrior
 from bandgap.inference.reduced_regression import ReducedRegression
 
 _REACH, _POINTS = 20.0, 401  # of log x e_1 about 0 where penalties are looked for

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from bandgap.errors import ConfigError
 from bandgap.inference.horseshoe import HorseshoeConfig, sample_horseshoe
-from bandgap.inference.horseshoe_sweep import NoisePrior
+from bandgap.inference.noise_variance import NoisePrior
 from bandgap.posterior import LastLayerPosterior
 from bandgap.progress import Progress, Update, no_progress
 from bandgap.recalibration import GapScale, StatisticsChoice

@@ -16,7 +16,7 @@ import numpy as np
 from bandgap.errors import ConfigError
 from bandgap.inference import diagnostics
 from bandgap.inference.global_scale import integrate_global_scale, metropolis
-from bandgap.inference.horseshoe_sweep import NoisePrior
+from bandgap.inference.noise_variance import NoisePrior
 from bandgap.inference.reduced_regression import square_root
 from bandgap.inference.spectral_regression import SpectralRegression, spectral_regression
 from bandgap.posterior import LastLayerPosterior

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from bandgap.inference import diagnostics
-from bandgap.inference.horseshoe_sweep import NoisePrior
+from bandgap.inference.noise_variance import NoisePrior
 from bandgap.inference.reduced_regression import ReducedRegression, reduce_regression
 from bandgap.inference.spectral_regression import least_cross_validation, spectral_regression
 from bandgap.networks import Params, hidden_features

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bandgap.errors import ConfigError
-from bandgap.inference.horseshoe_sweep import NoisePrior
+from bandgap.inference.noise_variance import NoisePrior
 from bandgap.inference.spectral_regression import least_cross_validation, spectral_regression
 from bandgap.posterior import LastLayerPosterior
 from bandgap.progress import Progress, Update, no_progress

@@ -7,7 +7,7 @@ from bandgap.benchmarks.plain_gibbs import gibbs_draws
 from bandgap.errors import Cancelled, ConfigError
 from bandgap.inference.diagnostics import ess_bulk
 from bandgap.inference.horseshoe import HorseshoeConfig, sample_horseshoe
-from bandgap.inference.horseshoe_sweep import NoisePrior
+from bandgap.inference.noise_variance import NoisePrior
 from bandgap.inference.reduced_regression import reduce_regression
 from tests.unit.inference.regressions import made, reduced
 

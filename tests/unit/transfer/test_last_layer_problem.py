@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.inference.horseshoe_sweep import NoisePrior
+from bandgap.inference.noise_variance import NoisePrior
 from bandgap.transfer import TargetData
 from bandgap.transfer.last_layer_problem import converged, last_layer_problem, source_covariance
 from tests.unit.transfer.last_layers import P, Q, hidden_of, lookup_source, target_of
