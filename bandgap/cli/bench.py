@@ -2,7 +2,7 @@
 
 import typer
 
-from bandgap.cli import bench_accuracy, bench_last_layer, bench_networks
+from bandgap.cli import bench_accuracy, bench_last_layer, bench_networks, bench_posterior
 
 bench = typer.Typer(no_args_is_help=True)
 
@@ -19,4 +19,7 @@ bench.command("accuracy", epilog="Example: bandgap bench accuracy --data DATA --
 )
 bench.command("last-layer", epilog="Example: bandgap bench last-layer --n 500 --no-accuracy --json last_layer.json")(
     bench_last_layer.last_layer
+)
+bench.command("posterior", epilog="Example: bandgap bench posterior --repeats 3 --json posterior.json")(
+    bench_posterior.posterior
 )

@@ -1,5 +1,6 @@
 """R-hat and effective sample size of draws (chain, draw, ...), by arviz-stats (Vehtari et al., 2021); E-BFMI."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,11 @@ def rhat(draws: NDArray[Any]) -> Floats:
 def ess_bulk(draws: NDArray[Any]) -> Floats:
     """Return the bulk effective sample size of every quantity of draws (chain, draw, ...), of shape (...)."""
     return _each(array_stats.ess, draws)
+
+
+def mean_error(draws: NDArray[Any]) -> Floats:
+    """Return the Monte-Carlo standard error of the mean of every quantity of draws (chain, draw, ...), (...)."""
+    return _each(partial(array_stats.mcse, method="mean"), draws)
 
 
 def ebfmi(energy: NDArray[Any]) -> Floats:

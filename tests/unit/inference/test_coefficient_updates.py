@@ -7,7 +7,7 @@ from bandgap.inference.coefficient_draws import JITTER, GramForm, RowForm, form_
 from bandgap.inference.coefficient_updates import EVERY, LEAST, HalvesUpdate, JointUpdate, update_of
 from bandgap.inference.noise_variance import NoisePrior, Response
 from bandgap.inference.reduced_regression import reduce_regression
-from tests.unit.inference.regressions import made, reduced
+from tests.unit.inference.regressions import reduced
 
 SIGMAS = 4.5  # of the largest of about 60 comparisons: a false alarm in 2,000 runs; the seeds are fixed
 PRIOR = NoisePrior(3.0, 2.0)
