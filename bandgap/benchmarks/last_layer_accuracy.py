@@ -9,12 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from bandgap.benchmarks.last_layer_design import Change, LastLayerTask
 from bandgap.inference.horseshoe import HorseshoeConfig, sample_horseshoe
 from bandgap.metrics import coverage, mean_width
+from bandgap.networks import forward
 from bandgap.posterior import Posterior
 from bandgap.progress import Progress, Update, no_progress
 from bandgap.transfer import last_layer_horseshoe, last_layer_ols, last_layer_pcp, last_layer_ridge
@@ -112,10 +114,6 @@ def _source_and_shift(task: LastLayerTask) -> dict[str, Any]:
 
 
 def _source_gaps(task: LastLayerTask, x: NDArray[np.floating[Any]]) -> Floats:
-    import torch
-
-    from bandgap.networks import forward
-
     with torch.no_grad():
         inputs = torch.from_numpy(task.source.standardiser.features(x)).float()
         result: Floats = task.source.standardiser.gaps_eV(forward(task.source.params, inputs).numpy())

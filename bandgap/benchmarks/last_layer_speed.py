@@ -1,7 +1,8 @@
 r"""Sweeps of the horseshoe's sampler and of plain Gibbs sampling, timed beside bare Cholesky factorisations (dpotrf).
 
 The sides take turns every few sweeps, so that whatever else the machine does meets all alike, and are compared by
-ratios. Plain Gibbs sampling has the same model, the same reduced problem and the same draws of the coefficients.
+ratios. Plain Gibbs sampling has the same model, the same reduced problem and the same linear algebra, and draws all
+coefficients jointly; ours may draw them in halves (`coefficient_updates`), so that effective draws count, not sweeps.
 """
 
 import math
@@ -19,6 +20,7 @@ from bandgap.benchmarks.plain_gibbs import gibbs_start, gibbs_sweep
 from bandgap.benchmarks.stopwatch import timed
 from bandgap.inference import diagnostics
 from bandgap.inference.coefficient_draws import GramForm, form_of
+from bandgap.inference.coefficient_updates import HalvesUpdate, update_of
 from bandgap.inference.horseshoe import HorseshoeChain
 from bandgap.inference.noise_variance import NoisePrior, Response
 from bandgap.inference.reduced_regression import ReducedRegression
@@ -92,9 +94,10 @@ def measure_sweeps(
                 seconds[CHOLESKY][repeat] += factorisations.seconds(turn.size)
         progress(Update("measuring sweeps", repeat + 1, run.repeats))
     rates = {side: run.chains * np.array([part.size for part in parts]) / spent for side, spent in seconds.items()}
-    form = "p x p" if isinstance(form_of(problem), GramForm) else "n x n"
+    halves = isinstance(update_of(problem), HalvesUpdate)
     return {
-        "form": form,
+        "form": "p x p" if isinstance(form_of(problem), GramForm) else "n x n",
+        "in_halves": {OURS: halves, PLAIN: False},
         "changes": problem.moment.size,
         "dpotrf_per_second": float(np.median(rates[CHOLESKY])),
         "sides": {side: _figures(watched[side], rates[side], rates[CHOLESKY]) for side in sides},

@@ -24,7 +24,7 @@ def last_layer(
 ) -> None:
     """Sweeps of the horseshoe beside bare Cholesky factorisations, and beside plain Gibbs sampling.
 
-    With the defaults it takes about 6 minutes on one idle core.
+    With the defaults it takes about 5 minutes on one idle core.
     """
     from bandgap.benchmarks.last_layer import LastLayerBenchmark, run_benchmark
     from bandgap.benchmarks.last_layer_design import LastLayerDesign
@@ -72,7 +72,8 @@ def _print_speed(result: dict[str, Any]) -> None:
         for side, row in speed["sides"].items():
             rates = f"{row['sweeps_per_second']:.0f}", f"{speed['dpotrf_per_second']:.0f}", f"{row['of_dpotrf']:.2f}"
             draws = f"{row['ess_tau_per_1000']:.0f}", f"{row['ess_tau_per_second']:.1f}"
-            table.add_row(str(n), side, speed["form"], *rates, *draws, f"{row['ess_fit_per_second']:.0f}")
+            form = f"{speed['form']}, halves" if speed["in_halves"][side] else speed["form"]
+            table.add_row(str(n), side, form, *rates, *draws, f"{row['ess_fit_per_second']:.0f}")
     Console(width=120).print(table)
     p = result["units"]
     typer.echo(

@@ -58,32 +58,35 @@ def _coefficients() -> tuple[Floats, Floats, Floats, Floats]:
 
 
 def draw_local_variances(m: Floats, rng: np.random.Generator) -> Floats:
-    """Draw lambda^2 (p,) given m = delta^2 / (2 s2 tau^2) > 0, exactly, by rejection.
-
-    The density of r lies below 1 up to R = max(0, -log m), and below its tangent at R beyond: of the proposals at least
-    0.59 are accepted, whatever m is.
-    """
-    low, slope = np.minimum(m, 1.0), np.maximum(m, 1.0)
-    bend, drop = -np.log(low), low - 1.0
-    envelope = m, bend, drop, slope, bend + np.exp(drop) / slope
-    r, accepted = _propose(*envelope, 1, rng)
-    result, todo = r[0], np.flatnonzero(~accepted[0])
+    """Draw lambda^2 (p,) given m = delta^2 / (2 s2 tau^2) > 0, exactly, by rejection."""
+    envelope = _envelope(m)
+    r, accepted = _propose(envelope, 1, rng)
+    result: Floats = r[0]
+    todo = np.flatnonzero(~accepted[0])
     while todo.size:
-        r, accepted = _propose(*(part[todo] for part in envelope), _TRIES, rng)
+        r, accepted = _propose(envelope.take(todo, axis=1), _TRIES, rng)
         first = accepted.argmax(axis=0), np.arange(todo.size)
         result[todo] = r[first]  # those with nothing accepted are written again
         todo = todo[~accepted[first]]
     np.expm1(np.minimum(result, 600.0, out=result), out=result)
-    return np.minimum(np.maximum(1.0 / result, SMALLEST), LARGEST)
+    result = np.minimum(np.maximum(1.0 / result, SMALLEST), LARGEST)
+    return result
 
 
-def _propose(
-    m: Floats, bend: Floats, drop: Floats, slope: Floats, mass: Floats, tries: int, rng: np.random.Generator
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """Propose r and say which are accepted, both (tries, p), in place where it can be: this is much of a sweep's time.
+def _envelope(m: Floats) -> Floats:
+    """Return m, bend, drop, slope and mass (5, p): the density of r lies below an envelope of integral mass.
 
-    The envelope is 1 up to `bend`, then exp(drop - slope (r - bend)); `mass` is its integral.
+    It is 1 up to bend = max(0, -log m), then the tangent exp(drop - slope (r - bend)). Of the proposals at least 0.59
+    are accepted, whatever m is.
     """
+    low, slope = np.minimum(m, 1.0), np.maximum(m, 1.0)
+    bend, drop = -np.log(low), low - 1.0
+    return np.array([m, bend, drop, slope, bend + np.exp(drop) / slope])
+
+
+def _propose(envelope: Floats, tries: int, rng: np.random.Generator) -> tuple[Floats, NDArray[np.bool_]]:
+    """Propose r and say which are accepted, both (tries, p); in place where it can be, as it is much of a sweep."""
+    m, bend, drop, slope, mass = envelope
     shape = tries, m.size
     below, tail, level = rng.random(shape) * mass, *rng.standard_exponential((2, *shape))
     outside = below >= bend

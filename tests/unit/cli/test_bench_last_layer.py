@@ -32,7 +32,12 @@ def test_tables_have_methods_beside_what_is_expected_and_dead_units(capsys):
     none = row | {"coverage": None, "width": None, "expected_mse": None}
     size = {
         "n_dropped": 3,
-        "speed": {"form": "p x p", "dpotrf_per_second": 480.0, "sides": {"bandgap": side}},
+        "speed": {
+            "form": "p x p",
+            "in_halves": {"bandgap": True, "plain Gibbs": False},
+            "dpotrf_per_second": 480.0,
+            "sides": {"bandgap": side, "plain Gibbs": side},
+        },
         "pcp": {"seconds": 0.5, "in_dpotrf": 240.0},
         "methods": {"horseshoe": row, "least squares": none, "PCP": row | {"expected_mse": (0.47, 0.47)}},
     }
@@ -41,7 +46,7 @@ def test_tables_have_methods_beside_what_is_expected_and_dead_units(capsys):
         {"units": 512, "sweeps": 4000, "repeats": 5, "sizes": {500: size}, "dead": dead},
     )
     out = capsys.readouterr().out
-    assert "1.04" in out and "p x p" in out
+    assert "1.04" in out and out.count("p x p") == 2 and out.count("p x p, halves") == 1
     assert "500 rows: 3 of 512 units dropped; fit by PCP 0.50 s, as long as 240 factorisations of 512 x 512." in out
     assert "0.36 to 0.37" in out and "95.1 %" in out and "0.47" in out
     assert "without: 3 units dropped, test MSE 12 and 0.351, mean width 2.31 and 2.31" in out

@@ -5,6 +5,7 @@ import pytest
 
 from bandgap.benchmarks.plain_gibbs import gibbs_draws
 from bandgap.errors import Cancelled, ConfigError
+from bandgap.inference.coefficient_updates import LEAST
 from bandgap.inference.diagnostics import ess_bulk
 from bandgap.inference.horseshoe import HorseshoeConfig, sample_horseshoe
 from bandgap.inference.noise_variance import NoisePrior
@@ -81,6 +82,18 @@ def test_few_large_changes_are_found_and_the_rest_shrunk():
     others = np.delete(np.arange(30), [3, 17])
     assert np.abs(mean - delta)[[3, 17]].max() < 0.15  # three standard errors, 0.05 each
     assert np.linalg.norm(mean[others]) < 0.5 * np.linalg.norm(least_squares[others])
+
+
+def test_few_large_changes_among_many_are_found_in_halves_too():
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(200, LEAST))
+    z = 2.0 * x[:, 3] - 1.5 * x[:, 17] + 0.5 * rng.normal(size=200)
+    config = HorseshoeConfig(chains=2, warmup=150, draws=200, keep=200)
+    draws, info = sample_horseshoe(reduce_regression(x, z), config=config, seed=0)
+    mean = draws.delta.mean((0, 1))
+    assert mean[3] == pytest.approx(2.0, abs=0.15) and mean[17] == pytest.approx(-1.5, abs=0.15)  # four errors of 0.04
+    assert np.abs(np.delete(mean, [3, 17])).max() < 0.1
+    assert np.sqrt(draws.sigma2).mean() == pytest.approx(0.5, abs=0.1) and info.figures()["rhat_sigma"] < 1.1
 
 
 def test_the_same_seed_repeats_and_a_chain_does_not_depend_on_the_others():
