@@ -48,9 +48,9 @@ class ConformalScores:
         return conformal_interval(mean, sd=sd, factor=conformal_quantile(self.scores, level))
 
 
-def scores_of(gaps_eV: ArrayLike, *, mean: ArrayLike, sd: ArrayLike) -> Floats:
+def scores_of(gaps_eV: Floats, *, mean: Floats, sd: Floats) -> Floats:
     """Return |gap - mean| / sd (n,)."""
-    result: Floats = np.abs(np.asarray(gaps_eV, dtype=np.float64) - mean) / np.asarray(sd, dtype=np.float64)
+    result: Floats = np.abs(gaps_eV - mean) / sd
     return result
 
 

@@ -18,6 +18,8 @@ from tests.unit.transfer.test_every_method import BRIEF
 HEAD, SEED = "other", 2
 ONE_STEP = {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 4, "max_steps": 1}}
 SAMPLED = ("btl_pcp_pe", "btl_pcp_vi", "btl_bnn", "bnn")
+MIXED = {name: method for name, method in METHODS.items() if method.fit_together is None}
+TOGETHER = {name: method for name, method in METHODS.items() if method.fit_together is not None}
 every_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 
 
@@ -57,10 +59,10 @@ def test_method_takes_a_source_of_several_sets_and_networks(method, transferred)
     run = transferred[method.name]
     assert run.manifest["source"]["head"] == HEAD and run.manifest["source"]["members"] == 2
     assert np.isfinite(run.manifest["metrics"]["rmse_eV"])
-    assert load_run(run.folder).posterior.n_members == 2
+    assert load_run(run.folder).posterior.n_members == (2 if method.name in MIXED else 1)
 
 
-@every_method
+@pytest.mark.parametrize("method", MIXED.values(), ids=MIXED)
 def test_stored_posterior_is_the_equal_weight_mixture_of_the_fits_from_each_network(
     method, transferred, joint_folder, world
 ):
@@ -76,3 +78,13 @@ def test_stored_posterior_is_the_equal_weight_mixture_of_the_fits_from_each_netw
     mixed = stored.predictive_draws(x).flat_means_eV.mean(0)
     np.testing.assert_allclose(mixed, 0.5 * (first.mean(0) + alone.mean(0)), rtol=0, atol=1e-5)
     assert method.family == "without transfer" or not np.allclose(first.mean(0), alone.mean(0), atol=1e-3)
+
+
+@pytest.mark.parametrize("method", TOGETHER.values(), ids=TOGETHER)
+def test_stored_posterior_is_the_one_of_all_networks_together(method, transferred, joint_folder, world):
+    run = transferred[method.name]
+    x = featurize(world.records, world.descriptor).features
+    members, config = open_sources(joint_folder).load(), method.configure(settings_of(method.name))
+    again = method.fit_together(members, run.data, config, head=HEAD, seed=SEED, device="cpu")
+    stored = load_run(run.folder).posterior.predictive_draws(x).flat_means_eV
+    np.testing.assert_allclose(stored, again.predictive_draws(x).flat_means_eV, rtol=0, atol=1e-5)
