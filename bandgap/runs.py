@@ -94,7 +94,7 @@ def transfer_run(
     data = TargetData(train.features, train.gaps_eV)
     head, head_errors = choose_head(members, data.features, data.gaps_eV, seed=seed, head=head)
     outputs = head if chosen.fit_together is None else None
-    wanted = sources.load(outputs) if several else members
+    wanted = sources.load(outputs, extras=outputs is not None) if several else members
     models = [member[head] for member in wanted]
     fit_started = time.perf_counter()
     try:
