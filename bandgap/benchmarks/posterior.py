@@ -67,16 +67,18 @@ def run_benchmark(
 
     Raises ConfigError where NumPyro is missing, or where `file` holds a run with other settings.
     """
-    check_numpyro()
     result = _begun(config, file)
+    repeats = result["repeats"]
+    repeats += [{} for _ in range(config.repeats - len(repeats))]
+    missing = [(repeat, name) for repeat in range(config.repeats) for name in SIDES if name not in repeats[repeat]]
+    if not missing:
+        return result
+    check_numpyro()
+    result |= _machine()
     problem = demo_problem(config.n, n_test=config.n_test, seed=config.seed, cache=cache, progress=progress)
-    for repeat in range(config.repeats):
-        if repeat == len(result["repeats"]):
-            result["repeats"].append({})
-        for name in SIDES:
-            if name not in result["repeats"][repeat]:
-                result["repeats"][repeat][name] = measure_side(config, problem, name, repeat=repeat, progress=progress)
-                _save(result, file)
+    for repeat, name in missing:
+        repeats[repeat][name] = measure_side(config, problem, name, repeat=repeat, progress=progress)
+        _save(result, file)
     return result
 
 
@@ -173,7 +175,7 @@ def _begun(config: PosteriorBenchmark, file: Path | None) -> dict[str, Any]:
     """Return the results to go on from."""
     settings = {key: value for key, value in asdict(config).items() if key != "repeats"}
     if file is None or not file.exists():
-        return {"settings": settings, **_machine(), "repeats": []}
+        return {"settings": settings, "repeats": []}
     result: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     if result.get("settings") != settings:
         raise ConfigError(

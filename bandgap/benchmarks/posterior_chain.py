@@ -20,7 +20,7 @@ class ProductChain:
     def __init__(self, problem: PosteriorProblem, *, seed: int, warmup: int) -> None:
         set_threads(1)
         self._net, self._prior = problem.network(), problem.scale_prior()
-        self._test, self._warmup = _TestNetwork(problem), warmup
+        self._test, self._warmup = PredictingNetwork(problem), warmup
         seeds = np.random.SeedSequence(seed).generate_state(2, np.uint64)
         self._generator, host = (torch.Generator().manual_seed(int(s) % 2**63) for s in seeds)
         config = SamplerConfig(warmup=warmup, draws=ENDLESS)
@@ -45,7 +45,7 @@ class ProductChain:
         return np.concatenate([*judged.values(), f.double().numpy()[0]])
 
 
-class _TestNetwork:
+class PredictingNetwork:
     """f at the test inputs of one state; the part of the first layer outside the row space is drawn."""
 
     def __init__(self, problem: PosteriorProblem) -> None:

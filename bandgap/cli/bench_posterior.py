@@ -21,7 +21,7 @@ def posterior(
     """BTL-PCP-PE's sampler beside NumPyro's NUTS: effective draws per second, R-hat and posterior means.
 
     Four chains, each in a process with one thread. Takes up to an hour a repeat; with --json, a call that was
-    interrupted goes on after the last side that ended. Needs: pip install "bandgap[bench]".
+    interrupted goes on after the last side that ended. Needs the packages of the extra named bench (NumPyro, jax).
     """
     from bandgap.benchmarks.posterior import PosteriorBenchmark, run_benchmark
 

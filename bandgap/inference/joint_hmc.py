@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bandgap.inference.partial_centring import Frames, enter, place, square_norm
 from bandgap.inference.scales import ScalePrior
 from bandgap.inference.whitened_network import (
     Hidden,
@@ -73,6 +74,7 @@ def step_joint(
     step: float,
     n_steps: int,
     generator: torch.Generator,
+    frames: Frames = (),
 ) -> tuple[Layers, Tensor, Transition]:
     """Make one transition of z and of the scales `state` (chain, width) in `n_steps` steps of `step` radians.
 
@@ -80,53 +82,77 @@ def step_joint(
     """
     v = [torch.randn(q.shape, generator=generator, device=q.device, dtype=q.dtype) for q in z]
     u = torch.randn(state.shape, generator=generator, device=state.device, dtype=state.dtype)
-    start = Phase(z, state, v, u)
-    end, error = path(net, start, prior=prior, directions=directions, step=step, n_steps=n_steps)
+    start = Phase(enter(frames, z, prior.scales(state)) if frames else z, state, v, u)
+    end, error = path(net, start, prior=prior, directions=directions, step=step, n_steps=n_steps, frames=frames)
     divergent = ~(error.abs() < DIVERGENCE_ENERGY)
     accept = torch.where(torch.isfinite(error), torch.exp(-error.clamp(min=0.0)), torch.zeros_like(error))
     accepted = torch.rand(error.shape, generator=generator, device=error.device, dtype=torch.float64) < accept
-    moved = [torch.where(accepted[:, None, None], a, b) for a, b in zip(end.z, z, strict=True)]
+    there = place(frames, end.z, prior.scales(end.state)).z if frames else end.z
+    moved = [torch.where(accepted[:, None, None], a, b) for a, b in zip(there, z, strict=True)]
     return moved, torch.where(accepted[:, None], end.state, state), Transition(accept, accepted, error, divergent)
 
 
 def path(
-    net: WhitenedNetwork, start: Phase, *, prior: ScalePrior, directions: Tensor, step: float, n_steps: int
+    net: WhitenedNetwork,
+    start: Phase,
+    *,
+    prior: ScalePrior,
+    directions: Tensor,
+    step: float,
+    n_steps: int,
+    frames: Frames = (),
 ) -> tuple[Phase, Tensor]:
-    """Follow the motion for `n_steps` steps; return its end and the error of the energy there, (chain,)."""
-    q, h, v, u = start.z, start.state, start.v, start.u
-    cos, sin = math.cos(step), math.sin(step)
-    force = log_force(net, q, h, prior)
+    """Follow the motion for `n_steps` steps; return its end and the error of the energy there, (chain,).
+
+    With `frames`, `start.z` and the end's are zeta (`partial_centring`).
+    """
+    q, h, v, u = [a.clone() for a in start.z], start.state, [w.clone() for w in start.v], start.u
+    shear, sin = math.tan(0.5 * step), math.sin(step)
+    force = log_force(net, q, h, prior, frames)
     energy = start.energy - force.value
-    v, u = _kick(v, u, force, directions, 0.5 * step)
+    u = _kick(v, u, force, directions, 0.5 * step)
     for i in range(n_steps):
-        q, v = (
-            [torch.add(cos * a, w, alpha=sin) for a, w in zip(q, v, strict=True)],
-            [torch.add(cos * w, a, alpha=-sin) for a, w in zip(q, v, strict=True)],
-        )
-        h = h + step * (u @ directions)
-        force = log_force(net, q, h, prior)
-        v, u = _kick(v, u, force, directions, step if i + 1 < n_steps else 0.5 * step)
+        for a, w in zip(q, v, strict=True):  # a rotation as three shears, in place
+            a.add_(w, alpha=shear)
+            w.sub_(a, alpha=sin)
+            a.add_(w, alpha=shear)
+        h, last = h + step * (u @ directions), i + 1 == n_steps
+        force = log_force(net, q, h, prior, frames, with_value=last)
+        u = _kick(v, u, force, directions, 0.5 * step if last else step)
     end = Phase(q, h, v, u)
     return end, end.energy - force.value - energy
 
 
-def log_force(net: WhitenedNetwork, z: Layers, state: Tensor, prior: ScalePrior) -> Force:
-    """Return log p(y | z, h) + log p(h) with its gradient.
+def log_force(
+    net: WhitenedNetwork,
+    z: Layers,
+    state: Tensor,
+    prior: ScalePrior,
+    frames: Frames = (),
+    *,
+    with_value: bool = True,
+) -> Force:
+    """Return log p(y | z, h) + log p(h) with its gradient; with `frames`, `z` is zeta, and both are those in `Place`.
 
     A chain that left the range of numbers gets -inf and no force. The force stays a function of the position alone, so
-    that the integrator stays reversible even there.
+    that the integrator stays reversible even there. Without `with_value` the value may lack a part.
     """
     safe = state.clamp(-LARGEST_LOG, LARGEST_LOG).nan_to_num(0.0)
     scales = prior.scales(safe)
+    at = place(frames, z, scales) if frames else None
+    z = z if at is None else at.z
     hidden = hidden_features(net, z, scales)
     fine = (state == safe).all(-1) & (signal(hidden, scales.rho) < LARGEST_SIGNAL)  # a NaN compares as False
     if not bool(fine.all()):
         hidden = hidden.without(~fine)
     output = integrate_output(net, hidden, scales)
     by_z = gradient(net, z, scales, hidden, output)
-    by_scales = prior.by_state(safe, scale_gradient(net, z, by_z, output, scales))
+    by_scale, value = scale_gradient(net, z, by_z, output, scales), output.log_likelihood
+    if at is not None:
+        by_z, by_scale = at.force(frames, by_z, by_scale)
+        value = value + at.added(frames) if with_value else value
     prior_value, by_prior = prior.log_density_and_gradient(safe)
-    value, by_state = output.log_likelihood + prior_value, by_scales + by_prior
+    value, by_state = value + prior_value, prior.by_state(safe, by_scale) + by_prior
     fine &= torch.isfinite(value) & torch.isfinite(by_state).all(-1)
     if bool(fine.all()):
         return Force(by_z, by_state, value)
@@ -143,12 +169,8 @@ def signal(hidden: Hidden, rho: Tensor) -> Tensor:
     return rho * norm.double() ** 2
 
 
-def _kick(v: Layers, u: Tensor, force: Force, directions: Tensor, e: float) -> tuple[Layers, Tensor]:
-    return [torch.add(w, g, alpha=e) for w, g in zip(v, force.by_z, strict=True)], u + e * (
-        force.by_state @ directions.T
-    )
-
-
-def square_norm(z: Layers) -> Tensor:
-    """Return |z|^2 of every chain, (chain,), in float64."""
-    return torch.stack([(q.double() ** 2).sum((1, 2)) for q in z]).sum(0)
+def _kick(v: Layers, u: Tensor, force: Force, directions: Tensor, e: float) -> Tensor:
+    """Kick v in place and return the momenta of the scales."""
+    for w, g in zip(v, force.by_z, strict=True):
+        w.add_(g, alpha=e)
+    return u + e * (force.by_state @ directions.T)

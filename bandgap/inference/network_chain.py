@@ -10,10 +10,10 @@ from torch import Tensor
 from bandgap.errors import ConfigError
 from bandgap.inference.adaptation import DualAveraging, dual_averaging
 from bandgap.inference.checkpoints import under
-from bandgap.inference.interweaving import informed_directions, step_interwoven
 from bandgap.inference.joint_hmc import Transition, step_joint
+from bandgap.inference.partial_centring import Frame, find_frames
 from bandgap.inference.scale_moves import step_scales
-from bandgap.inference.scales import FreeScalePrior, ScalePrior
+from bandgap.inference.scales import ScalePrior
 from bandgap.inference.whitened_network import (
     Layers,
     WhitenedNetwork,
@@ -23,15 +23,20 @@ from bandgap.inference.whitened_network import (
 )
 
 START_STEP = 0.05
+ANGLE, ACCEPT = 0.65, 0.8  # radians of a path of mean length, and its acceptance
 FIRST_SCALE_MOVE = 10  # iterations in which only the weights move, so that a start far off cannot lock the scales
 MAX_STEP = 0.7  # radians: half a turn of the prior's rotation would come back
 START_BRACKET = 2.0  # widths of slice brackets in the prior's units, while widths of the posterior are not known
 START_FLIGHT = 0.1  # of the same units in one radian
 FLIGHT = 0.3  # of the scales' standard deviations in one radian: about their width given z
-VISITS = (0.3, 0.4, 0.5, 0.6, 0.7)  # shares of warm-up at which states are kept to find the informed directions
+REFRESH = (0.15, 0.3, 0.5, 0.75)  # shares of warm-up at which widths, and from the second on frames, are found anew
+VISITS = 8  # of the last states that are kept, from which frames are found
+FRAMED_FLIGHT, FRAMED_ANGLE, FRAMED_ACCEPT = 0.7, 2.4, 0.65  # instead of the above in frames
+VISIT_EVERY, RESTART = 5, 0.5  # iterations between states that are kept; of the step, where it is searched anew
+FRAMED_SCALE_MOVES = 1  # directions, drawn at random, along which the scales alone move in an iteration
 BRACKET = 4.0  # widths of slice brackets in standard deviations found in warm-up
 START_SPREAD = 0.3  # of z: small, so that no start is absurd (specification of the method, section 8)
-_AVERAGED = ("log_step", "log_average", "gap", "count")  # of the dual averaging, what an update changes
+_AVERAGED = ("log_step", "log_average", "anchor", "gap", "count", "target")  # of the dual averaging
 _ON_HOST = ("generator", "host", "numbers")
 
 
@@ -39,18 +44,19 @@ _ON_HOST = ("generator", "host", "numbers")
 class SamplerConfig:
     """Length of the run: chains, iterations of warm-up and after it, kept draws of all chains together, and the path.
 
-    `angle` is the length of a path in radians of the prior's rotation; it varies by a third up and down. On 200
-    crystals of the demo (one run each), half a radian gave about as many effective draws of tau and c per iteration as
-    one and as two, at 5 gradients instead of 15 and 45, but fewer of sigma and of the predictions; a quarter gave fewer
-    of all.
+    `angle` is the length of a path in radians; it varies by a third up and down. None is 2.4 in partially centred
+    coordinates and 0.65 elsewhere; `target_accept` None is 0.65 and 0.8. In these coordinates weights and scales drift
+    together, and short paths are a random walk: on 500 crystals of the demo, paths of 0.6, 1.2 and 2.4 radians gave
+    0.03, 0.04 and 0.15 effective draws of tau and c per iteration. What limits the step there is the units that switch
+    on and off, whose errors add up at random: a larger step with fewer acceptances pays.
     """
 
     chains: int = 4
     warmup: int = 300
-    draws: int = 1500
+    draws: int = 1000
     keep: int = 400
-    angle: float = 0.65
-    target_accept: float = 0.8
+    angle: float | None = None
+    target_accept: float | None = None
     max_steps: int = 80
 
     def __post_init__(self) -> None:
@@ -59,7 +65,8 @@ class SamplerConfig:
                 f"sampler: {self.chains} chains, {self.warmup} warm-up iterations, {self.draws} draws, {self.keep} "
                 "kept. Accepted: at least 2 chains, 20 warm-up iterations, 20 draws and one kept draw for every chain."
             )
-        if not (self.angle > 0 and 0 < self.target_accept < 1 and self.max_steps >= 1):
+        angle, accept = _given(self.angle, ANGLE), _given(self.target_accept, ACCEPT)
+        if not (angle > 0 and 0 < accept < 1 and self.max_steps >= 1):
             raise ConfigError(
                 f"sampler: angle {self.angle}, target_accept {self.target_accept}, max_steps {self.max_steps}. "
                 "Accepted: an angle above 0 (radians), a target acceptance between 0 and 1, and at least 1 step."
@@ -91,9 +98,8 @@ class Chain:
         host: torch.Generator,
     ) -> None:
         self._net, self._prior, self._config = net, prior, config
-        self._free = prior if isinstance(prior, FreeScalePrior) else None
         self._generator, self._host = generator, host
-        self._adaptation: DualAveraging = dual_averaging(START_STEP, target=config.target_accept)
+        self._adaptation: DualAveraging = dual_averaging(START_STEP, target=_given(config.target_accept, ACCEPT))
         self.step, self.n_steps = START_STEP, 1
         device, dtype = net.inputs.device, net.inputs.dtype
         self._z: Layers = [
@@ -106,16 +112,17 @@ class Chain:
         self._brackets, self._flights = START_BRACKET * units, START_FLIGHT * units
         self._history: list[Tensor] = []
         self._visited: list[tuple[Layers, Tensor]] = []
-        self._subspaces: Layers = []
+        self._frames: list[Frame] = []
         self.iteration = 0  # how many are done
 
     def iterate(self) -> Iterator[Record]:
         """Yield every iteration that is not done yet, warm-up first."""
         config = self._config
-        refresh = {int(config.warmup * share) for share in (0.15, 0.3, 0.5, 0.75)}
+        refresh = [int(config.warmup * share) for share in REFRESH]
         for i in range(self.iteration, config.warmup + config.draws):
             if i == config.warmup:
                 self.step = min(self._adaptation.final, MAX_STEP)
+                self._history, self._visited = [], []
             did = self._move(still=i < FIRST_SCALE_MOVE)
             if i < config.warmup:
                 self._adapt(i, float(did.accept.mean()), refresh=refresh)
@@ -136,7 +143,8 @@ class Chain:
             "host": self._host.get_state(),
         }
         arrays |= {f"z.{layer}": z for layer, z in enumerate(self._z)}
-        arrays |= {f"subspace.{layer}": basis.T for layer, basis in enumerate(self._subspaces)}  # columns lie together
+        for layer, frame in enumerate(self._frames):
+            arrays |= {f"frame.{layer}.{name}": value for name, value in frame.to_arrays().items()}
         if self.iteration < self._config.warmup:
             if self._history:
                 arrays["history"] = torch.stack(self._history)
@@ -160,14 +168,17 @@ class Chain:
         self._state, self._brackets, self._flights = here["state"], here["brackets"], here["flights"]
         self._generator.set_state(here["generator"])
         self._host.set_state(here["host"])
-        self._z, self._subspaces = layers("z."), [rows.T for rows in layers("subspace.")]
+        self._z = layers("z.")
+        framed = sum(name.startswith("frame.") and name.endswith(".left") for name in here)
+        self._frames = [Frame.from_arrays(under(f"frame.{layer}.", here)) for layer in range(framed)]
         self._history = list(here["history"].unbind(0)) if "history" in here else []
         visits = sum(name.startswith("visited.") and name.endswith(".state") for name in here)
         self._visited = [(layers(f"visited.{k}.z."), here[f"visited.{k}.state"]) for k in range(visits)]
 
     def _move(self, *, still: bool) -> Transition:
         """Move weights and scales along one path, then the scales alone; `still` keeps the scales where they are."""
-        angle = self._config.angle * (0.67 + 0.66 * float(torch.rand(1, generator=self._host)))
+        angle = _given(self._config.angle, FRAMED_ANGLE if self._frames else ANGLE)
+        angle *= 0.67 + 0.66 * float(torch.rand(1, generator=self._host))
         self.n_steps = int(min(self._config.max_steps, max(1, np.ceil(angle / self.step))))
         self._z, self._state, did = step_joint(
             self._net,
@@ -178,14 +189,14 @@ class Chain:
             step=min(self.step, angle / self.n_steps),
             n_steps=self.n_steps,
             generator=self._generator,
+            frames=self._frames,
         )
         if not still:
+            brackets = self._brackets
+            if self._frames:
+                brackets = brackets[torch.randperm(len(brackets), generator=self._host)[:FRAMED_SCALE_MOVES]]
             self._state = step_scales(
-                self._net, self._z, self._state, prior=self._prior, directions=self._brackets, generator=self._generator
-            )
-        if not still and self._free is not None:
-            self._z, self._state = step_interwoven(
-                self._net, self._z, self._state, prior=self._free, subspaces=self._subspaces, generator=self._generator
+                self._net, self._z, self._state, prior=self._prior, directions=brackets, generator=self._generator
             )
         return did
 
@@ -196,16 +207,27 @@ class Chain:
         fitted = (output.features @ weights.unsqueeze(-1)).squeeze(-1)
         return Record(self._z, weights, self._state, fitted, did.accept, did.divergent)
 
-    def _adapt(self, i: int, accept: float, *, refresh: set[int]) -> None:
+    def _adapt(self, i: int, accept: float, *, refresh: list[int]) -> None:
         self._adaptation = self._adaptation.update(accept)
         self.step = min(self._adaptation.step, MAX_STEP)
         self._history.append(self._state)
-        if self._free is not None and i in {int(self._config.warmup * share) for share in VISITS}:
-            self._visited.append((self._z, self._state))
-        if self._free is not None and i == int(self._config.warmup * max(VISITS)):
-            self._subspaces, self._visited = informed_directions(self._net, self._free, self._visited), []
+        if i % VISIT_EVERY == 0:
+            self._visited = [*self._visited, (self._z, self._state)][-VISITS:]
         if i in refresh:
-            recent = torch.cat(self._history[len(self._history) // 2 :])
-            values, vectors = torch.linalg.eigh(torch.cov(recent.T))
-            spread = (vectors * values.clamp_min(1e-3).sqrt()).T.contiguous()
-            self._brackets, self._flights = BRACKET * spread, FLIGHT * spread
+            self._refresh(frames=self._net.isotropic and i > refresh[0])
+
+    def _refresh(self, *, frames: bool) -> None:
+        """Find widths of the scales and, where `frames`, coordinates anew, from the last half of the iterations."""
+        half = len(self._history) // 2
+        recent = torch.cat(self._history[half:])
+        values, vectors = torch.linalg.eigh(torch.cov(recent.T))
+        spread = (vectors * values.clamp_min(1e-3).sqrt()).T.contiguous()
+        self._brackets, self._flights = BRACKET * spread, (FRAMED_FLIGHT if frames else FLIGHT) * spread
+        if frames:
+            self._frames = find_frames(self._net, self._prior, self._visited)
+            target = _given(self._config.target_accept, FRAMED_ACCEPT)
+            self._adaptation = dual_averaging(RESTART * self.step, target=target)
+
+
+def _given(value: float | None, default: float) -> float:
+    return default if value is None else value

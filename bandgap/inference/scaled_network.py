@@ -32,6 +32,11 @@ class ScaledNetwork(WhitenedNetwork):
     sd: Layers
     row_sd: Layers
 
+    @property
+    def isotropic(self) -> bool:
+        """Every weight has a standard deviation of its own."""
+        return False
+
     def project(self, z_1: Tensor) -> Tensor:
         """Return what the first layer's z (chain, out, in) adds to its pre-activation at scale 1, (chain, n, out)."""
         return self.inputs @ (self.sd[0] * z_1).transpose(1, 2)

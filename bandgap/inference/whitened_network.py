@@ -55,6 +55,11 @@ class WhitenedNetwork:
         return self.inputs.shape[0]
 
     @property
+    def isotropic(self) -> bool:
+        """Whether all weights of a layer have one prior standard deviation, so that gradients by z are sums of g h'."""
+        return True
+
+    @property
     def shapes(self) -> list[tuple[int, int]]:
         """Shape (out, in) of z for each sampled layer, all but the last; the first one's inputs are row-space."""
         first = (self.theta_hat[0].shape[0], self.inputs.shape[1])
@@ -220,6 +225,25 @@ def gradient(net: WhitenedNetwork, z: Layers, scales: Scales, hidden: Hidden, ou
             weight = net.weights(layer, s[:, layer], z[layer])[:, :, :-1]
             g = through_relu(g @ weight, hidden.inputs[layer])
     return result
+
+
+def gradient_pairs(net: WhitenedNetwork, z: Layers, scales: Scales) -> list[tuple[Tensor, Tensor]]:
+    """Return g (chain n, out) and h (chain n, in) of every sampled layer, d f / d z_l = sigma g h' for each row."""
+    dtype = z[0].dtype
+    hidden = hidden_features(net, z, scales)
+    output = integrate_output(net, hidden, scales)
+    in_noise = (scales.s / scales.sigma[:, None]).to(dtype)[:, :, None, None]
+    s = scales.s.to(dtype)[:, :, None, None]
+    weights = output.mean[:, None, :-1].to(dtype).expand(-1, net.n_rows, -1)
+    g = through_relu(weights, hidden.features)
+    pairs: list[tuple[Tensor, Tensor]] = []
+    for layer in range(net.n_layers - 2, -1, -1):
+        h = hidden.inputs[layer].expand(g.shape[0], -1, -1)
+        pairs.insert(0, ((in_noise[:, layer] * g).flatten(0, 1), h.flatten(0, 1)))
+        if layer:
+            weight = net.weights(layer, s[:, layer], z[layer])
+            g = through_relu(g @ weight[:, :, :-1], hidden.inputs[layer])
+    return pairs
 
 
 def scale_gradient(net: WhitenedNetwork, z: Layers, by_z: Layers, output: OutputLayer, scales: Scales) -> ScaleGradient:

@@ -1,0 +1,22 @@
+"""`bandgap bench posterior`: its table and sentences, from a file of a finished run."""
+
+import json
+
+from tests.unit.benchmarks.test_posterior import finished
+
+
+def test_a_finished_run_is_printed(run, tmp_path):
+    _, result = finished(n=60)
+    file = tmp_path / "posterior.json"
+    file.write_text(json.dumps(result))
+    shown = run("bench", "posterior", "--n", 60, "--json", file)
+    assert shown.exit_code == 0, shown.output
+    assert "NumPyro NUTS, row space" in shown.output and "R-hat" in shown.output
+    assert "bandgap beside NumPyro NUTS, all inputs: 1.0 times the effective draws per second" in shown.output
+    assert "60 crystals, 4 chains of one thread each on 2 cores" in shown.output
+
+
+def test_help_says_what_it_needs(run):
+    shown = run("bench", "posterior", "--help")
+    assert shown.exit_code == 0
+    assert "the extra named bench" in " ".join(shown.output.split()) and "--minutes" in shown.output

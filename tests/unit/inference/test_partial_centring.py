@@ -1,0 +1,158 @@
+"""Partially centred coordinates: a change of variables with its Jacobian, forces that are gradients, the law kept."""
+
+import dataclasses
+
+import pytest
+import torch
+from scipy import stats
+
+from bandgap.inference.joint_hmc import Phase, log_force, path, square_norm, step_joint
+from bandgap.inference.partial_centring import enter, find_frames, place
+from bandgap.inference.whitened_network import gradient_pairs, hidden_features, integrate_output, whiten
+from tests.unit.inference.problems import CPU, draw_z, free_priors_of, prior_of, raw, slope, state_of
+
+STATE = state_of([-2.0, -0.7, -0.5, 0.2, -0.4], [-4.0, -0.2, 0.1, -1.2, 0.3])
+FLIGHTS = 0.3 * torch.eye(5, dtype=torch.float64) + 0.1 * torch.ones(5, 5, dtype=torch.float64).triu()
+FALSE_ALARM = 1e-3  # of every statistical test here; seeds are fixed
+CHAINS = 3000
+
+
+def frames_of(net, prior, *, states=STATE):
+    """Frames found elsewhere than where they are used: nothing may rest on their being good."""
+    return find_frames(net, prior, [(draw_z(net, len(states), seed=5), states)])
+
+
+@pytest.fixture(scope="module", params=["point estimate", "inverse gamma"])
+def problem(request):
+    theta_hat, x, y = raw(7, 5)
+    net, prior = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64), free_priors_of(theta_hat, x)[request.param]
+    state = prior.draw(2, generator=torch.Generator().manual_seed(1))
+    return net, prior, frames_of(net, prior, states=state - 0.5), state
+
+
+def log_density(net, prior, frames, zeta, state):
+    """Of (zeta, scales) without exp(-|zeta|^2 / 2): the plain one at z, and the Jacobian by automatic differences."""
+    scales = prior.scales(state)
+    z = place(frames, zeta, scales).z
+    value = integrate_output(net, hidden_features(net, z, scales), scales).log_likelihood + prior.log_density(state)
+    jacobian = torch.zeros_like(value)
+    for i, q in enumerate(zeta):
+        for chain in range(q.shape[0]):
+            of_one = dataclasses.replace(scales, s=scales.s[chain : chain + 1])
+
+            def moved(flat, i=i, q=q, chain=chain, of_one=of_one):
+                at = [p[chain : chain + 1] for p in zeta]
+                at[i] = flat.reshape(1, *q.shape[1:])
+                return place(frames, at, of_one).z[i].flatten()
+
+            matrix = torch.autograd.functional.jacobian(moved, q[chain].flatten())
+            jacobian[chain] += torch.linalg.slogdet(matrix).logabsdet
+    return value + jacobian + 0.5 * (square_norm(zeta) - square_norm(z))
+
+
+def test_entering_and_placing_are_inverse(problem):
+    net, prior, frames, state = problem
+    z, scales = draw_z(net, 2), prior.scales(state)
+    zeta = enter(frames, z, scales)
+    assert all(float((a - b).abs().max()) > 0.01 for a, b in zip(zeta, z, strict=True))
+    torch.testing.assert_close(place(frames, zeta, scales).z, z, rtol=0, atol=1e-12)
+
+
+def test_value_of_the_force_counts_the_jacobian_up_to_a_constant(problem):
+    net, prior, frames, state = problem
+    zeta = draw_z(net, 2)
+    found = log_force(net, zeta, state, prior, frames).value
+    expected = log_density(net, prior, frames, zeta, state)
+    torch.testing.assert_close(found[0] - found[1], expected[0] - expected[1], rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_force_on_the_weights_is_that_of_central_differences(problem, layer):
+    net, prior, frames, state = problem
+    zeta = draw_z(net, 2)
+
+    def value(at):
+        moved = [at if i == layer else q for i, q in enumerate(zeta)]
+        return log_force(net, moved, state, prior, frames).value
+
+    found = log_force(net, zeta, state, prior, frames).by_z[layer] - zeta[layer]
+    expected = slope(lambda at: value(at) - 0.5 * (at**2).sum((1, 2)), zeta[layer])
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_force_on_the_scales_is_that_of_central_differences(problem):
+    net, prior, frames, state = problem
+    zeta = draw_z(net, 2)
+    found = log_force(net, zeta, state, prior, frames).by_state
+    expected = slope(lambda at: log_force(net, zeta, at, prior, frames).value, state)
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_path_with_turned_momenta_comes_back(problem):
+    net, prior, frames, state = problem
+    u = torch.randn(state.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    start = Phase(draw_z(net, 2), state, draw_z(net, 2, seed=1), u)
+    flights = 0.3 * torch.eye(state.shape[1], dtype=torch.float64)
+    settings = {"prior": prior, "directions": flights, "step": 0.1, "n_steps": 15, "frames": frames}
+    end, error = path(net, start, **settings)
+    assert float((end.state - state).abs().max()) > 0.02
+    back, error_back = path(net, Phase(end.z, end.state, [-v for v in end.v], -end.u), **settings)
+    torch.testing.assert_close(back.z, start.z, rtol=0, atol=1e-8)
+    torch.testing.assert_close(back.state, start.state, rtol=0, atol=1e-8)
+    torch.testing.assert_close(error_back, -error, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["point estimate", "inverse gamma"])
+def test_paths_keep_the_joint_law_of_weights_scales_and_labels(name):
+    """Scales and z from the prior, labels from the model: after paths given the labels both still follow the prior."""
+    theta_hat, x, y = raw(6, 4)
+    net, prior = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64), free_priors_of(theta_hat, x)[name]
+    generator = torch.Generator().manual_seed(3)
+    start, z = prior.draw(CHAINS, generator=generator), draw_z(net, CHAINS, seed=4)
+    scales = prior.scales(start)
+    h = hidden_features(net, z, scales).features
+    w = net.theta_hat[-1] + (torch.sqrt(scales.rho) * scales.sigma)[:, None] * torch.randn(
+        CHAINS, h.shape[2], generator=generator, dtype=torch.float64
+    )
+    noise = scales.sigma[:, None] * torch.randn(CHAINS, net.n_rows, generator=generator, dtype=torch.float64)
+    own = dataclasses.replace(net, y=(h @ w.unsqueeze(-1)).squeeze(-1) + noise)
+    frames, state, accepted = frames_of(net, prior, states=start[:4]), start, []
+    flights = 0.5 * torch.eye(start.shape[1], dtype=torch.float64)
+    for _ in range(4):
+        z, state, did = step_joint(
+            own, z, state, prior=prior, directions=flights, step=0.15, n_steps=8, generator=generator, frames=frames
+        )
+        accepted.append(did.accepted.double().mean())
+    assert float(torch.stack(accepted).mean()) > 0.5 and float((state - start).abs().median()) > 0.2
+    found, expected = (prior.judged(s.numpy()) for s in (state, prior.draw(40_000, generator=generator)))
+    for quantity in found:
+        assert stats.ks_2samp(found[quantity], expected[quantity]).pvalue > FALSE_ALARM / 8, quantity
+    for q in z:
+        size = q[0].numel()
+        assert stats.kstest(square_norm([q]).numpy(), stats.chi2(size).cdf).pvalue > FALSE_ALARM / 8
+
+
+def test_frames_are_the_kronecker_factors_of_the_fisher_information():
+    """Few enough outputs that all but one direction is told apart: T^2 (1 + information) = 1 in every direction."""
+    theta_hat, x, y = raw(7, 5)
+    net, prior = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64), prior_of(theta_hat, x)
+    z = draw_z(net, 2)
+    pairs = gradient_pairs(net, z, prior.scales(STATE))
+    for frame, (g, h) in zip(find_frames(net, prior, [(z, STATE)]), pairs, strict=True):
+        outputs, inputs = g.T @ g / (2 * net.n_rows), h.T @ h / 2
+        right = torch.eye(h.shape[1], dtype=torch.float64) if frame.right is None else frame.right
+        along = torch.stack([v @ outputs @ v for v in frame.left.T])
+        information = torch.outer(along, (right.T @ inputs @ right).diagonal())
+        torch.testing.assert_close(frame.share[:-1], information / (1.0 + information), rtol=1e-6, atol=1e-9)
+        torch.testing.assert_close(frame.narrow**2, 1.0 - frame.share)
+        directions = torch.cat([frame.share[:-1], frame.share[-1:].expand(g.shape[1] - frame.left.shape[1], -1)])
+        assert frame.total_share == pytest.approx(float(directions.sum()))
+
+
+def test_frames_leave_global_random_numbers_alone():
+    theta_hat, x, y = raw(7, 5)
+    net, prior = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64), prior_of(theta_hat, x)
+    before = torch.get_rng_state()
+    first, second = frames_of(net, prior), frames_of(net, prior)
+    assert torch.equal(before, torch.get_rng_state())
+    assert all(torch.equal(a.share, b.share) for a, b in zip(first, second, strict=True))
