@@ -23,7 +23,7 @@ class ProductChain:
         self._test, self._warmup = PredictingNetwork(problem), warmup
         seeds = np.random.SeedSequence(seed).generate_state(2, np.uint64)
         self._generator, host = (torch.Generator().manual_seed(int(s) % 2**63) for s in seeds)
-        config = SamplerConfig(warmup=warmup, draws=ENDLESS)
+        config = SamplerConfig(warmup=warmup, draws=ENDLESS, coordinates="partially centred")
         self._records: Iterator[Record] = Chain(self._net, self._prior, config, 1, self._generator, host).iterate()
 
     def prepare(self) -> None:

@@ -79,6 +79,12 @@ class InverseGammaScales:
         state[:, 1:] += torch.log(self.start_factor.cpu())
         return state
 
+    def with_layer_scaled(self, state: Tensor, layer: int, log_factor: Tensor) -> Tensor:
+        """Return states in which s_l of one layer (from 0) is exp(log_factor) (chain,) times what it was: a shift."""
+        shift = torch.zeros_like(state)
+        shift[:, 1 + layer] = 2.0 * log_factor
+        return state + shift
+
     def tau_and_weights(self, state: Tensor) -> tuple[Tensor, Tensor]:
         """Return the sum tau of all tau_l (...) and the shares c_l = tau_l / tau (..., L) of states (..., 1 + L)."""
         return torch.exp(state[..., 1:]).sum(-1), torch.softmax(state[..., 1:], -1)

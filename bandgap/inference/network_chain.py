@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import torch
@@ -10,10 +11,11 @@ from torch import Tensor
 from bandgap.errors import ConfigError
 from bandgap.inference.adaptation import DualAveraging, dual_averaging
 from bandgap.inference.checkpoints import under
+from bandgap.inference.interweaving import informed_directions, step_interwoven
 from bandgap.inference.joint_hmc import Transition, step_joint
 from bandgap.inference.partial_centring import Frame, find_frames
 from bandgap.inference.scale_moves import step_scales
-from bandgap.inference.scales import ScalePrior
+from bandgap.inference.scales import FreeScalePrior, ScalePrior
 from bandgap.inference.whitened_network import (
     Layers,
     WhitenedNetwork,
@@ -31,6 +33,7 @@ START_FLIGHT = 0.1  # of the same units in one radian
 FLIGHT = 0.3  # of the scales' standard deviations in one radian: about their width given z
 REFRESH = (0.15, 0.3, 0.5, 0.75)  # shares of warm-up at which widths, and from the second on frames, are found anew
 VISITS = 8  # of the last states that are kept, from which frames are found
+SUBSPACE_VISITS = (0.3, 0.4, 0.5, 0.6, 0.7)  # shares of warm-up at which states are kept to find informed directions
 FRAMED_FLIGHT, FRAMED_ANGLE, FRAMED_ACCEPT = 0.7, 2.4, 0.65  # instead of the above in frames
 VISIT_EVERY, RESTART = 5, 0.5  # iterations between states that are kept; of the step, where it is searched anew
 FRAMED_SCALE_MOVES = 3  # directions, drawn at random, along which the scales alone move in an iteration
@@ -44,17 +47,20 @@ _ON_HOST = ("generator", "host", "numbers")
 class SamplerConfig:
     """Length of the run: chains, iterations of warm-up and after it, kept draws of all chains together, and the path.
 
-    `angle` is the length of a path in radians; it varies by a third up and down. None is 2.4 in partially centred
-    coordinates and 0.65 elsewhere; `target_accept` None is 0.65 and 0.8. In these coordinates weights and scales drift
-    together, and short paths are a random walk: on 500 crystals of the demo, paths of 0.6, 1.2 and 2.4 radians gave
-    0.03, 0.04 and 0.15 effective draws of tau and c per iteration. What limits the step there is the units that switch
-    on and off, whose errors add up at random: a larger step with fewer acceptances pays.
+    `coordinates` "whitened" moves whitened weights, and each layer's scale with them in a move of its own
+    (`interweaving`); "partially centred" moves both along one path (`partial_centring`): on 500 crystals of the demo it
+    gave about five times as many effective draws a second of the slowest quantity (one short run each), on ten rows
+    fewer. `angle` is the length of a path in radians; it varies by a third up and down. None is 0.65, and 2.4 in
+    partially centred coordinates, where short paths are a random walk of weights and scales together: paths of 0.6, 1.2
+    and 2.4 radians gave 0.03, 0.04 and 0.15 effective draws of tau and c per iteration. `target_accept` None is 0.8,
+    and 0.65 there: what limits the step is the units that switch on and off, whose errors add up at random.
     """
 
     chains: int = 4
     warmup: int = 300
-    draws: int = 1000
+    draws: int = 1500
     keep: int = 400
+    coordinates: Literal["whitened", "partially centred"] = "whitened"
     angle: float | None = None
     target_accept: float | None = None
     max_steps: int = 80
@@ -98,6 +104,8 @@ class Chain:
         host: torch.Generator,
     ) -> None:
         self._net, self._prior, self._config = net, prior, config
+        self._centred = config.coordinates == "partially centred" and net.isotropic
+        self._free = prior if not self._centred and isinstance(prior, FreeScalePrior) else None
         self._generator, self._host = generator, host
         self._adaptation: DualAveraging = dual_averaging(START_STEP, target=_given(config.target_accept, ACCEPT))
         self.step, self.n_steps = START_STEP, 1
@@ -113,6 +121,7 @@ class Chain:
         self._history: list[Tensor] = []
         self._visited: list[tuple[Layers, Tensor]] = []
         self._frames: list[Frame] = []
+        self._subspaces: Layers = []
         self.iteration = 0  # how many are done
 
     def iterate(self) -> Iterator[Record]:
@@ -143,6 +152,7 @@ class Chain:
             "host": self._host.get_state(),
         }
         arrays |= {f"z.{layer}": z for layer, z in enumerate(self._z)}
+        arrays |= {f"subspace.{layer}": basis.T for layer, basis in enumerate(self._subspaces)}  # columns lie together
         for layer, frame in enumerate(self._frames):
             arrays |= {f"frame.{layer}.{name}": value for name, value in frame.to_arrays().items()}
         if self.iteration < self._config.warmup:
@@ -168,7 +178,7 @@ class Chain:
         self._state, self._brackets, self._flights = here["state"], here["brackets"], here["flights"]
         self._generator.set_state(here["generator"])
         self._host.set_state(here["host"])
-        self._z = layers("z.")
+        self._z, self._subspaces = layers("z."), [rows.T for rows in layers("subspace.")]
         framed = sum(name.startswith("frame.") and name.endswith(".left") for name in here)
         self._frames = [Frame.from_arrays(under(f"frame.{layer}.", here)) for layer in range(framed)]
         self._history = list(here["history"].unbind(0)) if "history" in here else []
@@ -198,6 +208,10 @@ class Chain:
             self._state = step_scales(
                 self._net, self._z, self._state, prior=self._prior, directions=brackets, generator=self._generator
             )
+        if not still and self._free is not None:
+            self._z, self._state = step_interwoven(
+                self._net, self._z, self._state, prior=self._free, subspaces=self._subspaces, generator=self._generator
+            )
         return did
 
     def _record(self, did: Transition) -> "Record":
@@ -211,10 +225,20 @@ class Chain:
         self._adaptation = self._adaptation.update(accept)
         self.step = min(self._adaptation.step, MAX_STEP)
         self._history.append(self._state)
-        if i % VISIT_EVERY == 0:
+        if self._centred and i % VISIT_EVERY == 0:
             self._visited = [*self._visited, (self._z, self._state)][-VISITS:]
+        if self._free is not None:
+            self._find_subspaces(self._free, i)
         if i in refresh:
-            self._refresh(frames=self._net.isotropic and i > refresh[0])
+            self._refresh(frames=self._centred and i > refresh[0])
+
+    def _find_subspaces(self, prior: FreeScalePrior, i: int) -> None:
+        """Keep the state where its turn has come, and find the informed directions at the last of these turns."""
+        turns = [int(self._config.warmup * share) for share in SUBSPACE_VISITS]
+        if i in turns:
+            self._visited.append((self._z, self._state))
+        if i == turns[-1]:
+            self._subspaces, self._visited = informed_directions(self._net, prior, self._visited), []
 
     def _refresh(self, *, frames: bool) -> None:
         """Find widths of the scales and, where `frames`, coordinates anew, from the last half of the iterations."""

@@ -109,6 +109,17 @@ class PointEstimateScales(PcpScales):
         total = by_log_c.sum(-1, keepdim=True)
         return torch.cat([total, by_log_sigma[:, None], by_log_c - torch.softmax(state[:, 2:], -1) * total], 1)
 
+    def with_layer_scaled(self, state: Tensor, layer: int, log_factor: Tensor) -> Tensor:
+        """Return states in which s_l of one layer (from 0) is exp(log_factor) (chain,) times what it was.
+
+        The other scales, sigma and the sum of exp(w) stay. In the coordinates a_l = log(t c_l) and log sum exp(w),
+        which have a constant Jacobian, it is a shift of one a_l: it preserves volume.
+        """
+        a = state[:, :1] + torch.log_softmax(state[:, 2:], -1)
+        a = torch.cat([a[:, :layer], a[:, layer : layer + 1] + 2.0 * log_factor[:, None], a[:, layer + 1 :]], 1)
+        w = torch.log_softmax(a, -1) + state[:, 2:].logsumexp(-1, keepdim=True)
+        return torch.cat([a.logsumexp(-1, keepdim=True), state[:, 1:2], w], 1)
+
     def tau_and_weights(self, state: Tensor) -> tuple[Tensor, Tensor]:
         """Return tau = t sigma^2 (...) and c (..., L) of states (..., 2 + L)."""
         return torch.exp(state[..., 0] + 2.0 * state[..., 1]), torch.softmax(state[..., 2:], -1)

@@ -8,7 +8,7 @@ sigma come from them. All priors here have sigma^2 ~ InvGamma(2, b), that is log
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -76,6 +76,17 @@ class ScalePrior(Protocol):
 
     def judged(self, state: Floats) -> Mapping[str, Floats]:
         """Return by name the quantities of states (..., width) on which convergence is judged, each (...)."""
+
+
+@runtime_checkable
+class FreeScalePrior(ScalePrior, Protocol):
+    """A prior under which every layer's scale may be any positive number, whatever the others are."""
+
+    def with_layer_scaled(self, state: Tensor, layer: int, log_factor: Tensor) -> Tensor:
+        """Return states in which s_l of one layer (from 0) is exp(log_factor) (chain,) times what it was.
+
+        The other scales and sigma stay, and the map of the states preserves volume.
+        """
 
 
 def noise_log_density(log_sigma: Tensor, b: float) -> Tensor:

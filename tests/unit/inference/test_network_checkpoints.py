@@ -81,6 +81,17 @@ def test_killed_run_goes_on_from_its_last_file_bit_for_bit(tmp_path, problems, w
     assert updates[0].done > every
 
 
+@pytest.mark.parametrize("every", [7, 21, 44])
+def test_killed_run_in_partially_centred_coordinates_goes_on_bit_for_bit(tmp_path, problems, every):
+    """Frames are found after 12, 20 and 30 iterations."""
+    config = dataclasses.replace(CONFIG, coordinates="partially centred")
+    problem, checkpoint = problems["point estimate"], Checkpoint(tmp_path / "chains.safetensors", every=every)
+    with pytest.raises(Killed):
+        run(problem, config=config, checkpoint=checkpoint, progress=ended_after(every, Killed))
+    again = run(problem, config=config, checkpoint=checkpoint)
+    assert_same(again, run(problem, config=config))
+
+
 @pytest.mark.parametrize(
     ("kind", "iteration"), [("point estimate", 25), ("point estimate", 115), ("variational", 45), ("inverse gamma", 80)]
 )

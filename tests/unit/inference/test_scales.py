@@ -9,7 +9,7 @@ from scipy import stats
 
 from bandgap.inference.inverse_gamma_scales import InverseGammaScales
 from bandgap.inference.pcp_scales import point_estimate_scales, variational_scales
-from bandgap.inference.scales import ScaleGradient
+from bandgap.inference.scales import FreeScalePrior, ScaleGradient
 from tests.unit.inference.problems import CPU, slope
 
 FALSE_ALARM = 1e-3  # of every statistical test here; seeds are fixed
@@ -23,6 +23,7 @@ PRIORS = {
     "inverse gamma, shape 3": InverseGammaScales(0.3, torch.ones(3).double(), shape=3.0, scale=0.4),
 }
 every_prior = pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
+FREE = {name: prior for name, prior in PRIORS.items() if isinstance(prior, FreeScalePrior)}
 
 
 def draws_of(prior, n=4000, seed=0):
@@ -105,6 +106,27 @@ def test_what_is_judged_are_logarithms_and_shares_of_what_is_shown(prior):
         np.testing.assert_array_equal(judged["c2"], c[..., 1])
     else:
         np.testing.assert_allclose(np.exp(judged["tau3"]), (tau[..., None] * c)[..., 2])
+
+
+@pytest.mark.parametrize("prior", FREE.values(), ids=FREE)
+@pytest.mark.parametrize("layer", [0, 1, 2])
+def test_scaling_a_layer_moves_its_scale_alone_and_keeps_volume(prior, layer):
+    state = draws_of(prior, n=6)
+    factor = torch.linspace(-1.0, 1.5, 6).double()
+    before, after = prior.scales(state), prior.scales(prior.with_layer_scaled(state, layer, factor))
+    expected = before.s.clone()
+    expected[:, layer] *= torch.exp(factor)
+    torch.testing.assert_close((after.s, after.sigma), (expected, before.sigma))
+    jacobian = torch.autograd.functional.jacobian(
+        lambda at: prior.with_layer_scaled(at[None], layer, factor[:1])[0], state[0]
+    )
+    assert abs(float(torch.linalg.det(jacobian))) == pytest.approx(1.0)
+
+
+def test_scales_of_the_variational_prior_are_not_free():
+    """They never fall below the source's standard deviations, so no move may take them there."""
+    assert set(PRIORS) - set(FREE) == {"variational", "variational, c0 = 0.5"}
+    assert float(PRIORS["variational"].scales(draws_of(PRIORS["variational"])).s.min()) >= 1.0
 
 
 @every_prior

@@ -130,7 +130,7 @@ def test_prior_takes_full_coordinates_whatever_the_settings_say(source_of, targe
 
 
 def test_source_without_snapshots_is_refused_with_what_to_do(source_of, target):
-    with pytest.raises(InputError, match=r"ptyl: the source model has no snapshots .* --snapshots 20`, or add them"):
+    with pytest.raises(InputError, match=r"ptyl: the source model has no snapshots .* --snapshots 20`.*, or add them"):
         ptyl.fit(source_of(), target, PTYLConfig(), seed=0, device="cpu")
 
 
