@@ -5,7 +5,7 @@ from one output of every network; the posterior is then the equal-weight mixture
 
 Networks of one source may see the features in different powers: with a descriptor of square roots, every second one
 sees their squares, the plain values. Networks that see the same err alike; measured with `feature_gp` on organic
-crystals (OMDB), four networks on roots alone have errors of 0.542 and 0.474 eV at n = 100 and 500, two on roots and two
+crystals (OMDB), three networks on roots have errors of 0.542 and 0.474 eV at n = 100 and 500, two on roots and two
 on plain values 0.542 and 0.463.
 """
 
