@@ -23,13 +23,12 @@ from bandgap.normal_mixtures import mixture_quantiles, mixture_sd
 from bandgap.posterior import PredictiveDraws
 from bandgap.progress import Progress, Update, no_progress
 from bandgap.recalibration import source_gaps_eV, standardiser_for
-from bandgap.run_results import conformal_figures, conformal_scores
+from bandgap.run_results import LEVEL, conformal_figures, conformal_scores
 from bandgap.runs import fit_members
 from bandgap.source import SourceModel
 from bandgap.transfer import TargetData, get_method
 
 CONSTANT, SOURCE_ALONE = "mean of the training gaps", "source, recalibrated"
-LEVEL = 0.95
 
 Floats = NDArray[np.float64]
 

@@ -4,14 +4,14 @@ An output with the shared hidden layers is a network of its own (`joint_source`)
 know of its weights comes from the rows of its set alone, standardised as in the training.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from torch import Tensor
 
 from bandgap.joint_source import member_start
 from bandgap.networks import NetworkConfig
-from bandgap.progress import Progress, Update, no_progress
+from bandgap.progress import Progress, no_progress, progress_of
 from bandgap.source import SourceModel, checked, with_parts
 from bandgap.source_parts import used_features
 from bandgap.training import RowSplit, split_rows
@@ -50,7 +50,7 @@ def with_head_extras(
         split = member_splits(source, head, member=member)[head.output]
     split = checked(split, source, x, y, what=f"the set {head.name!r} of network {member + 1}")
     seed = int(np.random.SeedSequence([source.card.seed, member, head.output]).generate_state(1)[0])
-    note = _of_head(progress, f"set {head.name}, network {member + 1}")
+    note = progress_of(f"set {head.name}, network {member + 1}", progress)
     return with_parts(source, x, y, split=split, seed=seed, device=device, progress=note)
 
 
@@ -59,12 +59,3 @@ def member_splits(source: SourceModel, head: Head, *, member: int) -> list[RowSp
     network = NetworkConfig(int(used_features(source.params).sum()), source.network.hidden, len(head.sizes))
     generator, _ = member_start(network, seed=source.card.seed, member=member)
     return [split_rows(n, share=head.share, generator=generator) for n in head.sizes]
-
-
-def _of_head(progress: Progress, place: str) -> Progress:
-    """Return a progress that says which output of which network an update is about."""
-
-    def note(update: Update, /) -> None:
-        progress(replace(update, phase=f"{place}: {update.phase}"))
-
-    return note

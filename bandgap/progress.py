@@ -1,7 +1,7 @@
 """Progress of a long computation: one callable that takes updates and can say that the work was cancelled."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 
@@ -27,3 +27,12 @@ class Progress(Protocol):
 
 def no_progress(update: Update, /) -> None:
     """Ignore every update; never cancel."""
+
+
+def progress_of(part: str, progress: Progress) -> Progress:
+    """Return a progress for one part of the work: its phases begin with what the part is called."""
+
+    def note(update: Update, /) -> None:
+        progress(replace(update, phase=f"{part}: {update.phase}"))
+
+    return note

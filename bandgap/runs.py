@@ -4,7 +4,6 @@ import datetime
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from bandgap.overlap import load_known, overlap
 from bandgap.posterior import Posterior, mix
 from bandgap.prediction_store import save_predictions
 from bandgap.predictions import IntervalKind, Predictions, check_kind, check_level
-from bandgap.progress import Progress, Update, no_progress
+from bandgap.progress import Progress, Update, no_progress, progress_of
 from bandgap.run_results import (
     LEVEL,
     conformal_scores,
@@ -185,21 +184,12 @@ def fit_members(
     posteriors = []
     for i, member in enumerate(members):
         own = seed if i == 0 else int(np.random.SeedSequence([seed, i]).generate_state(1)[0] % 2**31)
-        note = progress if len(members) == 1 else _of_member(progress, i + 1, len(members))
+        note = progress if len(members) == 1 else progress_of(f"network {i + 1} of {len(members)}", progress)
         part = None if checkpoint is None else checkpoint.of_part(i)
         posteriors.append(
             method.fit_or_resume(member[head], data, config, seed=own, device=device, progress=note, checkpoint=part)
         )
     return mix(posteriors)
-
-
-def _of_member(progress: Progress, number: int, members: int) -> Progress:
-    """Return a progress that says which network an update is about."""
-
-    def note(update: Update, /) -> None:
-        progress(replace(update, phase=f"network {number} of {members}: {update.phase}"))
-
-    return note
 
 
 def predict_run(

@@ -21,14 +21,12 @@ import torch
 from torch import Tensor
 
 from bandgap.inference.scale_moves import scales_log_density
-from bandgap.inference.scales import FreeScalePrior, Scales
+from bandgap.inference.scales import FreeScalePrior
 from bandgap.inference.slices import POINTS, slice_move
 from bandgap.inference.whitened_network import (
     Layers,
     WhitenedNetwork,
-    hidden_features,
-    integrate_output,
-    through_relu,
+    gradient_pairs,
 )
 
 DIRECTIONS = 100  # at most, of every layer
@@ -47,7 +45,7 @@ def informed_directions(
     """
     per_state = max(1, MAX_ROWS // (net.n_rows * visited[0][1].shape[0]))
     chosen = visited[-per_state:]
-    pairs = [_gradient_pairs(net, z, prior.scales(state)) for z, state in chosen]
+    pairs = [gradient_pairs(net, z, prior.scales(state)) for z, state in chosen]
     result = []
     for layer in range(len(net.shapes)):
         g = torch.cat([p[layer][0] for p in pairs])[:MAX_ROWS]
@@ -59,25 +57,6 @@ def informed_directions(
         columns = torch.einsum("rk,ro,ri->oik", weights, g, h).flatten(0, 1)
         result.append(torch.linalg.qr(columns).Q)
     return result
-
-
-def _gradient_pairs(net: WhitenedNetwork, z: Layers, scales: Scales) -> list[tuple[Tensor, Tensor]]:
-    """Return g (chain n, out) and h (chain n, in) of every sampled layer, d f / d z_l = sigma g h' for each row."""
-    dtype = z[0].dtype
-    hidden = hidden_features(net, z, scales)
-    output = integrate_output(net, hidden, scales)
-    in_noise = (scales.s / scales.sigma[:, None]).to(dtype)[:, :, None, None]
-    s = scales.s.to(dtype)[:, :, None, None]
-    weights = output.mean[:, None, :-1].to(dtype).expand(-1, net.n_rows, -1)
-    g = through_relu(weights, hidden.features)
-    pairs: list[tuple[Tensor, Tensor]] = []
-    for layer in range(net.n_layers - 2, -1, -1):
-        h = hidden.inputs[layer].expand(g.shape[0], -1, -1)
-        pairs.insert(0, ((in_noise[:, layer] * g).flatten(0, 1), h.flatten(0, 1)))
-        if layer:
-            weight = net.weights(layer, s[:, layer], z[layer])
-            g = through_relu(g @ weight[:, :, :-1], hidden.inputs[layer])
-    return pairs
 
 
 def step_interwoven(

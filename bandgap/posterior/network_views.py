@@ -11,6 +11,7 @@ from torch import Tensor
 
 from bandgap.networks import Params, layer_of
 from bandgap.source import SourceModel
+from bandgap.source_parts import used_features
 from bandgap.standardise import Standardiser
 
 Floats = NDArray[np.float64]
@@ -47,7 +48,7 @@ class SourceNetwork:
         last = max(map(layer_of, params))
         for name in (f"weight.{last}", f"bias.{last}"):
             params[name] = torch.cat([model.params[name] for model in models])
-        columns = np.flatnonzero((params["weight.1"] != 0).any(dim=0).numpy()).astype(np.int64)
+        columns = np.flatnonzero(used_features(params)).astype(np.int64)
         params["weight.1"] = params["weight.1"][:, torch.from_numpy(columns)].contiguous()
         own = replace(scales, x_mean=scales.x_mean[columns], x_scale=scales.x_scale[columns])
         return cls(params, columns, own)

@@ -23,6 +23,7 @@ from bandgap.swag import SnapshotConfig
 from bandgap.training import TrainingConfig
 from bandgap.transfer import METHODS, TargetData, get_method
 from bandgap.variational import VariationalConfig
+from tests.unit.transfer.method_settings import BRIEF, QUICK
 
 DESCRIPTOR = MBTRConfig(
     species=("H", "C"),
@@ -30,66 +31,6 @@ DESCRIPTOR = MBTRConfig(
     k2=Term("inverse_distance", 0.2, 1.2, 3, 0.1, weighting="exp", cutoff_angstrom=4.0, threshold=0.01),
 )
 P = n_features(DESCRIPTOR)
-# Settings that make a method quick; one that is not named here runs with its defaults. QUICK is for what must have
-# learned something, BRIEF for everything else.
-FEW_EPOCHS = {"patience": 15, "batch_size": 8, "learning_rate": 3e-3}
-STACKED = {"epochs": 40, "batch_size": 8, "learning_rate": 3e-3}
-SHORT = {"epochs": 3, "batch_size": 8, "learning_rate": 3e-3}
-FEW_DRAWS = {"sampler": {"chains": 2, "warmup": 40, "draws": 40, "keep": 40, "max_steps": 10}}
-FEWER_DRAWS = {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 4, "max_steps": 6}}
-QUICK = {
-    "btl_pcp_pe": FEW_DRAWS,
-    "btl_pcp_vi": FEW_DRAWS,
-    "btl_vi": {"draws": 40, "kappas": [0.01, 1.0], "training": {"epochs": 150, "learning_rate": 5e-3}},
-    "btl_bnn": FEW_DRAWS,
-    "bnn": FEW_DRAWS,
-    "feature_gp": {"draws": 16, "proposals": 60, "rounds": 2},
-    "nptl": {"samples": 4, "choice_samples": 2, "alphas": [0, 1, 100], "training": STACKED},
-    "nptl_head": {"samples": 20, "choice_samples": 5},
-    "nptl_soup": {"samples": 4, "choice_samples": 2, "alphas": [1], "training": STACKED},
-    "last_layer_horseshoe": {"sampler": {"chains": 2, "warmup": 100, "draws": 100, "keep": 100}},
-    "mc_dropout": {"passes": 20, "training": FEW_EPOCHS | {"max_epochs": 60}},
-    "ensemble": {"members": 3, "fold_members": 1, "training": STACKED},
-    "l2sp": {"members": 2, "fold_members": 1, "training": STACKED},
-    "ptyl": {"members": 2, "training": STACKED},
-    "sghmc": {"chains": 2, "cycles": 3, "epochs": 20, "batch_size": 8, "learning_rate": 1e-3},
-    "fine_tune": {"training": FEW_EPOCHS | {"max_epochs": 60}},
-    "two_stage": {stage: FEW_EPOCHS | {"max_epochs": 60} for stage in ("output_layer", "all_layers")},
-    "freeze": {"training": FEW_EPOCHS | {"max_epochs": 60}},
-    "target_only": {"training": FEW_EPOCHS | {"max_epochs": 60}},
-    "kernel_ridge": {"folds": 5},
-    "gaussian_process": {"restarts": 0},
-    "random_forest": {"folds": 5, "trees": 20, "feature_share": 1.0},
-    "gradient_boosting": {"folds": 5, "trees": 60, "learning_rate": 0.1, "feature_share": 1.0},
-}
-BRIEF = {
-    "btl_pcp_pe": FEWER_DRAWS,
-    "btl_pcp_vi": FEWER_DRAWS,
-    "btl_vi": {"draws": 4, "kappas": [1.0], "training": {"epochs": 3}},
-    "btl_bnn": FEWER_DRAWS,
-    "bnn": FEWER_DRAWS,
-    "feature_gp": {"draws": 8, "proposals": 50, "rounds": 2},
-    "nptl": {"samples": 2, "choice_samples": 1, "alphas": [0, 1], "training": SHORT},
-    "nptl_head": {"samples": 3, "choice_samples": 2},
-    "nptl_soup": {"samples": 2, "choice_samples": 1, "alphas": [1], "training": SHORT},
-    "last_layer_horseshoe": {"sampler": {"chains": 2, "warmup": 50, "draws": 25, "keep": 8}},
-    "last_layer_pcp": {"chains": 2, "draws": 5},
-    "last_layer_ridge": {"chains": 3, "draws": 5},
-    "last_layer_ols": {"chains": 3, "draws": 5},
-    "mc_dropout": {"passes": 3, "training": FEW_EPOCHS | {"max_epochs": 5}},
-    "ensemble": {"members": 2, "fold_members": 1, "training": SHORT},
-    "l2sp": {"members": 2, "fold_members": 1, "strengths": [0.1, 1], "training": SHORT},
-    "ptyl": {"members": 2, "gammas": [1, 100], "training": SHORT},
-    "sghmc": {"chains": 2, "cycles": 2, "epochs": 3, "batch_size": 8},
-    "fine_tune": {"training": FEW_EPOCHS | {"max_epochs": 5}},
-    "two_stage": {stage: FEW_EPOCHS | {"max_epochs": 5} for stage in ("output_layer", "all_layers")},
-    "freeze": {"training": FEW_EPOCHS | {"max_epochs": 5}},
-    "target_only": {"training": FEW_EPOCHS | {"max_epochs": 5}},
-    "kernel_ridge": {"folds": 4, "lengths": [1.0], "penalties": [0.1]},
-    "gaussian_process": {"restarts": 1},
-    "random_forest": {"folds": 4, "trees": 2},
-    "gradient_boosting": {"folds": 4, "trees": 5},
-}
 every_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 # Methods that work on the source's scales, or on these mapped to the target: their settings say which.
 SCALED = {name: method for name, method in METHODS.items() if "standardise" in {f.name for f in fields(method.config)}}

@@ -13,7 +13,7 @@ from bandgap.descriptors import featurize
 from bandgap.runs import transfer_run
 from bandgap.source_sets import open_sources
 from bandgap.transfer import METHODS, TargetData
-from tests.unit.transfer.test_every_method import BRIEF
+from tests.unit.transfer.method_settings import BRIEF
 
 HEAD, SEED = "other", 2
 ONE_STEP = {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 4, "max_steps": 1}}
