@@ -91,7 +91,8 @@ class MBTRConfig:
 
     `roots` takes the square root of every value, so that rare pairs of atoms count more beside frequent ones. `size`
     adds one last feature, the logarithm of the number of atoms other than hydrogen in a molecule, averaged over these
-    atoms; a network of bonds counts as `LARGEST` atoms.
+    atoms; a network of bonds counts as `LARGEST` atoms. `neutral` describes zwitterions in their neutral form
+    (`structures.zwitterions`).
     """
 
     species: tuple[str, ...]
@@ -101,6 +102,7 @@ class MBTRConfig:
     normalisation: Normalisation = "per_heavy_atom"
     roots: bool = False
     size: bool = False
+    neutral: bool = False
 
     def __post_init__(self) -> None:
         """Put species in the order of atomic number; raise ConfigError for what cannot be a descriptor."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bandgap.descriptors.config import ELEMENTS, LARGEST, MBTRConfig, Term
 from bandgap.structures.bonds import molecule_sizes
+from bandgap.structures.zwitterions import neutral_form
 
 # Bumps have height 1. What is smaller than this is the rounding of erf, and standardising would make a feature of it.
 NEGLIGIBLE = 1e-8
@@ -28,7 +29,7 @@ def describe(atoms: Atoms, config: MBTRConfig) -> NDArray[np.float64]:
 
     `atoms` stays as it is. A lone atom has a zero k2 and k3. Call `obstacle` first: this raises what DScribe raises.
     """
-    plain = _plain_copy(atoms)
+    plain = _plain_copy(neutral_form(atoms) if config.neutral else atoms)
     periodic = bool(plain.pbc.any())
     parts = []
     with warnings.catch_warnings():

@@ -53,7 +53,7 @@ PRESETS: dict[str, MBTRConfig] = {
         species=("H", "Li", "B", "C", "N", "O", "F", "Si", "P", "S", "Cl", "As", "Se", "Br", "Te", "I"), k1=K1, k2=K2
     ),
 }
-PRESETS["oe62-16-roots"] = replace(PRESETS["oe62-16"], roots=True, size=True)
+PRESETS["oe62-16-roots"] = replace(PRESETS["oe62-16"], roots=True, size=True, neutral=True)
 
 
 def config_for(*, preset: str | None = None, species: Sequence[str] | None = None) -> MBTRConfig:
