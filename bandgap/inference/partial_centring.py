@@ -74,15 +74,22 @@ class Frame:
         away = (log_s - self.log_scale).to(self.narrow.dtype)
         return self.narrow * torch.exp(-self.share * away[:, None, None])
 
-    def scaled(self, q: Tensor, factors: Tensor) -> Tensor:
-        """Return turned q (chain, out, in) times the factors, direction by direction."""
-        rest = factors[:, -1:]
-        leading = (self.left.T @ q) * (factors[:, :-1] - rest)
-        return torch.baddbmm(q * rest, self.left.expand(q.shape[0], -1, -1), leading)
+    def leading(self, q: Tensor) -> Tensor:
+        """Return turned q (chain, out, in) along the columns of `left`, (chain, k, in)."""
+        return self.left.T @ q
 
-    def pull(self, z: Tensor, y: Tensor) -> Tensor:
-        """Return the sum of gamma z y over all directions, (chain,), for turned z and y."""
-        leading = (self.left.T @ z) * (self.left.T @ y)
+    def scaled(self, q: Tensor, factors: Tensor, *, leading: Tensor | None = None) -> Tensor:
+        """Return turned q (chain, out, in) times the factors, direction by direction.
+
+        `leading` is `self.leading(q)` where it is known already.
+        """
+        rest = factors[:, -1:]
+        along = (self.leading(q) if leading is None else leading) * (factors[:, :-1] - rest)
+        return torch.baddbmm(q * rest, self.left.expand(q.shape[0], -1, -1), along)
+
+    def pull(self, z: Tensor, y: Tensor, *, leading_z: Tensor, leading_y: Tensor) -> Tensor:
+        """Return the sum of gamma z y over all directions, (chain,), for turned z and y and their `leading` parts."""
+        leading = leading_z * leading_y
         by_input = (z * y).sum(1) - leading.sum(1)
         return ((leading * self.share[:-1]).sum((1, 2)) + by_input @ self.share[-1]).double()
 
@@ -97,6 +104,7 @@ class Place:
     zeta: Layers
     z: Layers
     turned: Layers
+    leading: Layers  # of `turned`
     factors: Layers
     log_s: Tensor  # (chain, L)
 
@@ -110,8 +118,10 @@ class Place:
         by_log_square = by_scales.by_log_square.clone()
         for i, frame in enumerate(frames):
             y = frame.turned(by_z[i]) - self.turned[i]
-            by_log_square[:, i] -= 0.5 * (frame.pull(self.turned[i], y) + frame.total_share)
-            by_zeta.append(frame.scaled(y, self.factors[i]).add_(self.zeta[i]))
+            leading = frame.leading(y)
+            pull = frame.pull(self.turned[i], y, leading_z=self.leading[i], leading_y=leading)
+            by_log_square[:, i] -= 0.5 * (pull + frame.total_share)
+            by_zeta.append(frame.scaled(y, self.factors[i], leading=leading).add_(self.zeta[i]))
         return by_zeta, ScaleGradient(by_log_square, by_scales.by_log_sigma)
 
     def added(self, frames: Frames) -> Tensor:
@@ -125,9 +135,11 @@ def place(frames: Frames, zeta: Layers, scales: Scales) -> Place:
     """Return where zeta, a list of (chain, out, in), is at these scales."""
     log_s = torch.log(scales.s)
     factors = [frame.factors(log_s[:, i]) for i, frame in enumerate(frames)]
-    turned = [frame.scaled(q, f) for frame, q, f in zip(frames, zeta, factors, strict=True)]
+    along = [frame.leading(q) for frame, q in zip(frames, zeta, strict=True)]
+    turned = [frame.scaled(q, f, leading=a) for frame, q, f, a in zip(frames, zeta, factors, along, strict=True)]
     z = [frame.back(q) for frame, q in zip(frames, turned, strict=True)]
-    return Place(zeta, z, turned, factors, log_s)
+    leading = [a * f[:, :-1] for a, f in zip(along, factors, strict=True)]
+    return Place(zeta, z, turned, leading, factors, log_s)
 
 
 def enter(frames: Frames, z: Layers, scales: Scales) -> Layers:

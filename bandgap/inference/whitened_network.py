@@ -188,18 +188,22 @@ class OutputLayer:
 def integrate_output(net: WhitenedNetwork, hidden: Hidden, scales: Scales) -> OutputLayer:
     """Integrate the output layer out."""
     h, rho, sigma = hidden.features.double(), scales.rho, scales.sigma
-    start = net.theta_hat[-1].double().reshape(-1)
-    residual = net.y - h @ start
-    b = rho[:, None, None] * (h.mT @ h)
+    start = net.theta_hat[-1].double().T
+    wide = torch.cat([h, net.y.unsqueeze(-1).expand(h.shape[0], -1, 1)], -1)
+    gram = wide.mT @ wide  # of (H, y): all that is needed of them
+    signal, match = gram[:, :-1, :-1], gram[:, :-1, -1:]
+    pull = match - signal @ start
+    b = rho[:, None, None] * signal
     b.diagonal(dim1=-2, dim2=-1).add_(1.0)
     factor = torch.linalg.cholesky(b)
-    pull = (h.mT @ residual.unsqueeze(-1)).squeeze(-1)
-    solved = torch.cholesky_solve(pull.unsqueeze(-1), factor).squeeze(-1)
-    misfit = (residual**2).sum(-1) - rho * (pull * solved).sum(-1)
+    solved = torch.cholesky_solve(pull, factor)
+    square = gram[:, -1, -1] - ((match + pull) * start).sum((1, 2))
+    misfit = square - rho * (pull * solved).sum((1, 2))
     log_det = torch.log(factor.diagonal(dim1=-2, dim2=-1)).sum(-1)
     constant = -0.5 * net.n_rows * math.log(2 * math.pi)
     value = constant - net.n_rows * torch.log(sigma) - log_det - 0.5 * misfit / sigma**2
-    return OutputLayer(h, start + rho[:, None] * solved, factor, solved, misfit, value)
+    mean = (start + rho[:, None, None] * solved).squeeze(-1)
+    return OutputLayer(h, mean, factor, solved.squeeze(-1), misfit, value)
 
 
 def draw_output(output: OutputLayer, scales: Scales, *, generator: torch.Generator) -> Tensor:
@@ -212,12 +216,12 @@ def draw_output(output: OutputLayer, scales: Scales, *, generator: torch.Generat
 
 def gradient(net: WhitenedNetwork, z: Layers, scales: Scales, hidden: Hidden, output: OutputLayer) -> Layers:
     """Return d log p(y | H) / dz of the sampled layers, list of (chain, out, in)."""
-    dtype, sigma, rho = z[0].dtype, scales.sigma, scales.rho
-    misfit = net.y - (output.features @ output.mean.unsqueeze(-1)).squeeze(-1)
-    pull = (misfit.unsqueeze(-1) / sigma[:, None, None] ** 2).to(dtype)
-    spread = hidden.features @ (rho[:, None, None] * output.inverse[:, :, :-1]).to(dtype)
+    dtype, rho = z[0].dtype, scales.rho[:, None, None]
+    pull = (output.mean / scales.sigma[:, None] ** 2).unsqueeze(1)
+    by_h = torch.baddbmm(rho * output.inverse, output.mean.unsqueeze(2), pull)[:, :, :-1].to(dtype)
+    by_y = net.y.to(dtype).unsqueeze(-1) * pull[:, :, :-1].to(dtype)
     s = scales.s.to(dtype)[:, :, None, None]
-    g = through_relu(pull * output.mean[:, None, :-1].to(dtype) - spread, hidden.features)
+    g = through_relu(torch.baddbmm(by_y, hidden.features, by_h, alpha=-1.0), hidden.features)
     result: Layers = []
     for layer in range(net.n_layers - 2, -1, -1):
         result.insert(0, net.by_z(layer, s[:, layer], g, hidden.inputs[layer]))
@@ -252,7 +256,7 @@ def scale_gradient(net: WhitenedNetwork, z: Layers, by_z: Layers, output: Output
     s_l enters as s_l z_l, so that d / d log s_l = z_l . d / dz_l; with a = H'r, d / d log rho = (tr B^-1 - q) / 2 +
     rho |B^-1 a|^2 / (2 sigma^2), and d / d log sigma at fixed s and rho = |r|^2_B / sigma^2 - n.
     """
-    by_s = [(q * g).sum((1, 2), dtype=torch.float64) for q, g in zip(z, by_z, strict=True)]
+    by_s = [torch.linalg.vecdot(q.flatten(1), g.flatten(1)).double() for q, g in zip(z, by_z, strict=True)]
     width = output.factor.shape[-1]
     trace = output.inverse.diagonal(dim1=-2, dim2=-1).sum(-1)
     by_rho = 0.5 * (trace - width) + 0.5 * scales.rho * (output.solved**2).sum(-1) / scales.sigma**2

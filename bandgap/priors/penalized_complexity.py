@@ -18,30 +18,45 @@ overflow. All functions work on torch tensors in float64, differentiate, and bro
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from bandgap.errors import ConfigError
 
 _MEETING = 0.5  # where the series of psi hands over to its closed form
-_TERMS = 11  # of the series up to there: the next is under 1e-17
+# of artanh(r) / r - 1 over r^2 up to there, highest power first: the next is under 1e-17
+_SERIES = tuple(1.0 / (2 * k + 3) for k in range(10, -1, -1))
 _NEWTON_STEPS = 60  # at most 6 are needed when d is computed exactly; the rest guards against a stall
 
 
 def psi(x: Tensor) -> Tensor:
     """Return phi(x) / x^2 = (x - log(1 + x)) / x^2 for x >= 0, accurate to about 1e-15 everywhere; psi(0) = 1/2."""
+    if not (x.is_cuda or x.requires_grad):
+        return torch.from_numpy(np.asarray(_plain_psi(x.numpy())))  # at a quarter of the time of the operations below
     high = x.clamp(min=_MEETING)
     far = (1.0 - torch.log1p(high) / high) / high
-    if not x.is_cuda and bool((x > _MEETING).all()):
-        return far  # the usual case, at a third of the operations; on a GPU asking would cost more
     low = x.clamp(max=_MEETING)  # each branch sees only arguments that it can bear, so that gradients stay finite too
     r = low / (2.0 + low)
     z = r * r
     series = torch.zeros_like(z)
-    for k in range(_TERMS - 1, -1, -1):
-        series = series * z + 1.0 / (2 * k + 3)
+    for factor in _SERIES:
+        series = series * z + factor
     near = 1.0 / (2.0 + low) - 2.0 * r * series / (2.0 + low) ** 2
     return torch.where(x <= _MEETING, near, far)
+
+
+def _plain_psi(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return psi of an array: the same where no derivative is asked for."""
+    high = np.maximum(x, _MEETING)
+    far: NDArray[np.float64] = (1.0 - np.log1p(high) / high) / high
+    if (x > _MEETING).all():
+        return far
+    low = np.minimum(x, _MEETING)
+    r = low / (2.0 + low)
+    near = (1.0 - 2.0 * r * np.polyval(_SERIES, r * r) / (2.0 + low)) / (2.0 + low)
+    return np.where(x <= _MEETING, near, far)
 
 
 @dataclass(frozen=True, eq=False)

@@ -96,7 +96,8 @@ def _to_hydrogen(atoms: Atoms, h: int, acid: int, o: int, *, near: Neighbours) -
     aside = _vector(atoms, acid, twin)
     aside = _unit(aside - (aside @ inwards) * inwards)
     angle = np.deg2rad(ANGLE[element])
-    return LENGTH[element] * (np.cos(angle) * inwards + np.sin(angle) * aside)
+    there: Vector = LENGTH[element] * (np.cos(angle) * inwards + np.sin(angle) * aside)
+    return there
 
 
 def _vector(atoms: Atoms, i: int, j: int) -> Vector:

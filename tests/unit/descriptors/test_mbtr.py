@@ -16,7 +16,9 @@ from scipy.special import erf
 
 from bandgap.descriptors import MBTRConfig, Term, config_for, feature_blocks, n_features, similarity_features
 from bandgap.descriptors.mbtr import describe, obstacle
+from bandgap.structures.zwitterions import neutral_form
 from tests.unit.descriptors.samples import CONFIGS, K1, SPECIES, crystal, ethanol
+from tests.unit.structures.test_zwitterions import ammonium, beside, formate
 
 Floats = NDArray[np.float64]
 # What is below 1e-8 is set to zero; moving a structure changes the numbers by about 1e-13.
@@ -241,3 +243,14 @@ def test_similarity_is_that_of_the_vector_without_the_size() -> None:
     vector = describe(ethanol(), rooted)[None]
     assert (similarity_features(vector, rooted) == vector[:, :-1]).all()
     assert similarity_features(vector, CONFIGS["k1 k2 per heavy atom"]) is vector
+
+
+def test_neutral_vector_is_that_of_the_neutral_form() -> None:
+    config = CONFIGS["k1 k2 per heavy atom"]
+    ions = beside(ammonium(), formate())
+    found = describe(ions, dataclasses.replace(config, neutral=True))
+    np.testing.assert_array_equal(found, describe(neutral_form(ions), config))
+    assert np.abs(found - describe(ions, config)).max() > 0.01
+    np.testing.assert_array_equal(
+        describe(ethanol(), dataclasses.replace(config, neutral=True)), describe(ethanol(), config)
+    )

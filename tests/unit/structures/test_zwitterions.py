@@ -66,7 +66,8 @@ def phosphinate():
 def beside(one, other, gap=SPACE):
     """Both in one structure, with a gap between their nearest planes."""
     other = other.copy()
-    other.translate(gap + [0, 0, one.positions[:, 2].max() - other.positions[:, 2].min()])
+    lift = one.positions[:, 2].max() - other.positions[:, 2].min()
+    other.translate(gap + np.array([0, 0, lift]))
     return one + other
 
 
