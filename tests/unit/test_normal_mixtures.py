@@ -1,10 +1,9 @@
 """Mixtures of normal distributions: quantiles against root finding and closed forms, and the standard deviation."""
 
-import time
-
 import numpy as np
 import pytest
 from scipy.optimize import brentq
+from scipy.special import ndtr
 from scipy.stats import norm
 
 from bandgap.errors import InputError
@@ -58,11 +57,11 @@ def test_mixture_quantiles_increase_with_probability():
     assert np.all(np.diff(mixture_quantiles(DRAWS, NOISE, LEVELS), axis=0) > 0)
 
 
-def test_mixture_quantiles_300_structures_take_seconds_not_minutes():
+def test_mixture_quantiles_of_many_draws_have_the_probabilities_asked_for():
     means = np.random.default_rng(0).normal(3, 0.3, (400, 300))
-    start = time.process_time()
-    mixture_quantiles(means, np.full(400, 0.4), LEVELS)
-    assert time.process_time() - start < 10.0  # measured: 1.3 s
+    found = mixture_quantiles(means, np.full(400, 0.4), LEVELS)
+    for level, quantile in zip(LEVELS, found, strict=True):
+        np.testing.assert_allclose(ndtr((quantile - means) / 0.4).mean(0), level, atol=1e-8)
 
 
 @pytest.mark.parametrize(
