@@ -14,12 +14,14 @@ st.set_page_config(page_title="bandgap", page_icon=str(frame.WORDMARK), layout="
 
 page = st.navigation(
     {
-        "Data": [st.Page("views/data.py", title="Data", icon=":material/table_view:", default=True)],
+        "": [st.Page("views/home.py", title="Home", icon=":material/home:", default=True)],
+        "Data": [st.Page("views/data.py", title="Data", icon=":material/table_view:")],
         "Models": [st.Page("views/train.py", title="Train", icon=":material/model_training:")],
         "Results": [
             st.Page("views/posterior.py", title="Posterior", icon=":material/ssid_chart:"),
             st.Page("views/predict.py", title="Predict", icon=":material/batch_prediction:"),
         ],
+        "Server": [st.Page("views/about.py", title="About", icon=":material/info:")],
     }
 )
 session.start()

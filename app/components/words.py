@@ -33,6 +33,15 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
+def size(n_bytes: int) -> str:
+    """Return 21_300_000 as "21 MB", in powers of 1000."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n_bytes >= factor:
+            value = n_bytes / factor
+            return f"{value:.1f} {unit}" if value < 10 else f"{value:,.0f} {unit}"
+    return count(n_bytes, "byte")
+
+
 def count(n: int, one: str, many: str = "") -> str:
     """Return "1 structure" or "1,240 structures"."""
     return f"{n:,} {one if n == 1 else many or one + 's'}"

@@ -111,7 +111,7 @@ def visit(workspace: Workspace) -> Callable[..., AppTest]:
         for key, value in choices.items():
             at.query_params[key] = value
         at.run()
-        if page != "data":
+        if page != "home":
             at.switch_page(f"views/{page}.py").run()
         assert not at.exception
         return at

@@ -123,6 +123,7 @@ def test_upload_gives_a_verdict_for_each_file_and_another_visitor_sees_none(
     page: Page, browser: Browser, server: Server
 ) -> None:
     page.goto(server.address)
+    page.get_by_role("link", name="Data", exact=True).click()
     files = [("urea.cif", UREA), ("broken.cif", BROKEN)]
     payloads = [{"name": name, "mimeType": "text/plain", "buffer": text.encode()} for name, text in files]
     page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(payloads)  # type: ignore[arg-type]

@@ -1,0 +1,98 @@
+"""About: what this server runs on, how much room there is, licence and citation, and the commands that repeat a run."""
+
+import importlib.metadata
+
+import session
+import streamlit as st
+from components import frame, stores, words
+
+from bandgap.jobs.disk import room
+from bandgap.jobs.lock import worker_status
+from bandgap.jobs.repeating import GAPS, RUN, STRUCTURES, predict_command, transfer_command
+from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
+
+CITATIONS = (
+    'BTL-PCP: M. A. Abba, J. P. Williams and B. J. Reich, "A penalized complexity prior for deep Bayesian transfer '
+    'learning with application to materials informatics", Annals of Applied Statistics 17(4), 3241-3256, 2023.',
+    "MBTR: H. Huo and M. Rupp, Mach. Learn.: Sci. Technol. 3, 045017, 2022.",
+    "DScribe: L. Himanen et al., Comput. Phys. Commun. 247, 106949, 2020.",
+    "The data that the source model and the transfer learned from; the demo data are CC0.",
+)
+
+
+def page() -> None:
+    frame.heading("About", "What this server runs on, its limits, and how to repeat a run in a shell.")
+    left, right = st.columns(2, gap="large")
+    with left:
+        server()
+        space()
+    with right:
+        repeat()
+        licence()
+
+
+def server() -> None:
+    st.subheader("Server", anchor=False)
+    status = worker_status(stores.jobs().database)
+    if status.alive:
+        st.write(f"The worker is running; it last answered {words.duration(status.age_s or 0)} ago.")
+    else:
+        st.write(words.no_worker(status.age_s))
+    system = stores.library().catalogue("system").get("worker")
+    if system is None:
+        st.caption("Versions and device are known as soon as a worker has started here.")
+        return
+    st.write(f"Jobs compute on: {system['device']}, {words.count(system['cores'], 'processor core')}.")
+    versions = {"python": system["python"], **system["versions"]}
+    st.dataframe({"package": list(versions), "version": list(versions.values())}, hide_index=True, height="content")
+
+
+def space() -> None:
+    st.subheader("Room and limits", anchor=False)
+    taken = room(stores.library(), session.workspace())
+    st.write(
+        f"This workspace takes {words.size(taken.uploads)} of uploaded files and {words.size(taken.runs)} of runs; the "
+        f"descriptors that all workspaces share take {words.size(taken.cache)}. {words.size(taken.free)} are free."
+    )
+    st.caption(
+        f"An upload may have {MAX_FILES:,} files and {words.size(MAX_UPLOAD_BYTES)} in all, one file "
+        f"{words.size(MAX_FILE_BYTES)}. What is larger goes through the command line, with limits ten times as "
+        "wide: `bandgap transfer --structures FOLDER`."
+    )
+
+
+def repeat() -> None:
+    st.subheader("Repeat a run in a shell", anchor=False)
+    run = stores.library().run(session.workspace(), session.chosen("run"))
+    if run is None:
+        runs = stores.library().runs(session.workspace(), limit=1)
+        if not runs:
+            st.write("There is no run yet; its commands will stand here.")
+            return
+        run = runs[0]
+    datasets = {dataset.id: dataset for dataset in stores.library().datasets(session.workspace())}
+    dataset = datasets.get(run.dataset)
+    name = words.escaped(dataset.name) if dataset else "the deleted data set"
+    st.write(f"{words.escaped(run.title)}, on {name}:")
+    level = dataset.level_of_theory if dataset else ""
+    st.code(
+        f"{transfer_command(run.method, run.config, level_of_theory=level)}\n{predict_command()}",
+        language="shell",
+        wrap_lines=True,
+    )
+    st.caption(
+        f"{STRUCTURES} are the files of the data set, {GAPS} is the table of their gaps, {RUN} a new folder. The same "
+        "seed gives the same split and the same draws."
+    )
+
+
+def licence() -> None:
+    st.subheader("Licence and citation", anchor=False)
+    st.write(
+        f"bandgap {importlib.metadata.version('bandgap')}, Apache License 2.0. Please cite what a result rests on:"
+    )
+    for text in CITATIONS:
+        st.markdown(f"- {text}")
+
+
+frame.show(page)

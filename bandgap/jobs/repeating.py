@@ -1,0 +1,37 @@
+"""The command lines that repeat a run of a workspace in a shell."""
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+STRUCTURES, GAPS, RUN = "STRUCTURES", "GAPS.csv", "RUN"
+
+
+def transfer_command(method: str, config: Mapping[str, Any], *, level_of_theory: str = "") -> str:
+    """Return `bandgap transfer` with a run's settings.
+
+    Files have placeholders: STRUCTURES, GAPS.csv, and RUN for the folder that the command writes; so has a source model
+    other than the demo's, which the shell knows by its folder.
+    """
+    options = [("--source", config["source"]), ("--structures", STRUCTURES), ("--labels", GAPS), ("--method", method)]
+    options += [("--n", config["n"]), ("--n-test", config["n_test"]), ("--seed", config["seed"])]
+    if config.get("conformal_share"):
+        options.append(("--conformal-share", f"{config['conformal_share']:g}"))
+    if level_of_theory:
+        options.append(("--level-of-theory", level_of_theory))
+    if config.get("device", "auto") != "auto":
+        options.append(("--device", config["device"]))
+    for name, value in config.get("settings", {}).items():
+        options.append(("--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"))
+    return _command("transfer", [*options, ("--out", RUN)])
+
+
+def predict_command() -> str:
+    """Return `bandgap predict` for the folder that `transfer_command` writes."""
+    return _command("predict", [("--model", RUN), ("--structures", "NEW"), ("--out", "predictions.csv")])
+
+
+def _command(name: str, options: list[tuple[str, Any]]) -> str:
+    """Return a command with an option on every line."""
+    return " \\\n    ".join([f"bandgap {name}", *(f"{option} {shlex.quote(str(value))}" for option, value in options)])

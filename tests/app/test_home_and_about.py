@@ -1,0 +1,120 @@
+"""Home: what there is and the next step, in every state of a workspace; About: server, room, repeating, licence."""
+
+import shlex
+from collections.abc import Callable
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from bandgap.jobs.catalogue import register_system
+from tests.app.conftest import BROKEN, WATER, Workspace, texts
+
+Visit = Callable[..., AppTest]
+
+
+def primary(at: AppTest) -> list[str]:
+    return [button.label for button in at.button if button.proto.type == "primary"]
+
+
+def metrics(at: AppTest) -> dict[str, str]:
+    return {metric.label: metric.value for metric in at.metric}
+
+
+def test_empty_home_offers_the_demo_data_and_leads_to_them(visit: Visit, workspace: Workspace) -> None:
+    at = visit("home")
+    assert "Start with the demo data" in texts(at) and not at.metric
+    assert primary(at) == ["Use the demo data"]
+    at.button[0].click().run()
+    assert [job.kind for job in workspace.jobs.jobs(workspace.id)] == ["import_demo"]
+    assert at.title[0].value == "Data"
+
+
+def test_home_with_unlabelled_structures_asks_for_gaps(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_checked([("water.xyz", WATER), ("broken.cif", BROKEN)])
+    at = visit("home")
+    assert metrics(at) == {"Data sets": "1", "Labelled structures": "0", "Finished transfers": "0"}
+    assert "at least 20 structures of a data set with a known gap; the most so far: 0." in texts(at)
+    assert primary(at) == ["Give structures their gaps"]
+    at.button[0].click().run()
+    assert at.title[0].value == "Data"
+
+
+def test_home_with_labelled_structures_leads_to_a_transfer(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_labelled()
+    at = visit("home")
+    assert metrics(at)["Labelled structures"] == "60"
+    assert primary(at) == ["Start a transfer"]
+    at.button[0].click().run()
+    assert at.title[0].value == "Train"
+
+
+def test_home_follows_a_running_job_and_offers_nothing_else(visit: Visit, workspace: Workspace) -> None:
+    _, job = workspace.add_run(workspace.add_labelled())
+    workspace.make_running(job)
+    at = visit("home")
+    assert "R-hat 1.08" in texts(at) and primary(at) == []
+    assert [button.label for button in at.button] == ["Cancel"]
+    assert list(at.dataframe[0].value["state"]) == ["running"]
+
+
+@pytest.mark.parametrize(
+    ("predicted", "label", "title"),
+    [(False, "Predict new structures", "Predict"), (True, "Read the posterior", "Posterior")],
+)
+def test_home_after_a_transfer_leads_on(
+    visit: Visit, workspace: Workspace, predicted: bool, label: str, title: str
+) -> None:
+    _, job = workspace.add_run(workspace.add_labelled())
+    workspace.make_running(job)
+    workspace.jobs.end(job.id, "finished")
+    if predicted:
+        payload = {"run": job.subject, "dataset": "none"}
+        other = workspace.jobs.submit(workspace.id, "predict", title="Predicting", payload=payload, subject="none")
+        assert workspace.jobs.claim("a worker", lanes=["short"]) is not None
+        workspace.jobs.end(other.id, "finished")
+    at = visit("home")
+    assert metrics(at)["Finished transfers"] == "1" and primary(at) == [label]
+    at.button[0].click().run()
+    assert at.title[0].value == title
+
+
+def test_home_after_a_failed_transfer_lists_it_and_offers_another(visit: Visit, workspace: Workspace) -> None:
+    _, job = workspace.add_run(workspace.add_labelled())
+    workspace.make_running(job)
+    workspace.jobs.end(job.id, "failed", error="12 structures hold Br.")
+    at = visit("home")
+    assert list(at.dataframe[0].value["state"]) == ["failed"] and primary(at) == ["Start a transfer"]
+
+
+def test_home_shows_nothing_of_another_workspace(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_labelled()
+    at = visit("home", ws="00000000-0000-4000-8000-000000000000")
+    assert not at.metric and primary(at) == ["Use the demo data"]
+
+
+def test_about_without_a_worker_says_so(visit: Visit) -> None:
+    text = texts(visit("about"))
+    assert "The worker has not been started" in text and "known as soon as a worker has started" in text
+    assert "There is no run yet; its commands will stand here." in text
+    assert "5,000 files and 200 MB in all, one file 20 MB" in text and "Apache License 2.0" in text
+
+
+def test_about_names_versions_room_and_the_commands_of_the_chosen_run(visit: Visit, workspace: Workspace) -> None:
+    register_system(workspace.library)
+    dataset = workspace.add_labelled()
+    run, _ = workspace.add_run(dataset, settings={"sampler": {"warmup": 40, "draws": 50}}, conformal_share=0.2)
+    workspace.add_run(dataset, method="fine_tune")
+    folder = workspace.home.run_folder(run)
+    folder.mkdir(parents=True)
+    (folder / "posterior.bin").write_bytes(bytes(1_500_000))
+    at = visit("about", run=run)
+    assert "Jobs compute on: cpu" in texts(at) and "and 1.5 MB of runs" in texts(at)
+    assert "numpy" in list(at.dataframe[0].value["package"])
+    transfer, predict = at.code[0].value.replace("\\\n", "").splitlines()
+    words = shlex.split(transfer)
+    assert words[:4] == ["bandgap", "transfer", "--source", "demo"] and predict.startswith(
+        "bandgap predict --model RUN"
+    )
+    options = dict(zip(words[2::2], words[3::2], strict=True))
+    assert options["--method"] == "btl_pcp_pe" and options["--conformal-share"] == "0.2"
+    assert options["--set"] == 'sampler={"warmup": 40, "draws": 50}' and options["--level-of-theory"] == "PBE"

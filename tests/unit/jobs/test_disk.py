@@ -1,0 +1,32 @@
+"""Room of a workspace: its uploads and runs, not those of others."""
+
+from bandgap.jobs.disk import folder_bytes, room
+from bandgap.jobs.home import Home
+from bandgap.jobs.library import Library
+
+MINE, OTHERS = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b"
+
+
+def add_run(library, workspace, run_id, n_bytes):
+    facts = {"dataset": "d", "source": "demo", "method": "nptl", "title": "t", "config": {}}
+    library.add_run(workspace, job="j", run_id=run_id, **facts)
+    folder = library.home.run_folder(run_id) / "deep"
+    folder.mkdir(parents=True)
+    (folder / "file").write_bytes(bytes(n_bytes))
+
+
+def test_room_counts_uploads_and_runs_of_one_workspace(tmp_path):
+    library = Library(Home(tmp_path))
+    library.add_dataset(MINE, "mine", files=[("a.xyz", bytes(100)), ("b.xyz", bytes(50))])
+    library.add_dataset(MINE, "to predict", purpose="prediction", files=[("c.xyz", bytes(7))])
+    library.add_dataset(OTHERS, "not mine", files=[("a.xyz", bytes(1000))])
+    add_run(library, MINE, "11111111-0000-4000-8000-000000000000", 30)
+    add_run(library, OTHERS, "22222222-0000-4000-8000-000000000000", 500)
+    (library.home.cache / "descriptors").write_bytes(bytes(11))
+    found = room(library, MINE)
+    assert (found.uploads, found.runs, found.cache) == (157, 30, 11)
+    assert found.free > 0
+
+
+def test_folder_that_is_not_there_has_no_bytes(tmp_path):
+    assert folder_bytes(tmp_path / "none") == 0

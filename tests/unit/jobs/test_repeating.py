@@ -1,0 +1,42 @@
+"""The command that repeats a run is one that the shell accepts, with the settings of the run."""
+
+import shlex
+
+import pytest
+import typer
+
+from bandgap.cli import app
+from bandgap.cli.training import parse_settings
+from bandgap.jobs.repeating import predict_command, transfer_command
+
+CONFIG = {"source": "demo", "n": 40, "n_test": 10, "seed": 3}
+
+
+def parsed(command):
+    """What the command line makes of a command, without running it."""
+    program, name, *words = shlex.split(command.replace("\\\n", ""))
+    assert program == "bandgap"
+    found = typer.main.get_command(app).commands[name]
+    return found.make_context(name, words).params
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, {}),
+        ({"lam": 0.5, "standardise": "target"}, {"lam": 0.5, "standardise": "target"}),
+        ({"sampler": {"warmup": 40, "draws": 50}}, {"sampler": {"warmup": 40, "draws": 50}}),
+        ({"hidden": [64, 32], "note": "it's mine"}, {"hidden": [64, 32], "note": "it's mine"}),
+    ],
+)
+def test_transfer_command_has_the_settings_of_the_run(settings, expected):
+    config = {**CONFIG, "settings": settings, "device": "cuda", "conformal_share": 0.15}
+    found = parsed(transfer_command("fine_tune", config, level_of_theory="PBE; D3"))
+    assert (found["method"], found["n"], found["n_test"], found["seed"]) == ("fine_tune", 40, 10, 3)
+    assert (found["device"], found["conformal_share"], found["level_of_theory"]) == ("cuda", 0.15, "PBE; D3")
+    assert parse_settings(list(found["settings"])) == expected
+    assert str(found["source"]) == "demo" and str(found["out"]) == "RUN"
+
+
+def test_predict_command_reads_the_folder_of_the_transfer():
+    assert str(parsed(predict_command())["model"]) == str(parsed(transfer_command("nptl", CONFIG))["out"])
