@@ -1,13 +1,14 @@
 """Training of one network on several source sets at once: shared hidden layers, one output for each set.
 
 Each step takes the same number of rows of every set, so that a small set counts as much as a large one; the loss is the
-mean squared error of every row's own output, on gaps standardised by set. AdamW (Loshchilov and Hutter, 2019) with a
-short warm-up and a cosine schedule, dropout after every hidden layer; the last weights are returned, as the learning
-rate has then gone to zero.
+mean squared error of every row's own output, on gaps standardised by set. A set may bring its rows in other features,
+such as those of displaced geometries: a step takes either kind with equal chance. AdamW (Loshchilov and Hutter, 2019)
+with a short warm-up and a cosine schedule, dropout after every hidden layer; the last weights are returned, as the
+learning rate has then gone to zero.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -65,20 +66,24 @@ def train_jointly(
     *,
     config: JointTrainingConfig,
     generator: torch.Generator,
+    alternatives: Sequence[Tensor | None] = (),
     phase: str = "training",
     progress: Progress = no_progress,
 ) -> JointlyTrained:
     """Train from `start`, whose output layer has one row for each of `sets`: standardised x (n, p) and y (n,).
 
-    Raises InputError when the number of outputs is not that of the sets, or a set has fewer than 3 rows.
+    `alternatives` are other features (n, p) of the rows of each set, None for a set without; rows are held out in both,
+    and errors are those of x. Raises InputError when the number of outputs is not that of the sets, a set has fewer
+    than 3 rows, and alternatives have other shapes than x.
     """
     params = {name: value.detach().clone().requires_grad_() for name, value in start.items()}
     n_outputs = params[f"bias.{max(map(layer_of, params))}"].shape[0]
     if n_outputs != len(sets):
         raise InputError(f"{len(sets)} source sets but a network with {n_outputs} outputs. Give one output for each.")
+    _check_alternatives(sets, alternatives)
     splits = tuple(split_rows(y.shape[0], share=config.validation_share, generator=generator) for _, y in sets)
     shares = [len(part) for part in torch.arange(max(config.batch_size, n_outputs)).tensor_split(n_outputs)]
-    streams = [_rows(s.training, size, generator=generator) for s, size in zip(splits, shares, strict=True)]
+    batches = _batches(sets, alternatives, splits, shares, generator=generator)
     optimiser = torch.optim.AdamW(
         params.values(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
     )
@@ -87,9 +92,7 @@ def train_jointly(
     history: list[Epoch] = []
     recent = 0.0
     for i in range(config.steps):
-        rows = [next(stream) for stream in streams]
-        x = torch.cat([x[r] for (x, _), r in zip(sets, rows, strict=True)])
-        y = torch.cat([y[r] for (_, y), r in zip(sets, rows, strict=True)])
+        x, y = next(batches)
         optimiser.zero_grad()
         output = forward(params, x, dropout=config.dropout, generator=generator)
         loss = ((output.reshape(-1, n_outputs).gather(1, which[:, None])[:, 0] - y) ** 2).mean()
@@ -114,6 +117,39 @@ def _errors(params: Params, sets: Sequence[tuple[Tensor, Tensor]], splits: Seque
             output = forward(params, x[split.held_out]).reshape(len(split.held_out), -1)[:, k]
             errors.append(float(((output - y[split.held_out]).double() ** 2).mean()))
     return errors
+
+
+def _check_alternatives(sets: Sequence[tuple[Tensor, Tensor]], alternatives: Sequence[Tensor | None]) -> None:
+    shapes = [tuple(x.shape) for x, _ in sets]
+    found = [shape if other is None else tuple(other.shape) for shape, other in zip(shapes, alternatives, strict=False)]
+    if alternatives and (found != shapes or len(alternatives) != len(sets)):
+        raise InputError(
+            f"source sets have features of shapes {shapes}, their alternatives {found}. Give as many rows and features."
+        )
+
+
+def _batches(
+    sets: Sequence[tuple[Tensor, Tensor]],
+    alternatives: Sequence[Tensor | None],
+    splits: Sequence[RowSplit],
+    sizes: Sequence[int],
+    *,
+    generator: torch.Generator,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield x (b, p) and y (b,) without end: so many rows of every set, in the one or the other of its features."""
+    streams = [_rows(s.training, size, generator=generator) for s, size in zip(splits, sizes, strict=True)]
+    others = alternatives or [None] * len(sets)
+    while True:
+        rows = [next(stream) for stream in streams]
+        views = [_either(x, other, generator) for (x, _), other in zip(sets, others, strict=True)]
+        x = torch.cat([view[r] for view, r in zip(views, rows, strict=True)])
+        yield x, torch.cat([y[r] for (_, y), r in zip(sets, rows, strict=True)])
+
+
+def _either(x: Tensor, other: Tensor | None, generator: torch.Generator) -> Tensor:
+    if other is None:  # nothing is drawn: a training without alternatives stays what it was
+        return x
+    return other if int(torch.randint(2, (), generator=generator)) else x
 
 
 class _rows:

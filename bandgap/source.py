@@ -44,7 +44,10 @@ class SourceConfig:
 
 @dataclass(frozen=True)
 class SourceCard:
-    """What a source was trained on: names of its files, elements, level of theory, licence, sizes and errors (eV)."""
+    """What a source was trained on: names of its files, elements, level of theory, licence, sizes and errors (eV).
+
+    `displacement_angstrom` is that of the atoms in the copies that it has also seen, 0 where there were none.
+    """
 
     data: tuple[str, ...]
     n_structures: int
@@ -53,6 +56,7 @@ class SourceCard:
     licence: str = ""
     validation_rmse_eV: float = float("nan")
     seed: int = 0
+    displacement_angstrom: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)

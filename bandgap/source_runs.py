@@ -11,17 +11,18 @@ from numpy.typing import NDArray
 from bandgap.artifacts import load_source, save_source
 from bandgap.cache import DescriptorCache
 from bandgap.datasets.table import Table, learnable
-from bandgap.descriptors import MBTRConfig
+from bandgap.descriptors import MBTRConfig, featurize
 from bandgap.errors import InputError
 from bandgap.joint_extras import with_head_extras
 from bandgap.joint_source import SourceSet, train_joint_sources
 from bandgap.joint_training import JointTrainingConfig
 from bandgap.overlap import KNOWN, known_of, save_known
-from bandgap.progress import Progress, no_progress
+from bandgap.progress import Progress, no_progress, progress_of
 from bandgap.source import SourceConfig, SourceModel, train_source, with_extras
 from bandgap.source_parts import used_features, used_rows
 from bandgap.source_sets import StoredSources, open_sources, save_sources
 from bandgap.structures import StructureRecord
+from bandgap.structures.displaced import DISPLACEMENT, check_displacement, displaced
 from bandgap.swag import SnapshotConfig
 from bandgap.variational import VariationalConfig
 
@@ -112,6 +113,7 @@ def train_sources_run(
     training: JointTrainingConfig,
     members: int = 1,
     powers: Sequence[float] | None = None,
+    displacement_angstrom: float = DISPLACEMENT,
     out: Path,
     seed: int,
     device: str = "auto",
@@ -121,26 +123,20 @@ def train_sources_run(
 ) -> Path:
     """Train `members` networks with one output for each set, write them to `out` and return `out`.
 
-    Every output gets the extras that the config asks for, from the rows of its set. Structures that are refused or have
-    no gap are left out; raises InputError when nothing is left of a set.
+    Every output gets the extras that the config asks for, from the rows of its set. Networks see every structure also
+    with its coordinates changed by normal noise of standard deviation `displacement_angstrom`, 0 for structures as they
+    are alone. Structures that are refused or have no gap are left out; raises InputError when nothing is left of a set,
+    ConfigError when the displacement is not from 0 to 0.3.
     """
-    tables = {
-        name: learnable(s.records, s.gaps_eV, descriptor=descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
-        for name, s in sets.items()
-    }
+    check_displacement(displacement_angstrom)
+    work: dict[str, Any] = {"descriptor": descriptor, "cache": cache, "n_jobs": n_jobs}
+    tables = {name: learnable(s.records, s.gaps_eV, progress=progress, **work) for name, s in sets.items()}
+    own = [_source_set(name, sets[name], table) for name, table in tables.items()]
+    if displacement_angstrom:
+        note = progress_of("displaced copies", progress)
+        own = [_with_displaced(s, tables[s.name], displacement_angstrom, seed=seed, progress=note, **work) for s in own]
     models = train_joint_sources(
-        [
-            SourceSet(
-                name,
-                table.features,
-                table.gaps_eV,
-                data=_files(table),
-                elements=_elements(table),
-                level_of_theory=sets[name].level_of_theory,
-                licence=sets[name].licence,
-            )
-            for name, table in tables.items()
-        ],
+        own,
         descriptor=descriptor,
         config=config,
         training=training,
@@ -218,6 +214,37 @@ def _asking(
     known = source.config
     asked = replace(known, variational=variational or known.variational, snapshots=snapshots or known.snapshots)
     return replace(source, config=asked)
+
+
+def _source_set(name: str, given: LabelledSet, table: Table) -> SourceSet:
+    return SourceSet(
+        name,
+        table.features,
+        table.gaps_eV,
+        data=_files(table),
+        elements=_elements(table),
+        level_of_theory=given.level_of_theory,
+        licence=given.licence,
+    )
+
+
+def _with_displaced(
+    source_set: SourceSet,
+    table: Table,
+    sd_angstrom: float,
+    *,
+    descriptor: MBTRConfig,
+    seed: int,
+    cache: DescriptorCache | None,
+    n_jobs: int,
+    progress: Progress,
+) -> SourceSet:
+    """Return the set with the features of its displaced structures; one that has none keeps those that it had."""
+    copies = displaced(table.records, sd_angstrom, seed=seed)
+    found = featurize(copies, descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
+    described = np.array([problem is None for problem in found.problems])[:, None]
+    features = np.where(described, found.features, table.features)
+    return replace(source_set, displaced=features, displacement_angstrom=sd_angstrom)
 
 
 def _files(table: Table) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from bandgap.source import SourceConfig
 from bandgap.source_runs import LabelledSet, train_sources_run
 from bandgap.source_sets import open_sources
 from bandgap.structures import StructureRecord, read_paths
+from bandgap.structures.displaced import DISPLACEMENT
 
 PRESET: Final = "oe62-16-roots"
 SOURCES: Final = {
@@ -39,7 +40,7 @@ RESULTS: Final = "fits.jsonl"
 
 @dataclass(frozen=True)
 class AccuracyBenchmark:
-    """Methods, sizes, seeds, test rows, and how many source networks are trained."""
+    """Methods, sizes, seeds, test rows, and how many source networks are trained, and on which displaced copies."""
 
     methods: tuple[str, ...]
     sizes: tuple[int, ...] = (100, 250, 500, 1000)
@@ -49,6 +50,7 @@ class AccuracyBenchmark:
     source_seed: int = 0
     training: JointTrainingConfig = JointTrainingConfig()
     hidden: tuple[int, ...] = (512, 256)
+    displacement_angstrom: float = DISPLACEMENT
 
 
 def run_accuracy(
@@ -74,6 +76,7 @@ def run_accuracy(
             config=SourceConfig(hidden=config.hidden),
             training=config.training,
             members=config.members,
+            displacement_angstrom=config.displacement_angstrom,
             out=out / "source",
             seed=config.source_seed,
             **settings,

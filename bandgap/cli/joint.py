@@ -18,6 +18,7 @@ from bandgap.progress import Progress
 if TYPE_CHECKING:
     from bandgap.source_runs import LabelledSet
 
+DISPLACEMENT = 0.04  # angstrom, as in `structures.displaced`, which loads too much for --help
 VARIATIONAL_STEPS = 20_000  # of each fit of an output: twice those of the demo's source
 
 
@@ -46,6 +47,14 @@ def train_sources(
             "1 and 2 with a descriptor of square roots.",
         ),
     ] = [],  # noqa: B006 - typer copies it
+    displacement: Annotated[
+        float,
+        typer.Option(
+            metavar="ANGSTROM",
+            help="Networks also see a copy of every structure whose coordinates are changed at random by so much "
+            "(standard deviation), and lean less on the way geometries were made; 0 for none.",
+        ),
+    ] = DISPLACEMENT,
     hidden: Annotated[str, typer.Option(metavar="WIDTHS", help="Widths of the hidden layers.")] = "512,256",
     steps: Annotated[int | None, typer.Option(min=1, help="Training steps of each network.")] = None,
     variational: options.Variational = False,
@@ -66,9 +75,11 @@ def train_sources(
     from bandgap.source import SourceConfig
     from bandgap.source_runs import train_sources_run
     from bandgap.source_sets import KIND
+    from bandgap.structures.displaced import check_displacement
 
     set_threads()
     check_out(out)
+    check_displacement(displacement)
     files = named(sets, what="a set")
     own_levels, own_licences = named(levels, what="--level"), named(licences, what="--licence")
     unknown = sorted((set(own_levels) | set(own_licences)) - set(files))
@@ -89,6 +100,7 @@ def train_sources(
             training=training,
             members=members,
             powers=powers or None,
+            displacement_angstrom=displacement,
             out=out,
             seed=seed,
             device=device,

@@ -70,6 +70,24 @@ def test_outputs_share_the_hidden_layers_and_members_do_not(members):
     assert not torch.allclose(first["a"].params["weight.1"], second["a"].params["weight.1"])
 
 
+def test_displaced_copies_change_the_weights_and_neither_scales_nor_statistics(members):
+    rng = np.random.default_rng(3)
+    own = [
+        dataclasses.replace(s, displaced=s.features + rng.normal(0, 0.3, s.features.shape), displacement_angstrom=0.04)
+        for s in sets()
+    ]
+    found = train_joint_sources(own, members=2, seed=0, **SETTINGS)
+    for models, plain in zip(found, members, strict=True):
+        for name, model in models.items():
+            assert (model.standardiser.x_mean == plain[name].standardiser.x_mean).all()
+            assert (model.standardiser.x_scale == plain[name].standardiser.x_scale).all()
+            assert not torch.allclose(model.params["weight.1"], plain[name].params["weight.1"])
+            assert (model.params["weight.1"][:, 3] == 0).all()  # no set varies it: what a copy does is not looked at
+            assert (model.card.displacement_angstrom, plain[name].card.displacement_angstrom) == (0.04, 0.0)
+            x, y = made(200, name, seed=5)
+            assert np.sqrt(np.mean((source_predictions_eV(model, x) - y) ** 2)) < 0.4 * y.std()
+
+
 def test_feature_that_no_set_varies_keeps_weight_zero(members):
     assert (members[0]["a"].params["weight.1"][:, 3] == 0).all()
 
@@ -189,8 +207,13 @@ def changed(position, **fields):
         (changed(1, name="a"), "source sets are called a, a. Give each a name of its own"),
         (changed(0, gaps_eV=np.ones(400)), "source set 'a' has 400 gaps. At least 3 that differ are needed"),
         (changed(1, features=np.zeros((150, 2))), r"source set 'b': features have shape \(150, 2\); 150 gaps and the"),
+        (
+            changed(1, displaced=np.zeros((9, P))),
+            rf"set 'b': features of the displaced copies have shape \(9, {P}\); finite ones of shape \(150, {P}\) were",
+        ),
+        (changed(0, displaced=np.full((400, P), np.nan)), "set 'a': features of the displaced copies .* finite ones"),
     ],
-    ids=["none", "same name", "constant", "features"],
+    ids=["none", "same name", "constant", "features", "copies", "copies without numbers"],
 )
 def test_sets_that_cannot_be_trained_on_are_refused(wrong, text):
     with pytest.raises(InputError, match=text):

@@ -70,6 +70,65 @@ def test_seed_repeats(sets):
     assert (first == again).all() and not torch.allclose(first, other)
 
 
+def moved(x):
+    """The same rows in other features: what told their gap is now in another column."""
+    return x[:, [3, 1, 2, 0, 4]]
+
+
+def share_unexplained(params, x, y):
+    return float(((forward(params, x) - y) ** 2).mean() / y.var())
+
+
+def test_rows_are_learned_in_their_features_and_in_the_alternative():
+    rows, (x, y) = made(600, sign=1.0, seed=1), made(300, sign=1.0, seed=7)
+    rows[0][:, 3] = x[:, 3] = 0.0
+    both, alone = (
+        train_jointly(start(1), [rows], config=CONFIG, generator=generator(), alternatives=[other]).params
+        for other in (moved(rows[0]), None)
+    )
+    assert share_unexplained(both, x, y) < 0.2
+    assert share_unexplained(both, moved(x), y) < 0.2
+    assert share_unexplained(alone, moved(x), y) > 0.8
+
+
+def test_row_that_is_held_out_is_so_in_the_alternative_too(sets):
+    """A row without numbers spoils the weights as soon as one step takes it."""
+    config = dataclasses.replace(CONFIG, steps=60)  # every row of the small set comes several times, in either features
+    x, _ = sets[1]
+    split = train_jointly(start(), sets, config=config, generator=generator()).splits[1]
+    for rows, spoiled in ((split.held_out, False), (split.training[:3], True)):
+        other = x.clone()
+        other[rows] = torch.nan
+        made = train_jointly(start(), sets, config=config, generator=generator(), alternatives=[None, other])
+        assert bool(made.params["weight.1"].isnan().any()) == spoiled
+        assert (made.splits[1].held_out == split.held_out).all()
+
+
+def test_errors_are_those_of_the_features_and_not_of_the_alternative(sets):
+    other = [x + 0.1 for x, _ in sets]
+    made = train_jointly(start(), sets, config=CONFIG, generator=generator(), alternatives=other)
+    for k, ((x, y), split) in enumerate(zip(sets, made.splits, strict=True)):
+        error = ((forward(made.params, x[split.held_out])[:, k] - y[split.held_out]) ** 2).mean()
+        assert made.validation_mse[k] == pytest.approx(float(error), rel=1e-5)
+
+
+def test_training_without_alternatives_draws_nothing_for_them(sets):
+    config = dataclasses.replace(CONFIG, steps=30, dropout=0.2)
+    plain, none, other = (
+        train_jointly(start(), sets, config=config, generator=generator(), alternatives=a).params["weight.1"]
+        for a in ((), (None, None), (None, sets[1][0]))
+    )
+    assert (plain == none).all() and not torch.allclose(plain, other)
+
+
+@pytest.mark.parametrize("wrong", [lambda x: [x], lambda x: [x[:9], None], lambda x: [None, None, None]])
+def test_alternatives_of_other_shapes_are_refused(sets, wrong):
+    with pytest.raises(
+        InputError, match=r"features of shapes \[\(600, 5\), \(60, 5\)\], their alternatives .* as many"
+    ):
+        train_jointly(start(), sets, config=CONFIG, generator=generator(), alternatives=wrong(sets[0][0]))
+
+
 def test_cancel_ends_it(sets):
     def cancel(update):
         raise Cancelled("enough")

@@ -6,13 +6,19 @@ import numpy as np
 import pytest
 
 from bandgap.artifacts import load_run
-from bandgap.descriptors import featurize
+from bandgap.cache import DescriptorCache
+from bandgap.datasets.table import Table
+from bandgap.descriptors import featurize, n_features
 from bandgap.errors import ConfigError
+from bandgap.joint_source import SourceSet
 from bandgap.joint_training import JointTrainingConfig
 from bandgap.prediction_store import load_predictions
+from bandgap.progress import no_progress
 from bandgap.runs import fit_members, predict_run, transfer_run
-from bandgap.source_runs import LabelledSet, train_sources_run
+from bandgap.source import SourceConfig
+from bandgap.source_runs import LabelledSet, _with_displaced, train_sources_run
 from bandgap.source_sets import open_sources
+from bandgap.structures.displaced import displaced
 from bandgap.transfer import TargetData, get_method
 
 FINE = {"training": {"max_epochs": 10, "batch_size": 8}}
@@ -33,7 +39,7 @@ def sources_folder(world, tmp_path_factory):
         training=JointTrainingConfig(steps=400, batch_size=16, warmup_steps=10, learning_rate=1e-2, dropout=0.0),
         members=2,
         out=tmp_path_factory.mktemp("sources"),
-        seed=0,
+        seed=1,
         device="cpu",
     )
 
@@ -102,3 +108,67 @@ def test_head_that_does_not_exist_is_refused(source_folder, world, tmp_path):
 def test_every_output_passes_its_self_check(sources_folder):
     (first, second) = open_sources(sources_folder).load(verify=True)
     assert list(first) == list(second) == ["plain", "upside down"]
+
+
+def brief_run(sets, world, out, **settings):
+    """Networks of toy size, trained for a moment."""
+    return train_sources_run(
+        sets, descriptor=world.descriptor, config=SourceConfig(hidden=(4,)), seed=2, device="cpu", out=out,
+        training=JointTrainingConfig(steps=20, batch_size=16), **settings,
+    )  # fmt: skip
+
+
+def weights(folder):
+    return [m["plain"].params["weight.1"].numpy() for m in open_sources(folder).load("plain", extras=False)]
+
+
+def test_copies_are_described_once_and_found_in_the_cache_by_a_second_run(joint_sets, world, tmp_path):
+    cache = DescriptorCache(tmp_path / "cache")
+    first = brief_run(joint_sets, world, tmp_path / "first", cache=cache)
+    n = sum(len(s.records) for s in joint_sets.values())
+    assert len(cache) == 2 * n
+    for s in joint_sets.values():
+        for records in (s.records, displaced(s.records, 0.04, seed=2)):
+            assert featurize(records, world.descriptor, cache=cache).n_computed == 0
+    again = brief_run(joint_sets, world, tmp_path / "again", cache=cache)
+    assert len(cache) == 2 * n
+    np.testing.assert_array_equal(weights(first), weights(again))
+
+
+def test_displacement_is_in_the_card_and_changes_the_networks(joint_sets, world, tmp_path):
+    folders = {d: brief_run(joint_sets, world, tmp_path / str(d), displacement_angstrom=d) for d in (0.0, 0.04, 0.1)}
+    for d, folder in folders.items():
+        cards = json.loads((folder / "manifest.json").read_text())["cards"]
+        assert [card["displacement_angstrom"] for card in cards.values()] == [d, d]
+        assert open_sources(folder).load("other")[0]["other"].card.displacement_angstrom == d
+    none, some, more = (weights(folder)[0] for folder in folders.values())
+    assert not np.allclose(none, some) and not np.allclose(some, more)
+
+
+def test_source_without_a_displacement_in_its_cards_is_one_without_copies(joint_sets, world, tmp_path):
+    folder = brief_run(joint_sets, world, tmp_path / "source")
+    for path in folder.rglob("manifest.json"):
+        manifest = json.loads(path.read_text())
+        for card in (manifest.get("card"), *manifest.get("cards", {}).values()):
+            if card:
+                del card["displacement_angstrom"]
+        path.write_text(json.dumps(manifest))
+    assert open_sources(folder).load("plain")[0]["plain"].card.displacement_angstrom == 0.0
+
+
+def test_structure_whose_copy_cannot_be_described_keeps_its_features(world):
+    records = [*world.records[:2], world.foreign]
+    features = np.arange(3.0 * n_features(world.descriptor), dtype=np.float32).reshape(3, -1)
+    given = SourceSet("a", features, np.arange(3.0))
+    found = _with_displaced(
+        given, Table(records, features, given.gaps_eV), 0.04, descriptor=world.descriptor, seed=0, cache=None, n_jobs=1,
+        progress=no_progress,
+    ).displaced  # fmt: skip
+    np.testing.assert_array_equal(found[2], features[2])
+    np.testing.assert_array_equal(found[:2], featurize(displaced(records[:2], 0.04, seed=0), world.descriptor).features)
+
+
+def test_displacement_that_is_too_large_is_refused_before_any_work(joint_sets, world, tmp_path):
+    with pytest.raises(ConfigError, match="atoms cannot be displaced by 0.5 angstrom. Accepted: a standard deviation"):
+        brief_run(joint_sets, world, tmp_path / "source", displacement_angstrom=0.5)
+    assert not (tmp_path / "source").exists()

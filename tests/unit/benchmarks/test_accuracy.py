@@ -2,6 +2,7 @@
 
 import dataclasses
 import gzip
+import json
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from ase.io import write
 from bandgap.benchmarks.accuracy import LABEL, SOURCES, TARGET, AccuracyBenchmark, run_accuracy
 from bandgap.errors import InputError
 from bandgap.joint_training import JointTrainingConfig
+from bandgap.structures.displaced import DISPLACEMENT
 
 CONFIG = AccuracyBenchmark(
     ("fine_tune@1", "feature_gp"),
@@ -49,6 +51,8 @@ def test_methods_are_compared_from_networks_that_are_trained_once(data, tmp_path
     first = list(run_accuracy(data, tmp_path, CONFIG))
     assert {f.method for f in first} >= {"fine_tune@1", "feature_gp"}
     assert all(np.isfinite(f.figures["rmse_eV"]) for f in first)
+    cards = json.loads((tmp_path / "source" / "manifest.json").read_text())["cards"]
+    assert {card["displacement_angstrom"] for card in cards.values()} == {DISPLACEMENT}
     trained = (tmp_path / "source" / "manifest.json").stat().st_mtime_ns
     more = dataclasses.replace(CONFIG, seeds=(0, 1))
     again = list(run_accuracy(data, tmp_path, more))

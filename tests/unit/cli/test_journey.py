@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bandgap.cli import joint
 from bandgap.datasets.demo import demo_source_folder
 from bandgap.predictions import COLUMNS, read_predictions_csv
+from bandgap.structures.displaced import DISPLACEMENT
 from bandgap.transfer import METHODS
 from tests.unit.cli.conftest import WATER, Run, Shell
 
@@ -158,10 +160,24 @@ def test_several_sets_train_together_and_a_transfer_chooses_among_them(run: Run,
     assert trained.exit_code == 0
     assert "near, level of theory: PBE0" in trained.stdout
     assert "far, licence of the data: CC0" in trained.stdout
+    assert "far, displaced copies: one of every structure, coordinates changed by 0.04 angstrom" in trained.stdout
     targets = ("--structures", folder / "targets.extxyz", "--label", "gap_eV", "--n", "20", "--n-test", "10")
     done = run("transfer", "--source", source, *targets, "--method", "fine_tune", "--head", "near", "--out", model)
     assert done.exit_code == 0
     assert json.loads((model / "manifest.json").read_text())["source"]["head"] == "near"
+
+
+def test_displaced_copies_can_be_left_out_and_be_others(run: Run, waters: Path, tmp_path: Path) -> None:
+    command = ("train-sources", f"near={waters}", "--label", "gap_eV", "--species", "H", "O", "--hidden", "4")
+    for words, text in ((("--displacement", "0"), None), (("--displacement", "0.1"), "changed by 0.1 angstrom")):
+        result = run(*command, "--steps", "5", *words, "--out", tmp_path / "source", "--device", "cpu")
+        assert result.exit_code == 0
+        assert (text or "near, level of theory") in result.stdout
+        assert ("displaced copies" in result.stdout) == bool(text)
+
+
+def test_default_of_the_displacement_is_that_of_the_library() -> None:
+    assert joint.DISPLACEMENT == DISPLACEMENT
 
 
 @pytest.mark.parametrize(
@@ -171,10 +187,16 @@ def test_several_sets_train_together_and_a_transfer_chooses_among_them(run: Run,
         (("a=x", "a=y"), "a set: 'a' is given twice. Give each set a name of its own"),
         (("a=x", "--level", "b=PBE"), "There is no set 'b'. Given: a"),
         (("a=x", "--hidden", "big"), "--hidden 'big'. Write the widths of the hidden layers"),
+        (
+            ("a=x", "--displacement", "-0.1"),
+            "atoms cannot be displaced by -0.1 angstrom. Accepted: a standard deviation",
+        ),
+        (("a=x", "--displacement", "nan"), "atoms cannot be displaced by nan angstrom"),
+        (("a=x", "--displacement", "0.5"), "from 0 (no displaced copies) to 0.3 angstrom"),
     ],
-    ids=["no name", "twice", "unknown", "widths"],
+    ids=["no name", "twice", "unknown", "widths", "negative", "no number", "too far"],
 )
-def test_sets_that_are_not_named_well_are_refused(
+def test_sets_and_settings_that_make_no_sense_are_refused(
     shell: Shell, tmp_path: Path, words: tuple[str, ...], text: str
 ) -> None:
     result = shell("train-sources", *words, "--label", "gap_eV", "--species", "H", "--out", tmp_path / "source")

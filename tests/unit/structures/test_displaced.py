@@ -1,0 +1,83 @@
+"""Displaced copies: normal noise of the asked size, the same for the same structure whatever stands around it."""
+
+import math
+
+import numpy as np
+import pytest
+from ase import Atoms
+from ase.build import bulk, molecule
+
+from bandgap.errors import ConfigError
+from bandgap.structures import Problem, StructureRecord
+from bandgap.structures.displaced import LARGEST_DISPLACEMENT, check_displacement, displaced
+
+
+def record_of(identifier, atoms):
+    return StructureRecord(identifier, "made.xyz", "XYZ", atoms)
+
+
+def moves(records, sd_angstrom=0.04, *, seed=0):
+    """How far every atom of every record moved, by id, each (n, 3)."""
+    copies = displaced(records, sd_angstrom, seed=seed)
+    return {r.id: c.atoms.positions - r.atoms.positions for r, c in zip(records, copies, strict=True)}
+
+
+@pytest.fixture
+def records():
+    return [record_of(name, molecule(name)) for name in ("CH4", "C2H6", "C6H6", "CH3OH")]
+
+
+def test_noise_is_normal_with_the_standard_deviation_asked_for():
+    """30,000 coordinates: sd within 2 %, mean within 0.001, 4.6 % beyond two sd; false alarm below 1e-6."""
+    atoms = Atoms("C10000", positions=np.random.default_rng(0).uniform(0, 1000, (10000, 3)))
+    noise = moves([record_of("big", atoms)])["big"]
+    assert noise.std(axis=0) == pytest.approx([0.04] * 3, rel=0.04)
+    assert noise.std() == pytest.approx(0.04, rel=0.02)
+    assert abs(noise.mean()) < 0.0012
+    assert np.mean(np.abs(noise) > 0.08) == pytest.approx(0.0455, abs=0.006)
+
+
+def test_noise_of_a_structure_does_not_hang_on_order_id_or_company(records):
+    whole, turned = moves(records), moves(records[::-1])
+    renamed = moves([record_of("other", records[2].atoms)])["other"]
+    for name, noise in whole.items():
+        assert (noise == turned[name]).all()
+    assert (renamed == whole["C6H6"]).all()
+
+
+def test_noise_changes_with_the_seed_and_between_structures(records):
+    first, other = moves(records), moves(records, seed=1)
+    assert all(not np.allclose(first[name], other[name]) for name in first)
+    assert not np.allclose(first["C2H6"][:5], first["CH4"])
+    assert displaced(records, 0.04, seed=0)[0].content == displaced(records, 0.04, seed=0)[0].content
+
+
+def test_crystal_keeps_its_cell_and_its_periodicity():
+    crystal = record_of("salt", bulk("NaCl", "rocksalt", a=5.64, cubic=True))
+    (copy,) = displaced([crystal], 0.1, seed=0)
+    assert (copy.atoms.cell.array == crystal.atoms.cell.array).all() and copy.atoms.pbc.all()
+    assert (copy.atoms.positions != crystal.atoms.positions).all()
+    assert (copy.id, copy.file, copy.format) == ("salt", "made.xyz", "XYZ")
+
+
+def test_given_structures_stay_as_they_are(records):
+    before = [r.atoms.positions.copy() for r in records]
+    displaced(records, 0.04, seed=0)
+    assert all((r.atoms.positions == b).all() for r, b in zip(records, before, strict=True))
+
+
+def test_refused_structure_stays_refused():
+    broken = StructureRecord("broken", "made.xyz", "XYZ", None, (Problem("refused", "no atoms"),))
+    assert displaced([broken], 0.04, seed=0) == [broken]
+
+
+@pytest.mark.parametrize("wrong", [-0.01, 0.31, math.inf, math.nan])
+def test_displacement_outside_is_refused(wrong, records):
+    text = rf"atoms cannot be displaced by {wrong} angstrom. Accepted: a standard deviation from 0 .* to 0.3 angstrom"
+    with pytest.raises(ConfigError, match=text):
+        displaced(records, wrong, seed=0)
+
+
+@pytest.mark.parametrize("fine", [0.0, LARGEST_DISPLACEMENT])
+def test_displacement_at_the_ends_is_accepted(fine):
+    check_displacement(fine)
