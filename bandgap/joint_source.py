@@ -89,23 +89,24 @@ def train_joint_sources(
     _check(sets, descriptor)
     powers = tuple(powers or default_powers(descriptor))
     place = choose_device(device)
-    inputs = {power: _inputs(sets, descriptor, power=power, place=place) for power in powers[:members]}
-    found = []
-    for member in range(members):
-        seen = inputs[powers[member % len(powers)]]
+    found: dict[int, dict[str, SourceModel]] = {}
+    for power in dict.fromkeys(powers[:members]):  # one at a time: the rows in one power are most of the memory
+        seen = _inputs(sets, descriptor, power=power, place=place)
         network = NetworkConfig(int(seen.moving.sum()), config.hidden, len(sets))  # what never varies has no weights
-        generator, start = member_start(network, seed=seed, member=member)
-        trained = train_jointly(
-            {name: value.to(place) for name, value in start.items()},
-            seen.rows,
-            config=training,
-            generator=generator,
-            alternatives=seen.displaced,
-            phase="training the source network" + (f" {member + 1} of {members}" if members > 1 else ""),
-            progress=progress,
-        )
-        found.append(_models(sets, seen, trained, descriptor=descriptor, config=config, seed=seed))
-    return found
+        for member in [k for k in range(members) if powers[k % len(powers)] == power]:
+            generator, start = member_start(network, seed=seed, member=member)
+            trained = train_jointly(
+                {name: value.to(place) for name, value in start.items()},
+                seen.rows,
+                config=training,
+                generator=generator,
+                alternatives=seen.displaced,
+                phase="training the source network" + (f" {len(found) + 1} of {members}" if members > 1 else ""),
+                progress=progress,
+            )
+            found[member] = _models(sets, seen, trained, descriptor=descriptor, config=config, seed=seed)
+        del seen
+    return [found[member] for member in range(members)]
 
 
 def _models(
