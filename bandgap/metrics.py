@@ -17,6 +17,8 @@ from bandgap.errors import InputError
 Floats = NDArray[np.float64]
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
+_STEP = 0.5  # of a mixture's smallest standard deviation: where the trapezoidal rule is exact to rounding
+_REACH = 8.5  # standard deviations beyond which a normal distribution function is 0 or 1 to rounding
 
 
 def rmse(y: ArrayLike, mean: ArrayLike) -> float:
@@ -94,23 +96,39 @@ def crps_gaussian(y: ArrayLike, mean: ArrayLike, *, sd: ArrayLike) -> float:
 def crps_mixture(y: ArrayLike, means: ArrayLike, *, sds: ArrayLike) -> float:
     """Return the mean continuous ranked probability score of the mixture over draws, exactly.
 
-    E|X - y| - E|X - X'| / 2 with X, X' independent draws of the mixture; both are sums of the expected distance from
-    zero of normal variables. Time grows with n * draw^2 (300 structures with 400 draws: about one second).
+    E|X - y| - E|X - X'| / 2 with X, X' independent draws of the mixture. The first is a sum of the expected distance
+    from zero of normal variables, the second `_half_distance`; 700 structures with 8,000 draws take some ten seconds.
     `y` has shape (n,), `means` (draw, n), `sds` (draw,) or (draw, n).
 
     >>> round(crps_mixture([0.0], [[-1.0], [1.0]], sds=[1.0, 1.0]), 6)
     0.359409
     """
     observed, centres, spreads = _mixture(y, means, sds)
-    first, second = np.triu_indices(centres.shape[0], k=1)
     scores = np.empty(observed.size)
     for j in range(observed.size):
         centre, spread = centres[:, j], spreads[:, j]
         to_observed = _expected_distance(observed[j] - centre, spread).mean()
-        pairs = _expected_distance(centre[first] - centre[second], np.hypot(spread[first], spread[second])).sum()
-        same = (2.0 * spread / np.sqrt(np.pi)).sum()
-        scores[j] = to_observed - 0.5 * (2.0 * pairs + same) / centre.size**2
+        scores[j] = to_observed - _half_distance(centre, spread)
     return float(scores.mean())
+
+
+def _half_distance(centres: Floats, spreads: Floats) -> float:
+    """Return E|X - X'| / 2 of two draws of a mixture with components (draw,): the integral of F (1 - F).
+
+    The trapezoidal rule is exact to rounding here: the integrand's spectrum falls as exp(-(k sd)^2 / 4), sd being the
+    smallest, and with a step h of sd / 2 what it misses is at k = 2 pi / h, where that is exp(-39). Where a grid of
+    that step has more points than there are pairs for a draw, the sum over pairs is taken.
+    """
+    step = _STEP * spreads.min()
+    low, high = (centres - _REACH * spreads).min(), (centres + _REACH * spreads).max()
+    n_points = (high - low) / step
+    if n_points > centres.size / 2:
+        first, second = np.triu_indices(centres.size, k=1)
+        pairs = _expected_distance(centres[first] - centres[second], np.hypot(spreads[first], spreads[second])).sum()
+        return float((pairs + (spreads / np.sqrt(np.pi)).sum()) / centres.size**2)
+    grid = low + step * np.arange(int(n_points) + 2)
+    cdf = ndtr((grid[:, None] - centres) / spreads).mean(axis=1)
+    return float(step * (cdf * (1.0 - cdf)).sum())
 
 
 def coverage(y: ArrayLike, lower: ArrayLike, *, upper: ArrayLike) -> float:

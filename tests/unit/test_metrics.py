@@ -94,6 +94,25 @@ def test_crps_mixture_agrees_with_quadrature_of_its_definition(mixture):
     assert metrics.crps_mixture(y, means, sds=full) == pytest.approx(expected, abs=1e-8)
 
 
+@pytest.mark.parametrize(
+    "smallest", [0.3, 0.02, 1e-5], ids=["alike", "from narrow to wide", "one too narrow for a grid"]
+)
+def test_crps_of_many_draws_is_the_sum_over_all_pairs(smallest):
+    rng = np.random.default_rng(0)
+    means, sds = rng.normal(2.0, 0.4, (400, 2)), rng.uniform(0.3, 0.6, (400, 2))
+    means[0], sds[0] = 5.0, smallest
+    y = np.array([1.0, 6.0])
+
+    def distance(shift, sd):
+        return shift * (2 * norm.cdf(shift / sd) - 1) + 2 * sd * norm.pdf(shift / sd)
+
+    expected = [
+        distance(y[j] - m, s).mean() - distance(m[:, None] - m, np.hypot(s[:, None], s)).mean() / 2
+        for j, (m, s) in enumerate(zip(means.T, sds.T, strict=True))
+    ]
+    assert metrics.crps_mixture(y, means, sds=sds) == pytest.approx(np.mean(expected), abs=1e-13)
+
+
 def test_crps_is_lowest_for_the_true_distribution():
     # Proper: with 4000 draws of N(0, 1), 0.8 or 1.25 of the sd score worse by about 0.006 (4 standard errors).
     y = np.random.default_rng(3).normal(size=4000)
