@@ -23,7 +23,9 @@ def card_rows(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None)
         "error on held-out molecules": "not recorded" if error is None else f"{error:.2f} eV (RMSE)",
     }
     if displacement := card.get("displacement_angstrom"):
-        rows["displaced copies"] = f"one of every structure, coordinates changed by {displacement:g} angstrom (sd)"
+        rows["displaced copies"] = (
+            f"of every structure one for each network, coordinates changed by {displacement:g} angstrom (sd)"
+        )
     if overlap is not None:
         rows["overlap with your structures"] = overlap_sentence(overlap)
     return rows

@@ -10,8 +10,8 @@ on plain values 0.542 and 0.463.
 
 Sets of relaxed molecules may bring copies with displaced atoms. Crystals whose geometries come from elsewhere gain:
 on those of the OMDB in geometries of a force field, two networks that have also seen atoms displaced by 0.04 angstrom
-have an error of 0.523 eV at n = 100, two that have not 0.533; of four networks it is 0.525 and 0.530 (30 splits). At
-n = 500 there is next to no difference.
+have an error of 0.523 eV at n = 100, two that have not 0.533 (30 splits). Of four networks, each should have a copy of
+its own: 0.515 eV at n = 100 and 0.464 at n = 500 (8 splits), with one copy for all 0.521 and 0.467.
 """
 
 import math
@@ -43,7 +43,8 @@ Floats = NDArray[np.float64]
 class SourceSet:
     """Labelled molecules of one origin: raw features (n, p), gaps (n,) in eV, and what the card says of them.
 
-    `displaced` are the features (n, p) of copies with atoms displaced by `displacement_angstrom`, None without.
+    `displaced` are features (n, p) of copies with atoms displaced by `displacement_angstrom`, one array for every copy
+    of the set; network k sees copy k, and from the first again where there are fewer.
     """
 
     name: str
@@ -53,18 +54,17 @@ class SourceSet:
     elements: tuple[str, ...] = ()
     level_of_theory: str = ""
     licence: str = ""
-    displaced: NDArray[np.floating[Any]] | None = None
+    displaced: tuple[NDArray[np.floating[Any]], ...] = ()
     displacement_angstrom: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class _Inputs:
-    """What networks see in one power: which features vary; of every set standardiser, rows and displaced features."""
+    """What networks see in one power: which features vary, and of every set standardiser and rows."""
 
     moving: NDArray[np.bool_]
     scales: list[Standardiser]
     rows: list[tuple[Tensor, Tensor]]
-    displaced: list[Tensor | None]
 
 
 def train_joint_sources(
@@ -82,8 +82,8 @@ def train_joint_sources(
     """Train `members` networks on all sets and return the source model of every set, by name, for each network.
 
     Networks differ in their start, split and order of rows, and in the power of the features that they see: those of
-    `powers` in turn (default: `default_powers`). Where a set has displaced copies, all networks see the same ones; the
-    errors of the card and the statistics of the features are those of the structures as they are.
+    `powers` in turn (default: `default_powers`), and in the displaced copies where a set has several. The errors of the
+    card and the statistics of the features are those of the structures as they are.
 
     Raises InputError when shapes do not fit, when gaps of a set are all the same, and when two sets have one name.
     """
@@ -101,7 +101,7 @@ def train_joint_sources(
                 seen.rows,
                 config=training,
                 generator=generator,
-                alternatives=seen.displaced,
+                alternatives=[_copy(s, member, seen, k, place) for k, s in enumerate(sets)],
                 phase="training the source network" + (f" {len(found) + 1} of {members}" if members > 1 else ""),
                 progress=progress,
             )
@@ -186,16 +186,25 @@ def _inputs(sets: Sequence[SourceSet], descriptor: MBTRConfig, *, power: float, 
     """Return what networks see; what varies and how it is scaled are told by the structures as they are."""
     mean, scale, moving = joint_statistics([powered(s.features, power) for s in sets], feature_terms(descriptor))
     scales = [Standardiser(mean, scale, float(s.gaps_eV.mean()), float(s.gaps_eV.std()), power) for s in sets]
-
-    def standardised(x: NDArray[np.floating[Any]], standardiser: Standardiser) -> Tensor:
-        return torch.from_numpy(standardiser.features(x)[:, moving]).float().to(place)
-
-    rows, displaced = [], []
+    rows = []
     for s, standardiser in zip(sets, scales, strict=True):
         gaps = torch.from_numpy(standardiser.gaps(s.gaps_eV)).float().to(place)
-        rows.append((standardised(s.features, standardiser), gaps))
-        displaced.append(None if s.displaced is None else standardised(s.displaced, standardiser))
-    return _Inputs(moving, scales, rows, displaced)
+        rows.append((_standardised(s.features, standardiser, moving, place), gaps))
+    return _Inputs(moving, scales, rows)
+
+
+def _copy(source_set: SourceSet, member: int, seen: _Inputs, k: int, place: torch.device) -> Tensor | None:
+    """Return what a network sees of its displaced copy of set `k`."""
+    if not source_set.displaced:
+        return None
+    features = source_set.displaced[member % len(source_set.displaced)]
+    return _standardised(features, seen.scales[k], seen.moving, place)
+
+
+def _standardised(
+    x: NDArray[np.floating[Any]], standardiser: Standardiser, moving: NDArray[np.bool_], place: torch.device
+) -> Tensor:
+    return torch.from_numpy(standardiser.features(x)[:, moving]).float().to(place)
 
 
 def _check(sets: Sequence[SourceSet], descriptor: MBTRConfig) -> None:
@@ -209,10 +218,11 @@ def _check(sets: Sequence[SourceSet], descriptor: MBTRConfig) -> None:
                 f"source set {s.name!r}: features have shape {s.features.shape}; {len(s.gaps_eV)} gaps and the "
                 f"descriptor's {expected} features were expected."
             )
-        if s.displaced is not None and not (s.displaced.shape == s.features.shape and np.isfinite(s.displaced).all()):
-            raise InputError(
-                f"source set {s.name!r}: features of the displaced copies have shape {s.displaced.shape}; finite ones "
-                f"of shape {s.features.shape} were expected."
-            )
+        for copy in s.displaced:
+            if not (copy.shape == s.features.shape and np.isfinite(copy).all()):
+                raise InputError(
+                    f"source set {s.name!r}: features of the displaced copies have shape {copy.shape}; finite ones of "
+                    f"shape {s.features.shape} were expected."
+                )
         if len(s.gaps_eV) < 3 or not float(np.std(s.gaps_eV)) > 0:
             raise InputError(f"source set {s.name!r} has {len(s.gaps_eV)} gaps. At least 3 that differ are needed.")

@@ -123,10 +123,10 @@ def train_sources_run(
 ) -> Path:
     """Train `members` networks with one output for each set, write them to `out` and return `out`.
 
-    Every output gets the extras that the config asks for, from the rows of its set. Networks see every structure also
-    with its coordinates changed by normal noise of standard deviation `displacement_angstrom`, 0 for structures as they
-    are alone. Structures that are refused or have no gap are left out; raises InputError when nothing is left of a set,
-    ConfigError when the displacement is not from 0 to 0.3.
+    Every output gets the extras that the config asks for, from the rows of its set. Every network sees the structures
+    also with their coordinates changed by normal noise of its own, of standard deviation `displacement_angstrom`; 0 is
+    for structures as they are alone. Structures that are refused or have no gap are left out; raises InputError when
+    nothing is left of a set, ConfigError when the displacement is not from 0 to 0.3.
     """
     check_displacement(displacement_angstrom)
     work: dict[str, Any] = {"descriptor": descriptor, "cache": cache, "n_jobs": n_jobs}
@@ -134,7 +134,8 @@ def train_sources_run(
     own = [_source_set(name, sets[name], table) for name, table in tables.items()]
     if displacement_angstrom:
         note = progress_of("displaced copies", progress)
-        own = [_with_displaced(s, tables[s.name], displacement_angstrom, seed=seed, progress=note, **work) for s in own]
+        work |= {"copies": members, "seed": seed, "progress": note}
+        own = [_with_displaced(s, tables[s.name], displacement_angstrom, **work) for s in own]
     models = train_joint_sources(
         own,
         descriptor=descriptor,
@@ -234,17 +235,20 @@ def _with_displaced(
     sd_angstrom: float,
     *,
     descriptor: MBTRConfig,
+    copies: int,
     seed: int,
     cache: DescriptorCache | None,
     n_jobs: int,
     progress: Progress,
 ) -> SourceSet:
-    """Return the set with the features of its displaced structures; one that has none keeps those that it had."""
-    copies = displaced(table.records, sd_angstrom, seed=seed)
-    found = featurize(copies, descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
-    described = np.array([problem is None for problem in found.problems])[:, None]
-    features = np.where(described, found.features, table.features)
-    return replace(source_set, displaced=features, displacement_angstrom=sd_angstrom)
+    """Return the set with the features of displaced copies; a structure whose copy has none keeps those that it had."""
+    features = []
+    for copy in range(copies):
+        records = displaced(table.records, sd_angstrom, seed=seed, copy=copy)
+        found = featurize(records, descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
+        described = np.array([problem is None for problem in found.problems])[:, None]
+        features.append(np.where(described, found.features, table.features))
+    return replace(source_set, displaced=tuple(features), displacement_angstrom=sd_angstrom)
 
 
 def _files(table: Table) -> tuple[str, ...]:

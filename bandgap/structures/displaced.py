@@ -26,20 +26,23 @@ def check_displacement(sd_angstrom: float) -> None:
         )
 
 
-def displaced(records: Sequence[StructureRecord], sd_angstrom: float, *, seed: int) -> list[StructureRecord]:
+def displaced(
+    records: Sequence[StructureRecord], sd_angstrom: float, *, seed: int, copy: int = 0
+) -> list[StructureRecord]:
     """Return the records with normal noise of standard deviation `sd_angstrom` added to every coordinate.
 
-    Cells, ids and all else stay. The noise comes from the seed and the structure alone, not from the order of the
-    records or from their ids, so that a second run finds the same copies. Raises ConfigError as `check_displacement`.
+    Cells, ids and all else stay. The noise comes from the seed, the number of the copy and the structure alone, not
+    from the order of the records or from their ids, so that a second run finds the same copies. Raises ConfigError as
+    `check_displacement`.
     """
     check_displacement(sd_angstrom)
-    return [_displaced(record, sd_angstrom, seed=seed) for record in records]
+    return [_displaced(record, sd_angstrom, key=(seed, copy)) for record in records]
 
 
-def _displaced(record: StructureRecord, sd_angstrom: float, *, seed: int) -> StructureRecord:
+def _displaced(record: StructureRecord, sd_angstrom: float, *, key: tuple[int, int]) -> StructureRecord:
     if record.atoms is None:
         return record
-    rng = np.random.default_rng([seed, int(record.content, 16)])
+    rng = np.random.default_rng([*key, int(record.content, 16)])
     moved = record.atoms.copy()  # type: ignore[no-untyped-call]
     moved.positions += rng.normal(0.0, sd_angstrom, moved.positions.shape)
     return replace(record, atoms=moved)

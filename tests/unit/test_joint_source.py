@@ -73,7 +73,9 @@ def test_outputs_share_the_hidden_layers_and_members_do_not(members):
 def test_displaced_copies_change_the_weights_and_neither_scales_nor_statistics(members):
     rng = np.random.default_rng(3)
     own = [
-        dataclasses.replace(s, displaced=s.features + rng.normal(0, 0.3, s.features.shape), displacement_angstrom=0.04)
+        dataclasses.replace(
+            s, displaced=(s.features + rng.normal(0, 0.3, s.features.shape),), displacement_angstrom=0.04
+        )
         for s in sets()
     ]
     found = train_joint_sources(own, members=2, seed=0, **SETTINGS)
@@ -86,6 +88,23 @@ def test_displaced_copies_change_the_weights_and_neither_scales_nor_statistics(m
             assert (model.card.displacement_angstrom, plain[name].card.displacement_angstrom) == (0.04, 0.0)
             x, y = made(200, name, seed=5)
             assert np.sqrt(np.mean((source_predictions_eV(model, x) - y) ** 2)) < 0.4 * y.std()
+
+
+def test_network_sees_its_own_displaced_copy_and_the_first_again():
+    rng = np.random.default_rng(3)
+    noise = [[rng.normal(0, 0.3, s.features.shape) for s in sets()] for _ in range(2)]
+
+    def first_weights(members, *copies):
+        own = [
+            dataclasses.replace(s, displaced=tuple(s.features + noise[c][k] for c in copies))
+            for k, s in enumerate(sets())
+        ]
+        found = train_joint_sources(own, members=members, seed=0, **SETTINGS)
+        return [models["a"].params["weight.1"] for models in found]
+
+    both, one = first_weights(2, 0, 1), first_weights(2, 0)
+    assert torch.equal(both[0], one[0]) and not torch.allclose(both[1], one[1])
+    assert torch.equal(both[1], first_weights(2, 1)[1])
 
 
 def test_feature_that_no_set_varies_keeps_weight_zero(members):
@@ -208,10 +227,13 @@ def changed(position, **fields):
         (changed(0, gaps_eV=np.ones(400)), "source set 'a' has 400 gaps. At least 3 that differ are needed"),
         (changed(1, features=np.zeros((150, 2))), r"source set 'b': features have shape \(150, 2\); 150 gaps and the"),
         (
-            changed(1, displaced=np.zeros((9, P))),
+            changed(1, displaced=(np.zeros((150, P)), np.zeros((9, P)))),
             rf"set 'b': features of the displaced copies have shape \(9, {P}\); finite ones of shape \(150, {P}\) were",
         ),
-        (changed(0, displaced=np.full((400, P), np.nan)), "set 'a': features of the displaced copies .* finite ones"),
+        (
+            changed(0, displaced=(np.full((400, P), np.nan),)),
+            "set 'a': features of the displaced copies .* finite ones",
+        ),
     ],
     ids=["none", "same name", "constant", "features", "copies", "copies without numbers"],
 )

@@ -26,11 +26,12 @@ FINE = {"training": {"max_epochs": 10, "batch_size": 8}}
 
 @pytest.fixture(scope="module")
 def sources_folder(world, tmp_path_factory):
-    """Two networks with outputs for two halves of the source molecules, one of them with other gaps."""
+    """Two networks with outputs for two halves of the source molecules, one of them with gaps in another order."""
     half = len(world.source_records) // 2
+    mixed = np.random.default_rng(0).permutation(world.source_gaps_eV[half:])
     sets = {
         "plain": LabelledSet(world.source_records[:half], world.source_gaps_eV[:half], "PBE", "CC0-1.0"),
-        "upside down": LabelledSet(world.source_records[half:], 20.0 - 3.0 * world.source_gaps_eV[half:], "GW"),
+        "mixed up": LabelledSet(world.source_records[half:], mixed, "GW"),
     }
     return train_sources_run(
         sets,
@@ -58,7 +59,7 @@ def run(sources_folder, world, tmp_path_factory):
 def test_run_starts_from_the_output_that_predicts_best_and_says_so(run):
     source = run[1]["source"]
     assert source["head"] == "plain" and source["card"]["level_of_theory"] == "PBE"
-    assert source["head_errors_eV"]["plain"] < source["head_errors_eV"]["upside down"]
+    assert source["head_errors_eV"]["plain"] < source["head_errors_eV"]["mixed up"]
     assert source["members"] == 2
     assert source["overlap"] == {"n": 20, "structures": 0, "molecules": 20}
 
@@ -94,7 +95,7 @@ def test_progress_says_which_network_it_is_about(run):
 
 def test_head_can_be_named(sources_folder, world, tmp_path):
     out = transfer_run(
-        sources_folder, world.records, world.gaps_eV, method="fine_tune", settings=FINE, head="upside down",
+        sources_folder, world.records, world.gaps_eV, method="fine_tune", settings=FINE, head="mixed up",
         out=tmp_path, device="cpu",
     )  # fmt: skip
     assert json.loads((out / "manifest.json").read_text())["source"]["card"]["level_of_theory"] == "GW"
@@ -107,7 +108,7 @@ def test_head_that_does_not_exist_is_refused(source_folder, world, tmp_path):
 
 def test_every_output_passes_its_self_check(sources_folder):
     (first, second) = open_sources(sources_folder).load(verify=True)
-    assert list(first) == list(second) == ["plain", "upside down"]
+    assert list(first) == list(second) == ["plain", "mixed up"]
 
 
 def brief_run(sets, world, out, **settings):
@@ -161,11 +162,14 @@ def test_structure_whose_copy_cannot_be_described_keeps_its_features(world):
     features = np.arange(3.0 * n_features(world.descriptor), dtype=np.float32).reshape(3, -1)
     given = SourceSet("a", features, np.arange(3.0))
     found = _with_displaced(
-        given, Table(records, features, given.gaps_eV), 0.04, descriptor=world.descriptor, seed=0, cache=None, n_jobs=1,
-        progress=no_progress,
+        given, Table(records, features, given.gaps_eV), 0.04, descriptor=world.descriptor, copies=2, seed=0, cache=None,
+        n_jobs=1, progress=no_progress,
     ).displaced  # fmt: skip
-    np.testing.assert_array_equal(found[2], features[2])
-    np.testing.assert_array_equal(found[:2], featurize(displaced(records[:2], 0.04, seed=0), world.descriptor).features)
+    assert len(found) == 2
+    for number, copy in enumerate(found):
+        np.testing.assert_array_equal(copy[2], features[2])
+        moved = displaced(records[:2], 0.04, seed=0, copy=number)
+        np.testing.assert_array_equal(copy[:2], featurize(moved, world.descriptor).features)
 
 
 def test_displacement_that_is_too_large_is_refused_before_any_work(joint_sets, world, tmp_path):

@@ -160,7 +160,10 @@ def test_several_sets_train_together_and_a_transfer_chooses_among_them(run: Run,
     assert trained.exit_code == 0
     assert "near, level of theory: PBE0" in trained.stdout
     assert "far, licence of the data: CC0" in trained.stdout
-    assert "far, displaced copies: one of every structure, coordinates changed by 0.04 angstrom" in trained.stdout
+    assert (
+        "far, displaced copies: of every structure one for each network, coordinates changed by 0.04 angstrom"
+        in trained.stdout
+    )
     targets = ("--structures", folder / "targets.extxyz", "--label", "gap_eV", "--n", "20", "--n-test", "10")
     done = run("transfer", "--source", source, *targets, "--method", "fine_tune", "--head", "near", "--out", model)
     assert done.exit_code == 0

@@ -52,6 +52,11 @@ def test_noise_changes_with_the_seed_and_between_structures(records):
     assert displaced(records, 0.04, seed=0)[0].content == displaced(records, 0.04, seed=0)[0].content
 
 
+def test_copies_of_one_seed_are_different(records):
+    first, second = (displaced(records, 0.04, seed=0, copy=k) for k in range(2))
+    assert all(not np.allclose(a.atoms.positions, b.atoms.positions) for a, b in zip(first, second, strict=True))
+
+
 def test_crystal_keeps_its_cell_and_its_periodicity():
     crystal = record_of("salt", bulk("NaCl", "rocksalt", a=5.64, cubic=True))
     (copy,) = displaced([crystal], 0.1, seed=0)
