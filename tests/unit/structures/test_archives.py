@@ -57,6 +57,7 @@ def test_member_with_a_path_out_of_the_archive_is_refused(name: str):
 @pytest.mark.parametrize(
     ("name", "content"),
     [("in.zip", zipped({"a.cif": cif()})), ("in.cif", zipped({"a.cif": cif()})), ("a.xyz.gz", gzip.compress(b"5"))],
+    ids=["zip", "zip called cif", "gzip"],  # not the content: two workers that collect must find the same names
 )
 def test_archive_inside_an_archive_is_refused(name: str, content: bytes):
     assert [r.problem for r in read_zip({name: content, "fine.cif": cif()})] == [NESTED, ""]

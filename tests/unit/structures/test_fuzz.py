@@ -13,7 +13,7 @@ EXTENDED = METHANE_XYZ.replace(
     "methane", 'Lattice="9 0 0 0 9 0 0 0 9" Properties=species:S:1:pos:R:3 id=007 gap_eV=1.5'
 )
 VALID = [text.encode() for text in (cif() + cif(name="b"), METHANE_XYZ * 2, EXTENDED, POSCAR, AIMS, RES, PDB)]
-VALID += [zipped({"a.cif": cif(), "m.xyz": METHANE_XYZ}), gzip.compress(METHANE_XYZ.encode())]
+VALID += [zipped({"a.cif": cif(), "m.xyz": METHANE_XYZ}), gzip.compress(METHANE_XYZ.encode(), mtime=0)]
 NAMES = ["a.cif", "a.xyz", "POSCAR", "geometry.in", "a.res", "a.pdb", "a.zip", "a.xyz.gz", "a", "", "x/..", "a.txt"]
 TOKENS = [
     "5",
