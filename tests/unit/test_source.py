@@ -64,6 +64,7 @@ def test_card_says_what_the_source_was_trained_on(source):
         "level_of_theory": "PBE0",
         "licence": "CC0-1.0",
         "seed": 3,
+        "displacement_angstrom": 0.0,
     }
 
 
