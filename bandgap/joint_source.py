@@ -101,7 +101,12 @@ def train_joint_sources(
                 seen.rows,
                 config=training,
                 generator=generator,
-                alternatives=[_copy(s, member, seen, k, place) for k, s in enumerate(sets)],
+                alternatives=[
+                    _standardised(s.displaced[member % len(s.displaced)], scale, seen.moving, place)
+                    if s.displaced
+                    else None
+                    for s, scale in zip(sets, seen.scales, strict=True)
+                ],
                 phase="training the source network" + (f" {len(found) + 1} of {members}" if members > 1 else ""),
                 progress=progress,
             )
@@ -191,14 +196,6 @@ def _inputs(sets: Sequence[SourceSet], descriptor: MBTRConfig, *, power: float, 
         gaps = torch.from_numpy(standardiser.gaps(s.gaps_eV)).float().to(place)
         rows.append((_standardised(s.features, standardiser, moving, place), gaps))
     return _Inputs(moving, scales, rows)
-
-
-def _copy(source_set: SourceSet, member: int, seen: _Inputs, k: int, place: torch.device) -> Tensor | None:
-    """Return what a network sees of its displaced copy of set `k`."""
-    if not source_set.displaced:
-        return None
-    features = source_set.displaced[member % len(source_set.displaced)]
-    return _standardised(features, seen.scales[k], seen.moving, place)
 
 
 def _standardised(

@@ -21,7 +21,7 @@ def choose_run(purpose: str) -> RunRow | None:
         return None
     ids = list(finished)
     index = ids.index(present) if present in finished else 0
-    names = {d.id: d.name for d in stores.library().datasets(session.workspace())}
+    names = stores.dataset_names(session.workspace())
     picked = st.selectbox(
         "Run",
         ids,

@@ -24,6 +24,11 @@ def library() -> Library:
     return _library(os.environ.get("BANDGAP_HOME", ""))
 
 
+def dataset_names(workspace: str) -> dict[str, str]:
+    """Return the names of a workspace's data sets by id."""
+    return {dataset.id: dataset.name for dataset in library().datasets(workspace)}
+
+
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _jobs(folder: str) -> JobStore:
     return JobStore(open_home(folder or None))

@@ -68,7 +68,7 @@ def recent_runs(jobs: dict[str, Job]) -> None:
     runs = stores.library().runs(session.workspace(), limit=SHOWN_RUNS)
     if not runs:
         return
-    names = {dataset.id: dataset.name for dataset in stores.library().datasets(session.workspace())}
+    names = stores.dataset_names(session.workspace())
     st.subheader("Latest runs", anchor=False)
     st.dataframe(tables.run_frame(runs, jobs, names), hide_index=True, height="content", alt="The latest runs")
     st.page_link("views/train.py", label="All runs", icon=":material/arrow_forward:")

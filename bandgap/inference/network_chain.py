@@ -49,11 +49,12 @@ class SamplerConfig:
 
     `coordinates` "whitened" moves whitened weights, and each layer's scale with them in a move of its own
     (`interweaving`); "partially centred" moves both along one path (`partial_centring`): on 500 crystals of the demo it
-    gave about five times as many effective draws a second of the slowest quantity (one short run each), on ten rows
-    fewer. `angle` is the length of a path in radians; it varies by a third up and down. None is 0.65, and 2.4 in
-    partially centred coordinates, where short paths are a random walk of weights and scales together: paths of 0.6, 1.2
-    and 2.4 radians gave 0.03, 0.04 and 0.15 effective draws of tau and c per iteration. `target_accept` None is 0.8,
-    and 0.65 there: what limits the step is the units that switch on and off, whose errors add up at random.
+    gave 0.25 to 0.8 effective draws of the slowest quantity a second where the other gave 0.15 (short runs of single
+    chains, which differ by that much), on ten rows fewer. `angle` is the length of a path in radians; it varies by a
+    third up and down. None is 0.65, and 2.4 in partially centred coordinates, where short paths are a random walk of
+    weights and scales together: paths of 0.6, 1.2 and 2.4 radians gave 0.03, 0.04 and 0.15 effective draws of tau and c
+    per iteration. `target_accept` None is 0.8, and 0.65 there: what limits the step is the units that switch on and
+    off, whose errors add up at random.
     """
 
     chains: int = 4

@@ -12,7 +12,7 @@ from bandgap.artifacts import save_run
 from bandgap.config import to_dict
 from bandgap.descriptors import MBTRConfig, Term, n_features
 from bandgap.domain import fit_domain
-from bandgap.errors import Cancelled, ConfigError, InputError
+from bandgap.errors import Cancelled, ConfigError
 from bandgap.posterior import Posterior
 from bandgap.predictions import predictions_from_draws
 from bandgap.progress import Update
@@ -281,29 +281,3 @@ def test_unknown_statistics_are_refused_with_those_accepted(method):
 def test_unknown_method_is_refused_with_the_names():
     with pytest.raises(ConfigError, match=r"transfer method 'magic' does not exist. Accepted: btl_pcp_pe, .*fine_tune"):
         get_method("magic")
-
-
-@pytest.mark.parametrize("n", [0, 2])
-def test_too_few_labels_are_refused(n):
-    with pytest.raises(
-        InputError, match=f"{n} labelled structures are too few to transfer to. Give at least 5, better 50"
-    ):
-        TargetData(np.zeros((n, P)), np.arange(float(n)))
-
-
-def test_labels_that_are_all_the_same_are_refused():
-    with pytest.raises(InputError, match="all 8 labels are 2.5 eV. A transfer needs gaps that differ"):
-        TargetData(np.zeros((8, P)), np.full(8, 2.5))
-
-
-def test_features_of_another_number_of_structures_are_refused():
-    with pytest.raises(InputError, match="features of 7 structures, gaps of 8: one gap for each is expected"):
-        TargetData(np.zeros((7, P)), np.arange(8.0))
-
-
-@pytest.mark.parametrize("where", ["features", "gaps"])
-def test_values_that_are_not_finite_are_refused(where):
-    x, y = np.zeros((8, P)), np.arange(8.0)
-    (x if where == "features" else y)[3] = np.nan
-    with pytest.raises(InputError, match="features or gaps of the training rows are not finite. Leave out refused"):
-        TargetData(x, y)
