@@ -5,6 +5,7 @@ import plotly.graph_objects as go
 import pytest
 
 from bandgap import plots
+from bandgap.plots import posterior
 from bandgap.quantities import Quantity
 
 RNG = np.random.default_rng(0)
@@ -60,7 +61,7 @@ def test_layer_weights_have_one_row_a_layer_with_the_prior_beside() -> None:
 
 def test_share_density_integrates_to_one_and_does_not_leak_over_the_ends() -> None:
     grid = np.linspace(0.0, 1.0, 241)
-    density = plots._share_density(RNG.uniform(size=20_000), grid)
+    density = posterior._share_density(RNG.uniform(size=20_000), grid)
     assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=1e-6)
     assert density == pytest.approx(np.ones(241), abs=0.1)  # 5 standard errors of a density of 20,000 draws
 

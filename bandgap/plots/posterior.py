@@ -1,0 +1,125 @@
+"""Figures of draws from a posterior beside their prior."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import ArrayLike
+from scipy.stats import beta, gaussian_kde
+
+from bandgap.plots.style import MODEL, PRIOR, TEMPLATE, Floats, faint, padded
+from bandgap.quantities import Quantity
+
+_GRID_POINTS = 241
+
+
+def layer_weights(c: ArrayLike, *, layers: Sequence[str], concentration: float = 1.0) -> go.Figure:
+    """Return the posterior of the layer weights c, draws (draw, layer), above their Dirichlet prior, one row a layer.
+
+    The prior of one weight of L is Beta(concentration, (L - 1) concentration).
+    """
+    draws = np.asarray(c, dtype=np.float64)
+    n_layers = draws.shape[1]
+    grid = np.linspace(0.0, 1.0, _GRID_POINTS)
+    prior = beta.pdf(grid.clip(1e-3, 1 - 1e-3), concentration, (n_layers - 1) * concentration)
+    densities = [_share_density(draws[:, k], grid) for k in range(n_layers)]
+    fig = go.Figure()
+    for k, (name, density) in enumerate(zip(layers, densities, strict=True)):
+        base, peak = float(n_layers - 1 - k), max(density.max(), prior.max())
+        _ridge(fig, grid, base=base, height=0.82 * density / peak, colour=MODEL, name=name, filled=True)
+        _ridge(
+            fig,
+            grid,
+            base=base,
+            height=0.82 * prior / peak,
+            colour=PRIOR,
+            name=f"prior, {name}",
+            filled=False,
+        )
+    fig.update_layout(template=TEMPLATE, height=110 + 85 * n_layers)
+    fig.update_xaxes(title=f"{Quantity.C.axis} (share, 0 to 1)", range=[0, 1])
+    fig.update_yaxes(
+        tickmode="array",
+        tickvals=list(range(n_layers))[::-1],
+        ticktext=list(layers),
+        showgrid=False,
+        range=[-0.08, n_layers],
+    )
+    return fig
+
+
+def draws_density(
+    draws: ArrayLike, *, quantity: Quantity, log: bool = False, prior: tuple[ArrayLike, ArrayLike] | None = None
+) -> go.Figure:
+    """Return the posterior density of a positive scalar from its draws, any shape; `prior` is (values, density).
+
+    With `log` the axis is logarithmic and the density is that of the logarithm.
+    """
+    values = np.asarray(draws, dtype=np.float64).ravel()
+    scale = np.log10(values) if log else values
+    grid = np.linspace(*padded(scale), _GRID_POINTS)
+    x = 10**grid if log else grid
+    density = _density(scale, grid)
+    fig = go.Figure()
+    fig.add_scatter(
+        x=x,
+        y=density,
+        mode="lines",
+        line={"color": MODEL, "width": 2},
+        fill="tozeroy",
+        fillcolor=faint(MODEL),
+        hoverinfo="skip",
+    )
+    if prior is not None:
+        fig.add_scatter(
+            x=np.asarray(prior[0]),
+            y=np.asarray(prior[1]),
+            mode="lines",
+            line={"color": PRIOR, "width": 2, "dash": "dash"},
+            hoverinfo="skip",
+        )
+    fig.add_vline(x=float(np.median(values)), line={"color": MODEL, "width": 1, "dash": "dot"})
+    fig.update_layout(template=TEMPLATE, height=200)
+    fig.update_xaxes(title=quantity.axis, type="log" if log else "linear", showgrid=False)
+    if log:
+        ticks = _log_ticks(x)
+        fig.update_xaxes(tickmode="array", tickvals=ticks, ticktext=[f"{t:g}" for t in ticks])
+    fig.update_yaxes(visible=False)
+    return fig
+
+
+def _ridge(fig: go.Figure, grid: Floats, *, base: float, height: Floats, colour: str, name: str, filled: bool) -> None:
+    if filled:
+        fig.add_scatter(x=grid, y=np.full_like(grid, base), mode="lines", line={"width": 0}, hoverinfo="skip")
+    fig.add_scatter(
+        x=grid,
+        y=base + height,
+        mode="lines",
+        name=name,
+        line={"color": colour, "width": 2, "dash": "solid" if filled else "dash"},
+        fill="tonexty" if filled else None,
+        fillcolor=faint(colour) if filled else None,
+        hoverinfo="skip",
+    )
+
+
+def _density(values: Floats, grid: Floats) -> Floats:
+    """Return a kernel density on `grid`; draws that do not vary give a narrow peak instead of an error."""
+    spread = max(float(values.std()), 1e-3 * float(grid[-1] - grid[0]))
+    if values.std() > 1e-12 and values.size > 2:
+        return np.asarray(gaussian_kde(values)(grid), dtype=np.float64)
+    return np.asarray(np.exp(-0.5 * ((grid - values.mean()) / spread) ** 2), dtype=np.float64)
+
+
+def _share_density(shares: Floats, grid: Floats) -> Floats:
+    """Return a density on the grid of [0, 1]: what leaks over an end is mirrored back."""
+    wide = np.linspace(-1.0, 2.0, 3 * (grid.size - 1) + 1)
+    density = _density(shares, wide)
+    n = grid.size
+    return density[n - 1 : 2 * n - 1] + density[n - 1 :: -1][:n] + density[: 2 * n - 3 : -1][:n]
+
+
+def _log_ticks(x: Floats) -> list[float]:
+    """Return the numbers 1, 2, 5 times powers of ten inside the range of x."""
+    powers = range(int(np.floor(np.log10(x[0]))), int(np.ceil(np.log10(x[-1]))) + 1)
+    return [t for p in powers for m in (1, 2, 5) if x[0] <= (t := float(f"{m}e{p}")) <= x[-1]]

@@ -1,0 +1,114 @@
+"""Figures of known and predicted gaps."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import ArrayLike
+
+from bandgap.plots.style import BASELINE, LEGEND_INSIDE, MIND, MODEL, OBSERVED, TEMPLATE, faint, padded
+from bandgap.quantities import Quantity
+
+_INTERVAL_HOVER = "%{customdata[0]}<br>%{y:.2f} eV (%{customdata[1]:.2f} to %{customdata[2]:.2f})<extra></extra>"
+
+
+def gap_histogram(gaps_eV: ArrayLike) -> go.Figure:
+    """Return the distribution of known gaps (n,) in eV; NaN is left out."""
+    gaps = np.asarray(gaps_eV, dtype=np.float64)
+    gaps = gaps[np.isfinite(gaps)]
+    fig = go.Figure(
+        go.Histogram(x=gaps, nbinsx=30, marker={"color": OBSERVED}, hovertemplate="%{x} eV: %{y}<extra></extra>")
+    )
+    fig.update_layout(template=TEMPLATE, height=320, xaxis_title=Quantity.GAP.axis, yaxis_title="structures")
+    return fig
+
+
+def parity(
+    observed_eV: ArrayLike, mean_eV: ArrayLike, lower_eV: ArrayLike, upper_eV: ArrayLike, *, ids: Sequence[str]
+) -> go.Figure:
+    """Return predicted against observed gaps (n,) in eV with intervals as thin bars, equal axes and the diagonal."""
+    observed, mean = np.asarray(observed_eV, dtype=np.float64), np.asarray(mean_eV, dtype=np.float64)
+    lower, upper = np.asarray(lower_eV, dtype=np.float64), np.asarray(upper_eV, dtype=np.float64)
+    inside = (observed >= lower) & (observed <= upper)
+    ends = padded(np.concatenate([observed, mean]))
+    fig = go.Figure(
+        go.Scatter(
+            x=ends, y=ends, mode="lines", line={"color": BASELINE, "width": 1}, hoverinfo="skip", showlegend=False
+        )
+    )
+    for chosen, colour, symbol, name in (
+        (inside, MODEL, "circle", "in its interval"),
+        (~inside, MIND, "diamond-open", "outside its interval"),
+    ):
+        fig.add_scatter(
+            x=observed[chosen],
+            y=mean[chosen],
+            mode="markers",
+            name=f"{name} ({np.count_nonzero(chosen)})",
+            marker={
+                "color": colour,
+                "symbol": symbol,
+                "size": 6,
+                "line": {"width": 1.5 if colour == MIND else 0, "color": colour},
+            },
+            error_y={
+                "type": "data",
+                "symmetric": False,
+                "array": (upper - mean)[chosen],
+                "arrayminus": (mean - lower)[chosen],
+                "thickness": 0.8,
+                "width": 0,
+                "color": faint(colour, 0.4),
+            },
+            customdata=np.asarray(ids, dtype=object)[chosen],
+            hovertemplate="%{customdata}<br>observed %{x:.2f} eV<br>predicted %{y:.2f} eV<extra></extra>",
+        )
+    fig.update_layout(template=TEMPLATE, height=400, showlegend=True, legend=LEGEND_INSIDE)
+    fig.update_xaxes(title=f"observed {Quantity.GAP.axis}", range=list(ends), constrain="domain")
+    fig.update_yaxes(title=Quantity.MEAN.axis, range=list(ends), scaleanchor="x", scaleratio=1, constrain="domain")
+    return fig
+
+
+def intervals(
+    mean_eV: ArrayLike, lower_eV: ArrayLike, upper_eV: ArrayLike, *, ids: Sequence[str], unusual: ArrayLike
+) -> go.Figure:
+    """Return predictions (n,) in eV sorted by their mean, with intervals as bars; `unusual` rows get another marker."""
+    mean = np.asarray(mean_eV, dtype=np.float64)
+    order = np.argsort(mean)[np.isfinite(np.sort(mean))]
+    lower, upper = np.asarray(lower_eV, dtype=np.float64), np.asarray(upper_eV, dtype=np.float64)
+    strange = np.asarray(unusual, dtype=bool)
+    rank = np.arange(1, order.size + 1)
+    fig = go.Figure()
+    for chosen, colour, symbol, name in (
+        (~strange[order], MODEL, "circle", "in domain"),
+        (strange[order], MIND, "diamond-open", "mind the warning"),
+    ):
+        rows = order[chosen]
+        fig.add_scatter(
+            x=rank[chosen],
+            y=mean[rows],
+            mode="markers",
+            name=name,
+            marker={
+                "color": colour,
+                "symbol": symbol,
+                "size": 7,
+                "line": {"width": 1.5 if colour == MIND else 0, "color": colour},
+            },
+            error_y={
+                "type": "data",
+                "symmetric": False,
+                "array": upper[rows] - mean[rows],
+                "arrayminus": mean[rows] - lower[rows],
+                "thickness": 1,
+                "width": 0,
+            },
+            customdata=np.stack([np.asarray(ids, dtype=object)[rows], lower[rows], upper[rows]], axis=1),
+            hovertemplate=_INTERVAL_HOVER,
+        )
+    fig.update_layout(template=TEMPLATE, height=340, showlegend=bool(strange.any()), legend=LEGEND_INSIDE)
+    ticks = {"tick0": 1, "dtick": max(1, math.ceil(order.size / 8))}  # whole numbers, about eight of them
+    fig.update_xaxes(title="structures, sorted by prediction", showgrid=False, **ticks)
+    fig.update_yaxes(title=Quantity.MEAN.axis)
+    return fig

@@ -1,0 +1,79 @@
+"""Palette and template that all figures share, and the small helpers of several of them.
+
+Palette: Okabe and Ito (2008).
+"""
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+MODEL = "#0072B2"  # blue: our model
+OBSERVED = "#D55E00"  # orange: observed, truth
+GOOD = "#009E73"
+MIND = "#E69F00"
+PRIOR = "#CC79A7"
+BASELINE = "#7A8086"
+
+LEGEND_INSIDE = {
+    "x": 0.01,
+    "y": 0.99,
+    "xanchor": "left",
+    "yanchor": "top",
+    "bgcolor": "rgba(0,0,0,0)",
+    "font": {"size": 12},
+}
+
+_INK = {False: "#1B1F24", True: "#E6E9EC"}
+_GUIDE = {False: "#E3E6E9", True: "#2A3138"}
+
+Floats = NDArray[np.float64]
+
+
+def template(*, dark: bool = False) -> go.layout.Template:
+    """Return the template that all figures share: no box, thin guides, transparent background."""
+    ink, guide = _INK[dark], _GUIDE[dark]
+    axis = {
+        "showgrid": True,
+        "gridcolor": guide,
+        "zeroline": False,
+        "showline": False,
+        "ticks": "outside",
+        "ticklen": 4,
+        "tickcolor": guide,
+        "title": {"font": {"size": 13}, "standoff": 8},
+        "automargin": True,
+    }
+    return go.layout.Template(
+        layout={
+            "font": {"family": "Source Sans, Source Sans Pro, Helvetica, Arial, sans-serif", "size": 13, "color": ink},
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "colorway": [MODEL, OBSERVED, GOOD, MIND, PRIOR, BASELINE],
+            "xaxis": axis,
+            "yaxis": axis,
+            "margin": {"l": 8, "r": 12, "t": 12, "b": 8},
+            "height": 360,
+            "showlegend": False,
+            "hoverlabel": {"font": {"size": 12}},
+            "bargap": 0.06,
+        }
+    )
+
+
+TEMPLATE = template()
+
+
+def padded(values: Floats) -> tuple[float, float]:
+    """Return a range a little wider than that of the finite values."""
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return 0.0, 1.0
+    low, high = float(finite.min()), float(finite.max())
+    pad = 0.06 * (high - low) or 0.5
+    return low - pad, high + pad
+
+
+def faint(colour: str, opacity: float = 0.25) -> str:
+    """Return a colour "#RRGGBB" at an opacity."""
+    red, green, blue = (int(colour[k : k + 2], 16) for k in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity})"
