@@ -20,13 +20,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from bandgap.inference.scale_moves import scales_log_density
+from bandgap.inference.gradient_pairs import gradient_pairs
+from bandgap.inference.joint_hmc import log_density
 from bandgap.inference.scales import FreeScalePrior
 from bandgap.inference.slices import POINTS, slice_move
 from bandgap.inference.whitened_network import (
     Layers,
     WhitenedNetwork,
-    gradient_pairs,
 )
 
 DIRECTIONS = 100  # at most, of every layer
@@ -71,7 +71,7 @@ def step_interwoven(
     """Move the scale of every sampled layer once, with its weights in the layer's subspace fixed."""
     if not subspaces:
         return z, state
-    density = scales_log_density(net, z, state, prior)
+    density = log_density(net, z, state, prior)
     for layer, basis in enumerate(subspaces):
         along = _Line(net, prior, z, state, layer, basis)
         width = BRACKET / math.sqrt(basis.shape[1])
@@ -108,7 +108,7 @@ class _Line:
             projected = self._projected[0] + shrink * self._projected[1]
         else:
             z[self._layer] = self._parts[0] + shrink * self._parts[1]
-        values = scales_log_density(self._batch, z, state, self._prior, projected=projected)
+        values = log_density(self._batch, z, state, self._prior, projected=projected)
         return values.reshape(d.shape) + self.volume(d.T).T
 
     def volume(self, d: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """One batch of chains: its state, its adaptation and one iteration of it."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -11,6 +11,7 @@ from torch import Tensor
 from bandgap.errors import ConfigError
 from bandgap.inference.adaptation import DualAveraging, dual_averaging
 from bandgap.inference.checkpoints import under
+from bandgap.inference.input_split import input_norms, leading_inputs, step_trailing
 from bandgap.inference.interweaving import informed_directions, step_interwoven
 from bandgap.inference.joint_hmc import Transition, step_joint
 from bandgap.inference.partial_centring import Frame, find_frames
@@ -38,9 +39,11 @@ FRAMED_FLIGHT, FRAMED_ANGLE, FRAMED_ACCEPT = 0.7, 2.4, 0.65  # instead of the ab
 VISIT_EVERY, RESTART = 5, 0.5  # iterations between states that are kept; of the step, where it is searched anew
 FRAMED_SCALE_MOVES = 3  # directions, drawn at random, along which the scales alone move in an iteration
 BRACKET = 4.0  # widths of slice brackets in standard deviations found in warm-up
+ROUNDING = 0.6  # half width of ReLU's rounding, of what a typical step of a path adds to a unit's input
+TRAILING_STEP, TRAILING_ACCEPT = 0.4, 0.8  # radians, at the start, of paths of the trailing inputs' weights
 START_SPREAD = 0.3  # of z: small, so that no start is absurd (specification of the method, section 8)
-_AVERAGED = ("log_step", "log_average", "anchor", "gap", "count", "target")  # of the dual averaging
-_ON_HOST = ("generator", "host", "numbers")
+_AVERAGED = ("log_step", "log_average", "anchor", "gap", "count", "target")  # fields of the dual averaging
+_ON_HOST = ("generator", "host", "numbers", "trailing", "spans")
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,10 @@ class Chain:
         self._free = prior if not self._centred and isinstance(prior, FreeScalePrior) else None
         self._generator, self._host = generator, host
         self._adaptation: DualAveraging = dual_averaging(START_STEP, target=_given(config.target_accept, ACCEPT))
+        self._leading = leading_inputs(net)
+        self._trailing: DualAveraging = dual_averaging(TRAILING_STEP, target=TRAILING_ACCEPT)
+        self._reaches = input_norms(net, self._leading)
+        self._spans: list[float] = []  # of a unit's input in one radian, by layer; found in warm-up
         self.step, self.n_steps = START_STEP, 1
         device, dtype = net.inputs.device, net.inputs.dtype
         self._z: Layers = [
@@ -144,9 +151,12 @@ class Chain:
         """Return everything that the next iteration depends on, by name: positions, adaptation, generators."""
         adaptation = self._adaptation
         numbers = [self.step, self.n_steps, *(getattr(adaptation, name) for name in _AVERAGED)]
+        trailing = [getattr(self._trailing, name) for name in _AVERAGED]
         arrays = {
             "state": self._state,
             "numbers": torch.tensor(numbers, dtype=torch.float64),
+            "trailing": torch.tensor(trailing, dtype=torch.float64),
+            "spans": torch.tensor(self._spans, dtype=torch.float64),
             "brackets": self._brackets,
             "flights": self._flights,
             "generator": self._generator.get_state(),
@@ -174,8 +184,9 @@ class Chain:
         self.iteration = iteration
         step, n_steps, *averaged = here["numbers"].tolist()
         self.step, self.n_steps = step, int(n_steps)
-        values = dict(zip(_AVERAGED, averaged, strict=True))
-        self._adaptation = replace(self._adaptation, **{**values, "count": int(values["count"])})
+        self._adaptation = _averaged(self._adaptation, averaged)
+        self._trailing = _averaged(self._trailing, here["trailing"].tolist())
+        self._spans = here["spans"].tolist()
         self._state, self._brackets, self._flights = here["state"], here["brackets"], here["flights"]
         self._generator.set_state(here["generator"])
         self._host.set_state(here["host"])
@@ -191,9 +202,13 @@ class Chain:
         angle = _given(self._config.angle, FRAMED_ANGLE if self._frames else ANGLE)
         angle *= 0.67 + 0.66 * float(torch.rand(1, generator=self._host))
         self.n_steps = int(min(self._config.max_steps, max(1, np.ceil(angle / self.step))))
-        self._z, self._state, did = step_joint(
-            self._net,
-            self._z,
+        net, first = self._net, self._z[0]
+        split = self._leading < net.inputs.shape[1]
+        if split:
+            net = net.at_inputs(slice(None, self._leading), first)
+        moved, self._state, did = step_joint(
+            net,
+            [first[:, :, : self._leading].contiguous(), *self._z[1:]] if split else self._z,
             self._state,
             prior=self._prior,
             directions=torch.zeros_like(self._flights) if still else self._flights,
@@ -201,7 +216,11 @@ class Chain:
             n_steps=self.n_steps,
             generator=self._generator,
             frames=self._frames,
+            widths=[ROUNDING * self.step * span for span in self._spans],
         )
+        self._z = [torch.cat([moved[0], first[:, :, self._leading :]], 2), *moved[1:]] if split else moved
+        if self._leading < self._net.inputs.shape[1]:
+            self._move_trailing()
         if not still:
             brackets = self._brackets
             if self._frames:
@@ -214,6 +233,20 @@ class Chain:
                 self._net, self._z, self._state, prior=self._free, subspaces=self._subspaces, generator=self._generator
             )
         return did
+
+    def _move_trailing(self) -> None:
+        step = self._trailing.step if self.iteration < self._config.warmup else self._trailing.final
+        self._z, did = step_trailing(
+            self._net,
+            self._z,
+            self._state,
+            prior=self._prior,
+            leading=self._leading,
+            step=min(step, MAX_STEP),
+            generator=self._generator,
+        )
+        if self.iteration < self._config.warmup:
+            self._trailing = self._trailing.update(float(did.accept.mean()))
 
     def _record(self, did: Transition) -> "Record":
         scales = self._prior.scales(self._state)
@@ -248,10 +281,18 @@ class Chain:
         values, vectors = torch.linalg.eigh(torch.cov(recent.T))
         spread = (vectors * values.clamp_min(1e-3).sqrt()).T.contiguous()
         self._brackets, self._flights = BRACKET * spread, (FRAMED_FLIGHT if frames else FLIGHT) * spread
+        scales = torch.exp(torch.log(self._prior.scales(recent).s).mean(0)).tolist()
+        self._spans = [scale * reach for scale, reach in zip(scales, self._reaches, strict=False)]
         if frames:
             self._frames = find_frames(self._net, self._prior, self._visited)
+            self._frames[0] = self._frames[0].leading_inputs(self._leading)
             target = _given(self._config.target_accept, FRAMED_ACCEPT)
             self._adaptation = dual_averaging(RESTART * self.step, target=target)
+
+
+def _averaged(adaptation: DualAveraging, numbers: Sequence[float]) -> DualAveraging:
+    log_step, log_average, anchor, gap, count, target = numbers
+    return DualAveraging(log_step, log_average, anchor, gap, int(count), target)
 
 
 def _given(value: float | None, default: float) -> float:

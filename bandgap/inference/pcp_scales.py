@@ -63,6 +63,9 @@ class PcpScales:
 
     def log_density_and_gradient(self, state: Tensor) -> tuple[Tensor, Tensor]:
         """Return `log_density` (chain,) and its gradient by the state (chain, 2 + L)."""
+        if not state.is_cuda:
+            found = self._plain_gradient(state.numpy())
+            return torch.from_numpy(found[0]), torch.from_numpy(found[1])
         log_scale, log_sigma, w = state[:, 0], state[:, 1], state[:, 2:]
         c = torch.softmax(w, -1)
         p_scale, by_log, by_rate = pcp.log_density_and_gradient(torch.exp(log_scale), self._terms(c), lam=self.lam)
@@ -72,6 +75,22 @@ class PcpScales:
         by_w = c * (by_c - (c * by_c).sum(-1, keepdim=True)) + self.c0 - torch.exp(w)
         by_scales = torch.stack([by_log + 1.0, 2.0 * noise - 2.0 * SIGMA_SHAPE], -1)
         return value, torch.cat([by_scales, by_w], 1)
+
+    def _plain_gradient(self, state: Floats) -> tuple[Floats, Floats]:
+        """Return the same by numpy: on arrays this small it takes a third of the time."""
+        log_scale, log_sigma, w = state[:, 0], state[:, 1], state[:, 2:]
+        slopes, grown = self.slopes.numpy(), np.exp(w)
+        c = np.exp(w - w.max(-1, keepdims=True))
+        c /= c.sum(-1, keepdims=True)
+        p_scale, by_log, by_rate = pcp.plain_gradient(
+            np.exp(log_scale), self.weights.numpy(), c @ slopes.T, lam=self.lam
+        )
+        by_c, noise = by_rate @ slopes, self.noise_b * np.exp(-2.0 * log_sigma)
+        gradient = np.empty_like(state)
+        gradient[:, 0], gradient[:, 1] = by_log + 1.0, 2.0 * noise - 2.0 * SIGMA_SHAPE
+        gradient[:, 2:] = c * (by_c - (c * by_c).sum(-1, keepdims=True)) + self.c0 - grown
+        value = p_scale + log_scale - 2.0 * SIGMA_SHAPE * log_sigma - noise + (self.c0 * w - grown).sum(-1)
+        return value, gradient
 
     def draw(self, chains: int, *, generator: torch.Generator) -> Tensor:
         """Draw states (chain, 2 + L) from the prior, on the CPU, with nothing but the given CPU generator."""

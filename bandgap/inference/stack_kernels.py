@@ -18,7 +18,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from bandgap.inference.whitened_network import through_relu
+from bandgap.inference.soft_rectifier import through_relu
 
 KernelName = Literal["vmap", "bmm", "wide"]
 Layers = list[Tensor]

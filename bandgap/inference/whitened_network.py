@@ -16,13 +16,15 @@ Layers are lists (index 0 is layer 1) of tensors (chain, out, in + 1), the bias 
 """
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from bandgap.inference.scales import ScaleGradient, Scales
+from bandgap.inference.soft_rectifier import rectified, through_relu
 
 Layers = list[Tensor]
 # singular values below this share of the largest carry no input that float32 could tell from zero
@@ -36,7 +38,8 @@ class WhitenedNetwork:
     `theta_hat[l]` (out, in + 1); `inputs` (n, r) are the row-space coordinates of (x, 1); `base` (n, width 1) is the
     first pre-activation at theta_hat; `basis` (p + 1, r) has orthonormal columns; `y` (n,) standardised gaps in
     float64, or (chain, n) where every chain has labels of its own (simulation-based checks). `constant` is the last of
-    the output layer's inputs, what its bias is multiplied by.
+    the output layer's inputs, what its bias is multiplied by. `rest` (chain, n, width 1) is what inputs of the first
+    layer whose weights are held fixed add to its pre-activation at scale 1 (`at_inputs`).
     """
 
     theta_hat: Layers
@@ -45,6 +48,7 @@ class WhitenedNetwork:
     basis: Tensor
     y: Tensor
     constant: float = 1.0
+    rest: Tensor | None = None
 
     @property
     def n_layers(self) -> int:
@@ -67,11 +71,22 @@ class WhitenedNetwork:
 
     def repeated(self, times: int) -> "WhitenedNetwork":
         """Return the same for a batch in which every chain stands `times` times, one after the other."""
-        return self if self.y.ndim == 1 else replace(self, y=self.y.repeat_interleave(times, 0))
+        y = self.y if self.y.ndim == 1 else self.y.repeat_interleave(times, 0)
+        return replace(self, y=y, rest=None if self.rest is None else self.rest.repeat_interleave(times, 0))
 
     def project(self, z_1: Tensor) -> Tensor:
         """Return what the first layer's z (chain, out, in) adds to its pre-activation at scale 1, (chain, n, out)."""
-        return self.inputs @ z_1.transpose(1, 2)
+        added = self.inputs @ z_1.transpose(1, 2)
+        return added if self.rest is None else added.add_(self.rest)
+
+    def at_inputs(self, chosen: slice, z_1: Tensor) -> "WhitenedNetwork":
+        """Return the network of some of the first layer's inputs, given the weights z_1 (chain, out, in) of the others.
+
+        `chosen` is a run of inputs from the first or to the last. Only where the network is isotropic.
+        """
+        others = slice(chosen.stop, None) if chosen.start is None else slice(None, chosen.start)
+        rest = self.inputs[:, others] @ z_1[:, :, others].transpose(1, 2)
+        return replace(self, inputs=self.inputs[:, chosen].contiguous(), rest=rest)
 
     def weights(self, layer: int, s: Tensor, z: Tensor) -> Tensor:
         """Return the weights of a sampled layer from the second on, (chain, out, in), for s of shape (chain, 1, 1)."""
@@ -124,9 +139,13 @@ def whiten(theta_hat: Layers, x: Tensor, y: Tensor, *, device: torch.device, dty
 
 @dataclass(frozen=True, eq=False)
 class Hidden:
-    """What one forward pass to the last hidden layer leaves: the input of every layer, after its ReLU."""
+    """What one forward pass to the last hidden layer leaves: the input of every layer, after its ReLU, and its gates.
+
+    `gates` are those of every hidden layer where ReLU was rounded off (`soft_rectifier`), otherwise there are none.
+    """
 
     inputs: Layers  # the first is (n, r), the others (chain, n, in + 1); the last is H, the input of the output layer
+    gates: Layers = field(default_factory=list)
 
     @property
     def features(self) -> Tensor:
@@ -136,39 +155,45 @@ class Hidden:
     def without(self, chains: Tensor) -> "Hidden":
         """Return the same with the features of the marked chains (chain,) set to zero, so that no gradient passes."""
         bad = chains[:, None, None]
-        return Hidden([self.inputs[0], *[torch.where(bad, torch.zeros_like(h), h) for h in self.inputs[1:]]])
+        inputs = [self.inputs[0], *[torch.where(bad, torch.zeros_like(h), h) for h in self.inputs[1:]]]
+        return Hidden(inputs, [torch.where(bad, torch.zeros_like(gate), gate) for gate in self.gates])
+
+    def through(self, layer: int, g: Tensor) -> Tensor:
+        """Return g (chain, n, units), a gradient by the units of hidden layer `layer` (from 1), before its ReLU."""
+        return g * self.gates[layer - 1] if self.gates else through_relu(g, self.inputs[layer])
 
 
-def hidden_features(net: WhitenedNetwork, z: Layers, scales: Scales, *, projected: Tensor | None = None) -> Hidden:
+def hidden_features(
+    net: WhitenedNetwork,
+    z: Layers,
+    scales: Scales,
+    *,
+    projected: Tensor | None = None,
+    widths: Sequence[float] = (),
+) -> Hidden:
     """Evaluate the last hidden layer at whitened z.
 
-    `projected` is `net.project(z[0])` where it is known already, for several scales at one z.
+    `projected` is `net.project(z[0])` where it is known already, for several scales at one z. With `widths`, one for
+    every hidden layer, ReLU is rounded off so far.
     """
     s = scales.s.to(z[0].dtype)[:, :, None, None]
     pre = torch.addcmul(net.base, s[:, 0], net.project(z[0]) if projected is None else projected)
-    inputs = [net.inputs]
-    for layer in range(1, net.n_layers - 1):
-        inputs.append(_rectified(pre, 1.0))
-        pre = inputs[-1] @ net.weights(layer, s[:, layer], z[layer]).transpose(1, 2)
-    return Hidden([*inputs, _rectified(pre, net.constant)])
-
-
-def _rectified(pre: Tensor, constant: float) -> Tensor:
-    """Return (relu(pre), constant), (chain, n, in + 1)."""
-    return torch.nn.functional.pad(pre, (0, 1), value=constant).relu_()
-
-
-def through_relu(g: Tensor, wide: Tensor) -> Tensor:
-    """Return g where the rectified features (chain, n, in + 1) are above zero, else zero: ReLU's backward pass."""
-    result: Tensor = torch.ops.aten.threshold_backward(g, wide[..., :-1], 0)
-    return result
+    inputs, gates = [net.inputs], []
+    for layer in range(1, net.n_layers):
+        constant = 1.0 if layer < net.n_layers - 1 else net.constant
+        wide, gate = rectified(pre, constant, widths[layer - 1] if widths else 0.0)
+        inputs.append(wide)
+        gates += [] if gate is None else [gate]
+        if layer < net.n_layers - 1:
+            pre = wide @ net.weights(layer, s[:, layer], z[layer]).transpose(1, 2)
+    return Hidden(inputs, gates)
 
 
 @dataclass(frozen=True, eq=False)
 class OutputLayer:
     """The output layer given H: mean (chain, q), factor C of B = CC' (chain, q, q), and log p(y | H).
 
-    In float64; the log likelihood has shape (chain,).
+    In float64, the features in that of their products; the log likelihood has shape (chain,).
     """
 
     features: Tensor
@@ -185,19 +210,18 @@ class OutputLayer:
         return result
 
 
-def integrate_output(net: WhitenedNetwork, hidden: Hidden, scales: Scales) -> OutputLayer:
-    """Integrate the output layer out."""
-    h, rho, sigma = hidden.features.double(), scales.rho, scales.sigma
-    start = net.theta_hat[-1].double().T
-    wide = torch.cat([h, net.y.unsqueeze(-1).expand(h.shape[0], -1, 1)], -1)
-    gram = wide.mT @ wide  # of (H, y): all that is needed of them
-    signal, match = gram[:, :-1, :-1], gram[:, :-1, -1:]
+def integrate_output(net: WhitenedNetwork, hidden: Hidden, scales: Scales, *, rough: bool = False) -> OutputLayer:
+    """Integrate the output layer out; `rough` forms the products of the features in their own precision, for forces."""
+    rho, sigma = scales.rho, scales.sigma
+    h = hidden.features if rough else hidden.features.double()
+    start, y = net.theta_hat[-1].double().T, net.y.to(h.dtype).unsqueeze(-1)
+    signal, match = (h.mT @ h).double(), (h.mT @ y).double()
     pull = match - signal @ start
     b = rho[:, None, None] * signal
     b.diagonal(dim1=-2, dim2=-1).add_(1.0)
     factor = torch.linalg.cholesky(b)
     solved = torch.cholesky_solve(pull, factor)
-    square = gram[:, -1, -1] - ((match + pull) * start).sum((1, 2))
+    square = (net.y**2).sum(-1) - ((match + pull) * start).sum((1, 2))
     misfit = square - rho * (pull * solved).sum((1, 2))
     log_det = torch.log(factor.diagonal(dim1=-2, dim2=-1)).sum(-1)
     constant = -0.5 * net.n_rows * math.log(2 * math.pi)
@@ -216,47 +240,47 @@ def draw_output(output: OutputLayer, scales: Scales, *, generator: torch.Generat
 
 def gradient(net: WhitenedNetwork, z: Layers, scales: Scales, hidden: Hidden, output: OutputLayer) -> Layers:
     """Return d log p(y | H) / dz of the sampled layers, list of (chain, out, in)."""
+    return slopes(net, z, scales, hidden, output)[0]
+
+
+def slopes(
+    net: WhitenedNetwork, z: Layers, scales: Scales, hidden: Hidden, output: OutputLayer
+) -> tuple[Layers, Tensor]:
+    """Return `gradient`, and the gradient by the first layer's pre-activation, (chain, n, width 1)."""
     dtype, rho = z[0].dtype, scales.rho[:, None, None]
     pull = (output.mean / scales.sigma[:, None] ** 2).unsqueeze(1)
     by_h = torch.baddbmm(rho * output.inverse, output.mean.unsqueeze(2), pull)[:, :, :-1].to(dtype)
     by_y = net.y.to(dtype).unsqueeze(-1) * pull[:, :, :-1].to(dtype)
     s = scales.s.to(dtype)[:, :, None, None]
-    g = through_relu(torch.baddbmm(by_y, hidden.features, by_h, alpha=-1.0), hidden.features)
+    g = hidden.through(net.n_layers - 1, torch.baddbmm(by_y, hidden.features, by_h, alpha=-1.0))
     result: Layers = []
     for layer in range(net.n_layers - 2, -1, -1):
         result.insert(0, net.by_z(layer, s[:, layer], g, hidden.inputs[layer]))
         if layer:
             weight = net.weights(layer, s[:, layer], z[layer])[:, :, :-1]
-            g = through_relu(g @ weight, hidden.inputs[layer])
-    return result
+            g = hidden.through(layer, g @ weight)
+    return result, g
 
 
-def gradient_pairs(net: WhitenedNetwork, z: Layers, scales: Scales) -> list[tuple[Tensor, Tensor]]:
-    """Return g (chain n, out) and h (chain n, in) of every sampled layer, d f / d z_l = sigma g h' for each row."""
-    dtype = z[0].dtype
-    hidden = hidden_features(net, z, scales)
-    output = integrate_output(net, hidden, scales)
-    in_noise = (scales.s / scales.sigma[:, None]).to(dtype)[:, :, None, None]
-    s = scales.s.to(dtype)[:, :, None, None]
-    weights = output.mean[:, None, :-1].to(dtype).expand(-1, net.n_rows, -1)
-    g = through_relu(weights, hidden.features)
-    pairs: list[tuple[Tensor, Tensor]] = []
-    for layer in range(net.n_layers - 2, -1, -1):
-        h = hidden.inputs[layer].expand(g.shape[0], -1, -1)
-        pairs.insert(0, ((in_noise[:, layer] * g).flatten(0, 1), h.flatten(0, 1)))
-        if layer:
-            weight = net.weights(layer, s[:, layer], z[layer])
-            g = through_relu(g @ weight[:, :, :-1], hidden.inputs[layer])
-    return pairs
-
-
-def scale_gradient(net: WhitenedNetwork, z: Layers, by_z: Layers, output: OutputLayer, scales: Scales) -> ScaleGradient:
+def scale_gradient(
+    net: WhitenedNetwork,
+    z: Layers,
+    by_z: Layers,
+    output: OutputLayer,
+    scales: Scales,
+    *,
+    by_first: Tensor | None = None,
+) -> ScaleGradient:
     """Return the gradient of log p(y | H) by the scales, given that by z.
+
+    Where the network holds the weights of some inputs fixed, `by_first` is the gradient by the first pre-activation.
 
     s_l enters as s_l z_l, so that d / d log s_l = z_l . d / dz_l; with a = H'r, d / d log rho = (tr B^-1 - q) / 2 +
     rho |B^-1 a|^2 / (2 sigma^2), and d / d log sigma at fixed s and rho = |r|^2_B / sigma^2 - n.
     """
     by_s = [torch.linalg.vecdot(q.flatten(1), g.flatten(1)).double() for q, g in zip(z, by_z, strict=True)]
+    if net.rest is not None and by_first is not None:
+        by_s[0] = by_s[0] + scales.s[:, 0] * torch.linalg.vecdot(by_first.flatten(1), net.rest.flatten(1)).double()
     width = output.factor.shape[-1]
     trace = output.inverse.diagonal(dim1=-2, dim2=-1).sum(-1)
     by_rho = 0.5 * (trace - width) + 0.5 * scales.rho * (output.solved**2).sum(-1) / scales.sigma**2

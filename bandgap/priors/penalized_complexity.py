@@ -25,6 +25,8 @@ from torch import Tensor
 
 from bandgap.errors import ConfigError
 
+Floats = NDArray[np.float64]
+
 _MEETING = 0.5  # where the series of psi hands over to its closed form
 # of artanh(r) / r - 1 over r^2 up to there, highest power first: the next is under 1e-17
 _SERIES = tuple(1.0 / (2 * k + 3) for k in range(10, -1, -1))
@@ -47,10 +49,10 @@ def psi(x: Tensor) -> Tensor:
     return torch.where(x <= _MEETING, near, far)
 
 
-def _plain_psi(x: NDArray[np.float64]) -> NDArray[np.float64]:
+def _plain_psi(x: Floats) -> Floats:
     """Return psi of an array: the same where no derivative is asked for."""
     high = np.maximum(x, _MEETING)
-    far: NDArray[np.float64] = (1.0 - np.log1p(high) / high) / high
+    far: Floats = (1.0 - np.log1p(high) / high) / high
     if (x > _MEETING).all():
         return far
     low = np.minimum(x, _MEETING)
@@ -107,6 +109,14 @@ def log_density_and_gradient(tau: Tensor, terms: DistanceTerms, *, lam: float) -
     d log p / d a_j = w_j tau (-(lam / (2 d) + 1 / (2 S)) phi'(a_j tau) + a_j (2 + a_j tau) / ((1 + a_j tau)^2 S')),
     written with S = tau^2 Q and S' = tau M so that tau = 0 is no special case.
     """
+    if not (tau.is_cuda or tau.requires_grad or terms.rates.requires_grad):
+        found = plain_gradient(tau.numpy(), terms.weights.numpy(), terms.rates.numpy(), lam=lam)
+        value, by_log_tau, by_a = (torch.from_numpy(np.asarray(array)) for array in found)
+        return value, by_log_tau, by_a
+    return _gradient(tau, terms, lam)
+
+
+def _gradient(tau: Tensor, terms: DistanceTerms, lam: float) -> tuple[Tensor, Tensor, Tensor]:
     a, w, products, x = terms.rates, terms.weights, terms.products, terms.rates * tau.unsqueeze(-1)
     ratio = 1.0 / (1.0 + x)
     bent = products * ratio
@@ -117,6 +127,22 @@ def log_density_and_gradient(tau: Tensor, terms: DistanceTerms, *, lam: float) -
     by_log_tau = -0.5 * lam * tau * m / root + curvature / m - 0.5 * m / q
     pull = (0.5 * lam * tau / root + 0.5 / q).unsqueeze(-1)
     by_a = w * a * ratio * (-pull + (1.0 + ratio) / m.unsqueeze(-1))
+    return value, by_log_tau, by_a
+
+
+def plain_gradient(tau: Floats, w: Floats, a: Floats, *, lam: float) -> tuple[Floats, Floats, Floats]:
+    """Return `log_density_and_gradient` by numpy, for weights w (J,) and rates a (..., J).
+
+    On arrays this small it takes a third of the time.
+    """
+    x, ratio, wa = a * tau[..., None], 1.0 / (1.0 + a * tau[..., None]), w * a
+    products = wa * a
+    bent = products * ratio
+    q, m = (products * _plain_psi(x)).sum(-1), bent.sum(-1)
+    root = np.sqrt(q)
+    value = math.log(0.5 * lam) - lam * tau * root + np.log(m) - 0.5 * np.log(q)
+    by_log_tau = -0.5 * lam * tau * m / root + (bent * ratio).sum(-1) / m - 0.5 * m / q
+    by_a = wa * ratio * ((1.0 + ratio) / m[..., None] - (0.5 * lam * tau / root + 0.5 / q)[..., None])
     return value, by_log_tau, by_a
 
 

@@ -6,9 +6,10 @@ import pytest
 import torch
 from scipy import stats
 
+from bandgap.inference.gradient_pairs import gradient_pairs
 from bandgap.inference.joint_hmc import Phase, log_force, path, square_norm, step_joint
 from bandgap.inference.partial_centring import enter, find_frames, place
-from bandgap.inference.whitened_network import gradient_pairs, hidden_features, integrate_output, whiten
+from bandgap.inference.whitened_network import hidden_features, integrate_output, whiten
 from tests.unit.inference.problems import CPU, draw_z, free_priors_of, prior_of, raw, slope, state_of
 
 STATE = state_of([-2.0, -0.7, -0.5, 0.2, -0.4], [-4.0, -0.2, 0.1, -1.2, 0.3])
@@ -102,8 +103,9 @@ def test_path_with_turned_momenta_comes_back(problem):
     torch.testing.assert_close(error_back, -error, rtol=0, atol=1e-8)
 
 
+@pytest.mark.parametrize("widths", [(), (0.2, 0.2)])
 @pytest.mark.parametrize("name", ["point estimate", "inverse gamma"])
-def test_paths_keep_the_joint_law_of_weights_scales_and_labels(name):
+def test_paths_keep_the_joint_law_of_weights_scales_and_labels(name, widths):
     """Scales and z from the prior, labels from the model: after paths given the labels both still follow the prior."""
     theta_hat, x, y = raw(6, 4)
     net, prior = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64), free_priors_of(theta_hat, x)[name]
@@ -120,7 +122,16 @@ def test_paths_keep_the_joint_law_of_weights_scales_and_labels(name):
     flights = 0.5 * torch.eye(start.shape[1], dtype=torch.float64)
     for _ in range(4):
         z, state, did = step_joint(
-            own, z, state, prior=prior, directions=flights, step=0.15, n_steps=8, generator=generator, frames=frames
+            own,
+            z,
+            state,
+            prior=prior,
+            directions=flights,
+            step=0.15,
+            n_steps=8,
+            generator=generator,
+            frames=frames,
+            widths=widths,
         )
         accepted.append(did.accepted.double().mean())
     assert float(torch.stack(accepted).mean()) > 0.5 and float((state - start).abs().median()) > 0.2
@@ -133,7 +144,7 @@ def test_paths_keep_the_joint_law_of_weights_scales_and_labels(name):
 
 
 def test_frames_are_the_kronecker_factors_of_the_fisher_information():
-    """Few enough outputs that all but one direction is told apart: T^2 (1 + information) = 1 in every direction."""
+    """f^2 (1 + information) = 1 at their own scale."""
     theta_hat, x, y = raw(7, 5)
     net, prior = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64), prior_of(theta_hat, x)
     z = draw_z(net, 2)
@@ -143,10 +154,9 @@ def test_frames_are_the_kronecker_factors_of_the_fisher_information():
         right = torch.eye(h.shape[1], dtype=torch.float64) if frame.right is None else frame.right
         along = torch.stack([v @ outputs @ v for v in frame.left.T])
         information = torch.outer(along, (right.T @ inputs @ right).diagonal())
-        torch.testing.assert_close(frame.share[:-1], information / (1.0 + information), rtol=1e-6, atol=1e-9)
-        torch.testing.assert_close(frame.narrow**2, 1.0 - frame.share)
-        directions = torch.cat([frame.share[:-1], frame.share[-1:].expand(g.shape[1] - frame.left.shape[1], -1)])
-        assert frame.total_share == pytest.approx(float(directions.sum()))
+        torch.testing.assert_close(frame.information, information, rtol=1e-6, atol=1e-9)
+        at_home = frame.factors(torch.tensor([frame.log_scale], dtype=torch.float64))[0]
+        torch.testing.assert_close(at_home**2 * (1.0 + information), torch.ones_like(information))
 
 
 def test_frames_leave_global_random_numbers_alone():
@@ -155,4 +165,4 @@ def test_frames_leave_global_random_numbers_alone():
     before = torch.get_rng_state()
     first, second = frames_of(net, prior), frames_of(net, prior)
     assert torch.equal(before, torch.get_rng_state())
-    assert all(torch.equal(a.share, b.share) for a, b in zip(first, second, strict=True))
+    assert all(torch.equal(a.information, b.information) for a, b in zip(first, second, strict=True))

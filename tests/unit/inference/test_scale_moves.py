@@ -10,8 +10,8 @@ import pytest
 import torch
 from scipy import stats
 
-from bandgap.inference.joint_hmc import LARGEST_LOG, log_force
-from bandgap.inference.scale_moves import scales_log_density, step_scales
+from bandgap.inference.joint_hmc import LARGEST_LOG, log_density, log_force
+from bandgap.inference.scale_moves import step_scales
 from bandgap.inference.whitened_network import whiten
 from tests.unit.inference.problems import CPU, draw_z, prior_of, raw, state_of
 
@@ -47,7 +47,7 @@ def test_moves_along_one_direction_sample_its_density(problem, direction, width)
     centre = torch.tensor([-1.0, -0.5, -0.5, -0.7]).double()
     line = torch.tensor(direction).double()
     at = torch.linspace(-25.0, 25.0, 4001).double()
-    log_p = scales_log_density(net, [q[:1] for q in z], centre + at[:, None] * line, prior)
+    log_p = log_density(net, [q[:1] for q in z], centre + at[:, None] * line, prior)
     below = torch.cumulative_trapezoid(torch.exp(log_p - log_p.max()), at)
     cdf = torch.cat([torch.zeros(1).double(), below / below[-1]]).numpy()
     rng = np.random.default_rng(0)
@@ -64,7 +64,7 @@ def test_moves_in_all_directions_sample_the_joint_density(problem):
     """Means of log t, log sigma, c and their squares against 100,000 prior draws weighted with the likelihood."""
     net, prior, z = problem
     proposals = prior.draw(100_000, generator=torch.Generator().manual_seed(1))
-    log_w = scales_log_density(net, [q[:1] for q in z], proposals, prior) - prior.log_density(proposals)
+    log_w = log_density(net, [q[:1] for q in z], proposals, prior) - prior.log_density(proposals)
     weights = torch.softmax(log_w, 0)
     assert float(1 / (weights**2).sum()) > 3000  # effective draws of the reference
     generator = torch.Generator().manual_seed(2)
@@ -92,7 +92,7 @@ def summaries(state):
 def test_density_is_that_of_the_joint_paths(problem):
     net, prior, z = problem
     state = prior.draw(CHAINS, generator=torch.Generator().manual_seed(3))
-    torch.testing.assert_close(scales_log_density(net, z, state, prior), log_force(net, z, state, prior).value)
+    torch.testing.assert_close(log_density(net, z, state, prior), log_force(net, z, state, prior).value)
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def test_density_is_that_of_the_joint_paths(problem):
 def test_state_out_of_range_has_no_density_and_leaves_other_chains_alone(problem, row):
     net, prior, z = problem
     fine = [-1.0, -0.5, 0.0, 0.1]
-    value = scales_log_density(net, [q[:2] for q in z], state_of(fine, row), prior)
-    alone = scales_log_density(net, [q[:1] for q in z], state_of(fine), prior)
+    value = log_density(net, [q[:2] for q in z], state_of(fine, row), prior)
+    alone = log_density(net, [q[:1] for q in z], state_of(fine), prior)
     assert float(value[1]) == -math.inf
     torch.testing.assert_close(value[:1], alone)
 

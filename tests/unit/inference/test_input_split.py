@@ -1,0 +1,111 @@
+"""Which inputs lead, networks with some weights fixed, and that the paths of the others keep the posterior."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+from scipy import stats
+
+from bandgap.inference.input_split import input_norms, leading_inputs, step_trailing
+from bandgap.inference.joint_hmc import log_force, square_norm
+from bandgap.inference.scaled_network import whiten_scaled
+from bandgap.inference.whitened_network import hidden_features, integrate_output, whiten
+from tests.unit.inference.problems import CPU, draw_z, prior_of, raw, sds_of, slope, state_of
+
+STATE = state_of([-2.0, -0.7, -0.5, 0.2, -0.4], [-4.0, -0.2, 0.1, -1.2, 0.3])
+CHAINS, FALSE_ALARM = 400, 1e-4
+
+
+def problem(n=7, p=5):
+    theta_hat, x, y = raw(n, p)
+    return whiten(theta_hat, x, y, device=CPU, dtype=torch.float64), prior_of(theta_hat, x)
+
+
+def with_variances(net, variances):
+    scale = torch.tensor(variances, dtype=torch.float64).sqrt()
+    return dataclasses.replace(net, inputs=torch.linalg.qr(net.inputs).Q[:, : len(variances)] * scale)
+
+
+def test_leading_inputs_are_the_fewest_that_leave_a_hundredth_of_the_variance():
+    net, _ = problem()
+    assert leading_inputs(with_variances(net, [90.0, 9.5, 0.3, 0.1, 0.1])) == 2
+    assert leading_inputs(with_variances(net, [50.0, 30.0, 19.5, 0.3, 0.2])) == 3
+
+
+def test_nothing_is_split_where_most_inputs_lead_or_weights_differ():
+    net, _ = problem()
+    assert leading_inputs(with_variances(net, [20.0, 20.0, 20.0, 20.0, 20.0])) == 5
+    theta_hat, x, y = raw(7, 5)
+    scaled = whiten_scaled(theta_hat, sds_of(theta_hat), x, y, device=CPU, dtype=torch.float64)
+    assert leading_inputs(scaled) == scaled.inputs.shape[1]
+
+
+def test_norms_are_those_of_the_inputs_at_the_source():
+    net, prior = problem()
+    still = [torch.zeros((1, *shape), dtype=torch.float64) for shape in net.shapes]
+    inputs = hidden_features(net, still, prior.scales(STATE[:1])).inputs
+    expected = [float(inputs[0].square().sum(-1).mean().sqrt()), float(inputs[1].square().sum(-1).mean().sqrt())]
+    assert input_norms(net, net.inputs.shape[1]) == pytest.approx(expected)
+    assert input_norms(net, 2)[0] == pytest.approx(float(net.inputs[:, :2].square().sum(-1).mean().sqrt()))
+
+
+@pytest.mark.parametrize("chosen", [slice(None, 3), slice(3, None)])
+def test_network_of_some_inputs_is_the_same_network_with_the_other_weights_fixed(chosen):
+    net, prior = problem()
+    z = draw_z(net, 2)
+    part, at = net.at_inputs(chosen, z[0]), [z[0][:, :, chosen], *z[1:]]
+    scales = prior.scales(STATE)
+    torch.testing.assert_close(hidden_features(part, at, scales).features, hidden_features(net, z, scales).features)
+    whole, found = log_force(net, z, STATE, prior), log_force(part, at, STATE, prior)
+    torch.testing.assert_close(found.value, whole.value)
+    torch.testing.assert_close(found.by_z[0], whole.by_z[0][:, :, chosen])
+    torch.testing.assert_close(found.by_state, whole.by_state)
+    torch.testing.assert_close(
+        part.repeated(3).rest, torch.stack([part.rest[i // 3] for i in range(6)]), rtol=0, atol=0
+    )
+
+
+def test_rounded_force_of_some_inputs_is_that_of_central_differences():
+    net, prior = problem()
+    z, widths = draw_z(net, 2), (0.4, 0.3)
+    part, at = net.at_inputs(slice(None, 3), z[0]), [z[0][:, :, :3], *z[1:]]
+
+    def value(state):
+        scales = prior.scales(state)
+        hidden = hidden_features(part, at, scales, widths=widths)
+        return integrate_output(part, hidden, scales).log_likelihood + prior.log_density(state)
+
+    found = log_force(part, at, STATE, prior, widths=widths).by_state
+    torch.testing.assert_close(found, slope(value, STATE), rtol=1e-6, atol=1e-6)
+
+
+def test_trailing_paths_move_their_weights_alone_and_keep_the_law():
+    """Weights and scales from the prior, labels from the model: after paths given the labels z still follows it."""
+    net, prior = problem(6, 4)
+    generator = torch.Generator().manual_seed(3)
+    state, z = prior.draw(CHAINS, generator=generator), draw_z(net, CHAINS, seed=4)
+    scales = prior.scales(state)
+    h = hidden_features(net, z, scales).features
+    noise = torch.randn(CHAINS, h.shape[2] + net.n_rows, generator=generator, dtype=torch.float64)
+    w = net.theta_hat[-1] + (torch.sqrt(scales.rho) * scales.sigma)[:, None] * noise[:, : h.shape[2]]
+    y = (h @ w.unsqueeze(-1)).squeeze(-1) + scales.sigma[:, None] * noise[:, h.shape[2] :]
+    own, start = dataclasses.replace(net, y=y), z
+    for _ in range(3):
+        z, did = step_trailing(own, z, state, prior=prior, leading=2, step=0.3, generator=generator)
+    assert float(did.accept.mean()) > 0.6
+    assert torch.equal(z[0][:, :, :2], start[0][:, :, :2]) and torch.equal(z[1], start[1])
+    moved, before = z[0][:, :, 2:], start[0][:, :, 2:]
+    assert float((moved - before).abs().median()) > 0.3
+    size = moved[0].numel()
+    assert stats.kstest(square_norm([moved]).numpy(), stats.chi2(size).cdf).pvalue > FALSE_ALARM
+    assert stats.kstest(moved.flatten().numpy(), "norm").pvalue > FALSE_ALARM
+    product = (moved * z[0][:, :, :1]).sum((1, 2)) / math.sqrt(moved.shape[1] * moved.shape[2])
+    assert stats.kstest(product.numpy(), own_law(moved.shape, generator)).pvalue > FALSE_ALARM
+
+
+def own_law(shape, generator):
+    """Products of independent normal weights, as many as the test has, for the two-sample test."""
+    a = torch.randn((20_000, *shape[1:]), generator=generator, dtype=torch.float64)
+    b = torch.randn((20_000, shape[1], 1), generator=generator, dtype=torch.float64)
+    return ((a * b).sum((1, 2)) / math.sqrt(shape[1] * shape[2])).numpy()

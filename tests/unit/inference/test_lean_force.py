@@ -1,0 +1,81 @@
+"""The lean force is the general one with rounded ReLU, and says where it cannot be."""
+
+import pytest
+import torch
+
+from bandgap.inference.joint_hmc import Phase, log_force, path
+from bandgap.inference.lean_force import LeanForce, lean
+from bandgap.inference.partial_centring import find_frames
+from bandgap.inference.whitened_network import whiten
+from tests.unit.inference.problems import CPU, draw_z, prior_of, raw, state_of
+
+STATE = state_of([-2.0, -0.7, -0.5, 0.2, -0.4], [-4.0, -0.2, 0.1, -1.2, 0.3])
+WIDTHS = (0.4, 0.3)
+
+
+def problem(hidden=(4, 3)):
+    theta_hat, x, y = raw(7, 5, hidden=hidden)
+    return whiten(theta_hat, x, y, device=CPU, dtype=torch.float64), prior_of(theta_hat, x)
+
+
+@pytest.mark.parametrize("framed", [False, True])
+@pytest.mark.parametrize("leading", [5, 3])
+def test_lean_force_is_the_general_one(framed, leading):
+    net, prior = problem()
+    z = draw_z(net, 2)
+    frames = find_frames(net, prior, [(z, STATE)]) if framed else []
+    if leading < 5:
+        net = net.at_inputs(slice(None, leading), z[0])
+        z = [z[0][:, :, :leading].contiguous(), *z[1:]]
+        frames = [frames[0].leading_inputs(leading), *frames[1:]] if framed else []
+    expected = log_force(net, z, STATE, prior, frames, widths=WIDTHS)
+    force = LeanForce(net, prior, frames, WIDTHS)
+    for _ in range(2):  # the buffers of a first call must not be seen in a second one
+        for chain in (0, 1):
+            by_z, by_state = force([q[chain] for q in z], STATE[chain : chain + 1], chain)
+            torch.testing.assert_close(by_z, [g[chain] for g in expected.by_z])
+            torch.testing.assert_close(by_state, expected.by_state[chain : chain + 1])
+
+
+def test_networks_of_one_and_three_hidden_layers_too():
+    for hidden, widths in (((4,), (0.4,)), ((4, 3, 3), (0.4, 0.3, 0.2))):
+        net, prior = problem(hidden)
+        state = state_of([-2.0, -0.7, *[0.1 * i for i in range(len(hidden) + 1)]])
+        z = draw_z(net, 1)
+        expected = log_force(net, z, state, prior, widths=widths)
+        by_z, by_state = LeanForce(net, prior, [], widths)([q[0] for q in z], state, 0)
+        torch.testing.assert_close(by_z, [g[0] for g in expected.by_z])
+        torch.testing.assert_close(by_state, expected.by_state)
+
+
+def test_where_its_products_are_too_coarse_it_gives_no_force():
+    net, prior = problem()
+    z, state = draw_z(net, 1), state_of([50.0, -0.7, 0.0, 0.0, 0.0])
+    assert LeanForce(net, prior, [], WIDTHS)([q[0] for q in z], state, 0) is None
+
+
+def test_weights_that_are_not_finite_have_no_lean_force():
+    net, prior = problem()
+    z = draw_z(net, 1)
+    z[0][0, 0, 0] = float("nan")
+    assert LeanForce(net, prior, [], WIDTHS)([q[0] for q in z], STATE[:1], 0) is None
+
+
+def test_it_is_for_rounded_networks_with_one_set_of_labels():
+    net, _ = problem()
+    assert lean(net, WIDTHS) and not lean(net, ())
+
+
+def test_rounded_path_is_reversible_and_its_energies_are_the_exact_ones():
+    net, prior = problem()
+    flights = 0.3 * torch.eye(5, dtype=torch.float64)
+    u = torch.randn(STATE.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    start = Phase(draw_z(net, 2), STATE, draw_z(net, 2, seed=1), u)
+    settings = {"prior": prior, "directions": flights, "step": 0.1, "n_steps": 20, "widths": WIDTHS}
+    end, error = path(net, start, **settings)
+    exact = [p.energy - log_force(net, p.z, p.state, prior).value for p in (start, end)]
+    torch.testing.assert_close(error, exact[1] - exact[0])
+    back, error_back = path(net, Phase(end.z, end.state, [-v for v in end.v], -end.u), **settings)
+    torch.testing.assert_close(back.z, start.z, rtol=0, atol=1e-9)
+    torch.testing.assert_close(back.state, start.state, rtol=0, atol=1e-9)
+    torch.testing.assert_close(error_back, -error, rtol=0, atol=1e-9)
