@@ -1,5 +1,7 @@
 """Names, labels, units and one-sentence explanations of every quantity; tables, axes and CSV headers read them here."""
 
+import re
+from collections.abc import Collection
 from enum import Enum
 
 
@@ -55,3 +57,20 @@ class Quantity(Enum):
     def axis(self) -> str:
         """Label with its unit, as on an axis or a table header: "band gap (eV)"."""
         return f"{self.label} ({self.unit})" if self.unit else self.label
+
+
+MORE_ITERATIONS = "Train again with more warm-up iterations or more draws of each chain (warmup, draws of the sampler)."
+
+
+def quantity_words(name: str, names: Collection[str] = ()) -> str:
+    """Return how a sentence names a quantity whose convergence is judged; `names` are all of them.
+
+    >>> quantity_words("c3", ["c1", "c2", "c3", "tau"])
+    'c3, the weight of the output layer'
+    >>> quantity_words("tau")
+    'tau'
+    """
+    if not re.fullmatch(r"c\d+", name):
+        return name
+    last = max((int(other[1:]) for other in names if re.fullmatch(r"c\d+", other)), default=0)
+    return f"{name}, the weight of " + ("the output layer" if int(name[1:]) == last else f"layer {name[1:]}")

@@ -14,8 +14,8 @@ from bandgap.artifacts import load_run, save_run, source_fingerprint
 from bandgap.cache import DescriptorCache
 from bandgap.config import fingerprint, to_dict
 from bandgap.conformal import available, conformal_quantile, too_few
-from bandgap.datasets.splits import hold_back, permuted_split
-from bandgap.datasets.table import learnable
+from bandgap.datasets.splits import Split, grouped_split, hold_back, permuted_split
+from bandgap.datasets.table import Table, learnable
 from bandgap.descriptors import featurize, similarity_features
 from bandgap.domain import fit_domain
 from bandgap.head_choice import choose_head
@@ -37,6 +37,7 @@ from bandgap.run_results import (
 from bandgap.source import SourceModel
 from bandgap.source_sets import open_sources
 from bandgap.structures import StructureRecord
+from bandgap.structures.formula import reduced
 from bandgap.transfer import Method, TargetData, get_method
 
 PREDICTIONS_CSV, QUANTILES = "predictions.csv", "quantiles.safetensors"
@@ -54,6 +55,7 @@ def transfer_run(
     seed: int = 0,
     head: str | None = None,
     conformal_share: float = 0.0,
+    by_formula: bool = False,
     out: Path,
     level_of_theory: str = "",
     settings: Mapping[str, Any] | None = None,
@@ -68,7 +70,8 @@ def transfer_run(
 
     Rows are sorted by id and permuted by the seed; the first `n_test` (default: a fifth, or what `n` leaves if that is
     less) are the test set, the next `n` (default: the rest) the training set. Of these the last, a share of
-    `conformal_share`, are held back from the fit for conformal intervals. A source of several sets starts from the
+    `conformal_share`, are held back from the fit for conformal intervals; with `by_formula` no formula is in two of
+    these sets, and the test set may be a little smaller. A source of several sets starts from the
     output of the set `head` (default: the one that `head_choice` finds), a source of several networks gives the mixture
     of their posteriors. Raises InputError when there are too few rows.
 
@@ -88,7 +91,7 @@ def transfer_run(
     table = learnable(records, gaps_eV, descriptor=descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
     if n_test is None:
         n_test = min(round(DEFAULT_TEST_SHARE * len(table)), max(0, len(table) - (n or 0)))
-    split = hold_back(permuted_split(table.ids, n_test=n_test, n_train=n, seed=seed), share=conformal_share)
+    split = _split(table, n_test=n_test, n_train=n, seed=seed, conformal_share=conformal_share, by_formula=by_formula)
     train, held_back, test = (table.rows(rows) for rows in (split.train, split.held_back, split.test))
     data = TargetData(train.features, train.gaps_eV)
     head, head_errors = choose_head(members, data.features, data.gaps_eV, seed=seed, head=head)
@@ -147,7 +150,7 @@ def transfer_run(
             "fingerprint": fingerprint([source_fingerprint(model) for model in models]),
             "overlap": _overlap(Path(source_folder), [*train.records, *held_back.records, *test.records]),
         },
-        "split": {"train": train.ids, "test": test.ids},
+        "split": {"train": train.ids, "test": test.ids, "by_formula": by_formula},
         "conformal": None if conformal is None else {"ids": conformal.ids, "scores": conformal.scores.tolist()},
         "metrics": figures,
         "diagnostics": grouped_diagnostics(posterior, rhat, warnings=warnings),
@@ -217,6 +220,18 @@ def predict_run(
     predictions = record_predictions(run, records, described)
     progress(Update("predicting", len(records), len(records)))
     return predictions
+
+
+def _split(
+    table: Table, *, n_test: int, n_train: int | None, seed: int, conformal_share: float, by_formula: bool
+) -> Split:
+    """Return the rows of the three sets, by single structures or by formula."""
+    if not by_formula:
+        split = permuted_split(table.ids, n_test=n_test, n_train=n_train, seed=seed)
+        return hold_back(split, share=conformal_share)
+    groups = [reduced(record.atoms.symbols) for record in table.records if record.atoms is not None]
+    split = grouped_split(table.ids, groups=groups, n_test=n_test, n_train=n_train, seed=seed)
+    return hold_back(split, share=conformal_share, groups=groups)
 
 
 def _overlap(source_folder: Path, records: Sequence[StructureRecord]) -> dict[str, int] | None:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bandgap.quantities import MORE_ITERATIONS, quantity_words
 from components.words import percent
 
 RHAT_GOOD = 1.05
@@ -48,8 +49,8 @@ def convergence_sentence(rhat: Mapping[str, float], ess: Mapping[str, float], *,
     text = f"Chains agree (R-hat {rhat[worst]:.3f}, {min(ess.values()):,.0f} effective draws)."
     if not rhat[worst] <= RHAT_GOOD:  # also NaN
         text = (
-            f"The chains have not agreed yet on {worst} (R-hat {rhat[worst]:.3f}, want below {RHAT_GOOD}). "
-            "Predictions are usable for a look, not for a table. Train again with a longer warm-up or more draws."
+            f"The chains have not agreed yet on {quantity_words(worst, rhat)} (R-hat {rhat[worst]:.3f}, "
+            f"want below {RHAT_GOOD}). Predictions are usable for a look, not for a table. {MORE_ITERATIONS}"
         )
     if divergences:
         text += f" {divergences:,} divergent trajectories: the posterior may have a corner that was not visited."

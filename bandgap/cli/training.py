@@ -120,6 +120,9 @@ def transfer(
     ] = None,
     n_test: Annotated[int | None, typer.Option(min=0, help="Labelled structures to hold back for testing.")] = None,
     conformal_share: options.ConformalShare = 0.0,
+    by_formula: Annotated[
+        bool, typer.Option("--by-formula", help="Keep all structures of one formula on one side of the split.")
+    ] = False,
     seed: options.Seed = 0,
     level_of_theory: options.LevelOfTheory = "",
     device: options.Device = "auto",
@@ -168,6 +171,7 @@ def transfer(
             head=head,
             checkpoint_every=checkpoint_every,
             conformal_share=conformal_share,
+            by_formula=by_formula,
             out=out,
             level_of_theory=level_of_theory,
             settings=chosen,

@@ -57,15 +57,49 @@ def permuted_split(ids: Sequence[str], *, n_test: int, n_train: int | None, seed
     return Split(train=drawn[n_test:end], test=drawn[:n_test])
 
 
-def hold_back(split: Split, *, share: float) -> Split:
+def grouped_split(ids: Sequence[str], *, groups: Sequence[str], n_test: int, n_train: int | None, seed: int) -> Split:
+    """Split as `permuted_split`, but leave no group, such as a formula, on both sides of the test set.
+
+    Groups are sorted as text and permuted by `numpy.random.default_rng(seed)`; a group is tested on if all of its rows
+    fit into what is left of `n_test`, so that the test set may be smaller than that. The other groups train, each in
+    one piece. Raises InputError when there are too few rows, or when no group is small enough for a test set.
+    """
+    if len(groups) != len(ids):
+        raise InputError(f"split: {len(ids)} structures but {len(groups)} groups: one for each is expected.")
+    permuted_split(ids, n_test=n_test, n_train=n_train, seed=seed)  # the same demands on the numbers
+    members: dict[str, list[int]] = {}
+    for i in sorted(range(len(ids)), key=lambda i: ids[i]):
+        members.setdefault(groups[i], []).append(i)
+    names = sorted(members)
+    test: list[int] = []
+    train: list[int] = []
+    for k in np.random.default_rng(seed).permutation(len(names)):
+        rows = members[names[k]]
+        (test if len(test) + len(rows) <= n_test else train).extend(rows)
+    if n_test and not test:
+        smallest = min(len(rows) for rows in members.values())
+        raise InputError(
+            f"split: the smallest group has {smallest:,} structures, more than the {n_test:,} of the test set. "
+            "Ask for a larger test set, or split by single structures."
+        )
+    end = len(train) if n_train is None else n_train
+    return Split(train=np.array(train[:end], dtype=np.int64), test=np.array(test, dtype=np.int64))
+
+
+def hold_back(split: Split, *, share: float, groups: Sequence[str] | None = None) -> Split:
     """Hold back a share of the training rows, the last that were drawn, rounded to whole rows.
 
+    With `groups`, one for each row of the data, the cut moves to the end of a group; of one group, rows stay training.
     Raises InputError for a share outside [0, 1), and where none would be held back or none be left to train on.
     """
     n = split.train.size
     count = round(share * n) if 0 <= share < 1 else -1
     if share == 0:
         return split
+    if groups is not None:
+        own = [groups[i] for i in split.train]
+        while 0 < count < n and own[n - count - 1] == own[n - count]:
+            count -= 1
     if not 0 < count < n:
         raise InputError(
             f"share held back for conformal intervals: {share:g} of {n:,} training structures. Accepted: from 0 to "

@@ -58,10 +58,15 @@ class SamplerInfo:
         )
 
 
-def running_rhat(judged: Mapping[str, Floats]) -> float | None:
-    """Return the largest R-hat of quantities (chain, draw) by name, None while there are too few draws."""
+def running_figures(judged: Mapping[str, Floats]) -> dict[str, float]:
+    """Return the largest R-hat and the fewest effective draws of quantities (chain, draw) by name.
+
+    Nothing while there are too few draws.
+    """
     values = _stack(judged)
-    return float(diagnostics.rhat(values).max()) if values.shape[1] >= MIN_DRAWS else None
+    if values.shape[1] < MIN_DRAWS:
+        return {}
+    return {"rhat": float(diagnostics.rhat(values).max()), "ess_bulk": float(diagnostics.ess_bulk(values).min())}
 
 
 def _stack(scales: Mapping[str, Floats]) -> Floats:

@@ -23,7 +23,7 @@ from bandgap.inference.chain_board import ChainBoard
 from bandgap.inference.chain_group import Group, GroupPlace, run_group
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.network_chain import SamplerConfig
-from bandgap.inference.network_draws import NetworkDraws, SamplerInfo, running_rhat
+from bandgap.inference.network_draws import NetworkDraws, SamplerInfo, running_figures
 from bandgap.inference.scales import ScalePrior
 from bandgap.inference.whitened_network import WhitenedNetwork
 from bandgap.progress import Progress, Update
@@ -104,8 +104,8 @@ class _Watch:
     def __init__(self, board: ChainBoard, prior: ScalePrior, config: SamplerConfig, progress: Progress) -> None:
         self._board, self._prior, self._config, self._progress = board, prior, config, progress
         self._total = len(board.done) * (config.warmup + config.draws)
-        self._reported, self._rhat_at = 0, -math.inf
-        self._rhat: float | None = None
+        self._reported, self._judged_at = 0, -math.inf
+        self._figures: dict[str, float] = {}
 
     def look(self) -> None:
         """Report what is new on the board; raises what `progress` raises."""
@@ -115,11 +115,10 @@ class _Watch:
         self._reported = done
         begun = board.done > 0
         values = {"acceptance": float(board.acceptance[begun].mean())}
-        if time.monotonic() - self._rhat_at > RHAT_EVERY_S:
+        if time.monotonic() - self._judged_at > RHAT_EVERY_S:
             drawn = board.drawn(warmup=self._config.warmup)
-            self._rhat, self._rhat_at = running_rhat(self._prior.judged(drawn)), time.monotonic()
-        if self._rhat is not None:
-            values["rhat"] = self._rhat
+            self._figures, self._judged_at = running_figures(self._prior.judged(drawn)), time.monotonic()
+        values |= self._figures
         phase = "warm-up" if done <= len(board.done) * self._config.warmup else "sampling"
         self._progress(Update(phase, done, self._total, values=values))
 

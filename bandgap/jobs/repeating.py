@@ -18,6 +18,8 @@ def transfer_command(method: str, config: Mapping[str, Any], *, level_of_theory:
     options += [("--n", config["n"]), ("--n-test", config["n_test"]), ("--seed", config["seed"])]
     if config.get("conformal_share"):
         options.append(("--conformal-share", f"{config['conformal_share']:g}"))
+    if config.get("by_formula"):
+        options.append(("--by-formula", ""))
     if level_of_theory:
         options.append(("--level-of-theory", level_of_theory))
     if config.get("device", "auto") != "auto":
@@ -34,4 +36,5 @@ def predict_command() -> str:
 
 def _command(name: str, options: list[tuple[str, Any]]) -> str:
     """Return a command with an option on every line."""
-    return " \\\n    ".join([f"bandgap {name}", *(f"{option} {shlex.quote(str(value))}" for option, value in options)])
+    lines = (f"{option} {shlex.quote(str(value))}" if value != "" else option for option, value in options)
+    return " \\\n    ".join([f"bandgap {name}", *lines])

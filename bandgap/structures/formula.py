@@ -1,7 +1,9 @@
 """A CIF's own formula, compared with the atoms that it lists: a file that lost atoms says so here."""
 
+import math
 import re
 from collections import Counter
+from collections.abc import Iterable
 
 from bandgap.structures.draft import Draft
 from bandgap.structures.elements import element_of
@@ -34,6 +36,17 @@ def compare(draft: Draft, formula: dict[str, float]) -> None:
     if atoms.keys() != formula.keys() or max(ratios) - min(ratios) > 1e-3 * max(ratios):
         listed, own = _written(dict(atoms)), _written(formula)
         draft.warn(f"the atoms add up to {listed}, the file's own formula is {own}; are atoms missing?")
+
+
+def reduced(symbols: Iterable[str]) -> str:
+    """Return the formula of these atoms in lowest terms, the same for a cell with two and with four molecules.
+
+    >>> reduced(["C", "H", "O", "H", "H", "H", "H", "H", "C", "O", "H", "H"])
+    'CH4O'
+    """
+    counts = Counter(symbols)
+    divisor = math.gcd(*counts.values())
+    return _written({element: count / divisor for element, count in counts.items()})
 
 
 def _light(symbol: str) -> str:

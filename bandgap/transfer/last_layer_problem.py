@@ -24,6 +24,7 @@ from bandgap.inference.reduced_regression import ReducedRegression, reduce_regre
 from bandgap.inference.spectral_regression import least_cross_validation, spectral_regression
 from bandgap.networks import Params, hidden_features
 from bandgap.posterior import Diagnostics, LastLayerPosterior
+from bandgap.quantities import MORE_ITERATIONS, quantity_words
 from bandgap.recalibration import GapScale, StatisticsChoice, standardiser_for
 from bandgap.source import SourceModel
 from bandgap.source_statistics import hidden_layers
@@ -203,10 +204,10 @@ def converged(figures: dict[str, float]) -> tuple[dict[str, float], tuple[str, .
     figures = figures | {"rhat_max": rhat[worst], "ess_min": least}
     if rhat[worst] <= RHAT_LIMIT:
         return figures, ()
-    what = "the predictions" if worst == "fit_max" else worst
+    said = "the predictions" if worst == "fit_max" else quantity_words(worst, rhat)
     return figures, (
-        f"The chains have not agreed yet on {what} (R-hat {rhat[worst]:.3f}, want below {RHAT_LIMIT}). Predictions are "
-        "usable for a look, not for a table. Raise draws or warmup of the sampler.",
+        f"The chains have not agreed yet on {said} (R-hat {rhat[worst]:.3f}, want below {RHAT_LIMIT}). "
+        f"Predictions are usable for a look, not for a table. {MORE_ITERATIONS}",
     )
 
 

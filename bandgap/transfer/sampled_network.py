@@ -14,6 +14,7 @@ from bandgap.inference.whitened_network import Layers, WhitenedNetwork
 from bandgap.networks import Params, layer_of
 from bandgap.posterior import Diagnostics, NetworkPosterior
 from bandgap.progress import Progress
+from bandgap.quantities import MORE_ITERATIONS, quantity_words
 from bandgap.recalibration import GapScale, StatisticsChoice, standardiser_for
 from bandgap.source import SourceModel
 from bandgap.standardise import Standardiser
@@ -85,9 +86,10 @@ def diagnose(info: SamplerInfo) -> Diagnostics:
     if figures["rhat_max"] > RHAT_LIMIT:
         fit_is_worst = scales["fit_max"] >= scales[worst]
         what, value = ("the predictions", scales["fit_max"]) if fit_is_worst else (worst, scales[worst])
+        said = quantity_words(what, scales)
         warnings.append(
-            f"The chains have not agreed yet on {what} (R-hat {value:.3f}, want below {RHAT_LIMIT}). Predictions are "
-            "usable for a look, not for a table. Raise draws or warmup of the sampler."
+            f"The chains have not agreed yet on {said} (R-hat {value:.3f}, want below {RHAT_LIMIT}). "
+            f"Predictions are usable for a look, not for a table. {MORE_ITERATIONS}"
         )
     if figures["divergences"] > DIVERGENT_SHARE * info.divergent.size:
         warnings.append(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bandgap.datasets.splits import hold_back, permuted_split, source_split
+from bandgap.datasets.splits import grouped_split, hold_back, permuted_split, source_split
 from bandgap.errors import InputError
 
 IDS = [f"crystal{i}" for i in range(30)]
@@ -82,3 +82,47 @@ def test_hold_back_share_that_leaves_none_on_one_side_is_refused(share):
     split = permuted_split([f"{i:02d}" for i in range(30)], n_test=5, n_train=20, seed=3)
     with pytest.raises(InputError, match=rf"{share:g} of 20 training structures\. Accepted: from 0 to below 1"):
         hold_back(split, share=share)
+
+
+FORMULAS = [f"formula{i % 9}" for i in range(30)]  # groups of 3 and 4
+
+
+def test_grouped_split_leaves_no_group_on_both_sides():
+    split = grouped_split(IDS, groups=FORMULAS, n_test=10, n_train=None, seed=3)
+    sides = [{FORMULAS[i] for i in rows} for rows in (split.test, split.train)]
+    assert not sides[0] & sides[1]
+    assert 10 - 3 < split.test.size <= 10
+    assert sorted([*split.train, *split.test]) == list(range(30))
+
+
+def test_grouped_split_more_training_keeps_the_test_rows():
+    small, large = (grouped_split(IDS, groups=FORMULAS, n_test=10, n_train=n, seed=1) for n in (5, None))
+    np.testing.assert_array_equal(small.test, large.test)
+    np.testing.assert_array_equal(small.train, large.train[:5])
+
+
+def test_grouped_split_input_in_another_order_gives_the_same_ids():
+    other = list(reversed(range(30)))
+    ids, groups = [IDS[i] for i in other], [FORMULAS[i] for i in other]
+    one = grouped_split(IDS, groups=FORMULAS, n_test=10, n_train=8, seed=1)
+    two = grouped_split(ids, groups=groups, n_test=10, n_train=8, seed=1)
+    assert [IDS[i] for i in one.test] == [ids[i] for i in two.test]
+    assert [IDS[i] for i in one.train] == [ids[i] for i in two.train]
+
+
+def test_grouped_split_with_groups_larger_than_the_test_set_says_so():
+    with pytest.raises(InputError, match="the smallest group has 30 structures, more than the 5 of the test set"):
+        grouped_split(IDS, groups=["CH4"] * 30, n_test=5, n_train=None, seed=0)
+
+
+def test_hold_back_of_groups_cuts_between_two_of_them():
+    split = grouped_split(IDS, groups=FORMULAS, n_test=6, n_train=None, seed=0)
+    held = hold_back(split, share=0.3, groups=FORMULAS)
+    assert not {FORMULAS[i] for i in held.train} & {FORMULAS[i] for i in held.held_back}
+    assert 0 < held.held_back.size <= round(0.3 * split.train.size)
+
+
+def test_hold_back_of_one_group_alone_is_refused():
+    split = permuted_split(IDS, n_test=0, n_train=None, seed=0)
+    with pytest.raises(InputError, match="at least one structure is held back"):
+        hold_back(split, share=0.3, groups=["CH4"] * 30)

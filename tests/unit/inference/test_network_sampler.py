@@ -164,6 +164,10 @@ def test_updates_hold_a_running_rhat_once_every_chain_has_draws(problem, monkeyp
     worst = max(value for name, value in figures.items() if name.startswith("rhat_") and "max" not in name)
     assert "rhat" not in updates[0].values
     assert updates[-1].values["rhat"] == pytest.approx(worst, rel=1e-12)
+    fewest = min(
+        value for name, value in figures.items() if name.startswith("ess_") and "fit" not in name and name != "ess_min"
+    )
+    assert updates[-1].values["ess_bulk"] == pytest.approx(fewest, rel=1e-12)
 
 
 @pytest.mark.parametrize("setting", [{"chains": 1}, {"warmup": 19}, {"draws": 19}, {"chains": 8, "keep": 7}], ids=str)
