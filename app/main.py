@@ -16,7 +16,10 @@ page = st.navigation(
     {
         "": [st.Page("views/home.py", title="Home", icon=":material/home:", default=True)],
         "Data": [st.Page("views/data.py", title="Data", icon=":material/table_view:")],
-        "Models": [st.Page("views/train.py", title="Train", icon=":material/model_training:")],
+        "Models": [
+            st.Page("views/sources.py", title="Source models", icon=":material/hub:"),
+            st.Page("views/train.py", title="Train", icon=":material/model_training:"),
+        ],
         "Results": [
             st.Page("views/posterior.py", title="Posterior", icon=":material/ssid_chart:"),
             st.Page("views/predict.py", title="Predict", icon=":material/batch_prediction:"),

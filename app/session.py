@@ -10,11 +10,11 @@ from typing import Literal
 
 import streamlit as st
 
-Choice = Literal["data", "run", "prediction"]
+Choice = Literal["data", "run", "prediction", "source"]
 Tone = Literal["info", "warning", "error"]
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
-_CHOICES: tuple[Choice, ...] = ("data", "run", "prediction")
+_CHOICES: tuple[Choice, ...] = ("data", "run", "prediction", "source")
 
 
 def start() -> None:

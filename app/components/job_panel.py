@@ -10,6 +10,7 @@ from bandgap.jobs.store import Job
 from components import stores, words
 
 POLL_S = 2.0
+LOOK_BACK = 20  # events among which the last line of the log is looked for
 
 
 def job_panel(job: Job, *, noun: str) -> None:
@@ -33,7 +34,7 @@ def job_panel(job: Job, *, noun: str) -> None:
 def _running(job: Job) -> None:
     with st.container(border=True, key=f"job-{job.id}"):
         left, right = st.columns([4, 1], vertical_alignment="center")
-        left.markdown(f"**{job.title}**")
+        left.markdown(f"**{words.escaped(job.title)}**")
         right.button(
             "Cancel",
             key=f"cancel-{job.id}",
@@ -60,11 +61,11 @@ def _waiting(job: Job) -> None:
 
 
 def _progress(job: Job) -> None:
-    events = stores.jobs().events(job.id, last=1)
-    if not events:
+    events = stores.jobs().events(job.id, last=LOOK_BACK)
+    last = next((event for event in reversed(events) if event.kind == "progress"), None)
+    if last is None:
         st.write("Loading the libraries; this takes a few seconds.")
         return
-    last = events[-1]
     update = last.update
     phase = update.phase[:1].upper() + update.phase[1:]
     line = f"{phase} · {words.progress_line(last, now=time.time())}"
@@ -75,7 +76,7 @@ def _progress(job: Job) -> None:
     if update.values:
         st.markdown(words.value_line(last))
     spent = words.duration(time.time() - (job.started or job.created))
-    st.caption(" · ".join(filter(None, [f"running for {spent}", update.message])))
+    st.caption(" · ".join(filter(None, [f"running for {spent}", words.escaped(words.log_line(events))])))
 
 
 def _ended(job: Job, *, noun: str) -> None:

@@ -1,5 +1,7 @@
 """The select box of finished runs that the result pages share."""
 
+from collections import Counter
+
 import session
 import streamlit as st
 
@@ -22,15 +24,20 @@ def choose_run(purpose: str) -> RunRow | None:
     ids = list(finished)
     index = ids.index(present) if present in finished else 0
     names = stores.dataset_names(session.workspace())
+    same = Counter(run.title for run in finished.values())
+    titles = {i: run.title if same[run.title] == 1 else f"{i[:4]}: {run.title}" for i, run in finished.items()}
     picked = st.selectbox(
         "Run",
         ids,
         index=index,
-        format_func=lambda i: f"{finished[i].title} · {names.get(finished[i].dataset, 'deleted data set')} · {i[:4]}",
+        format_func=lambda i: titles[i],
         key=f"run-select-{ids[index]}-{len(ids)}",
         width=520,
     )
+    run = finished[picked]
+    name = words.escaped(names.get(run.dataset, "a deleted data set"))
+    st.caption(f"{words.escaped(run.title)}, on {name}, seed {run.config.get('seed', 'unknown')}.")
     if picked != present:
         session.choose("run", picked)
         session.choose("prediction", "")
-    return finished[picked]
+    return run

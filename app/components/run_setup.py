@@ -1,34 +1,57 @@
-"""The form that starts a transfer, and what it asks the worker for."""
+"""The form that starts transfers: data, source model, methods, split; one press makes one run for each method."""
 
-import uuid
 from collections.abc import Mapping
 from typing import Any
 
 import session
 import streamlit as st
 
-from bandgap.config import fingerprint
 from bandgap.conformal import smallest_calibration_set
 from bandgap.errors import BandgapError
+from bandgap.jobs.estimates import Work, atoms_to_describe, estimate_transfer, past_transfers
 from bandgap.jobs.rows import Dataset
+from bandgap.jobs.sources import Source, sources_of
+from bandgap.jobs.starting import start_transfer
 from bandgap.quantities import Quantity
-from components import stores, tables, words
+from components import frame, stores, tables, words
+from components.estimate_words import estimate_sentence
+from components.method_choice import choose_methods
 
 MIN_LABELLED = 20
-TEST_SHARE = 0.3
-TEST_MOST = 300
 DEFAULT_N = 200
 
 
-def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) -> None:
-    """Draw the form: one submit makes one job, however often it is clicked."""
-    sources, methods = stores.library().catalogue("source"), stores.library().catalogue("method")
+@st.fragment
+def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, primary: bool = True) -> None:
+    """Draw the form: one press makes one job for each method, however often it is pressed."""
+    sources = sources_of(stores.jobs(), stores.library(), session.workspace())
+    methods = stores.library().catalogue("method")
     if not sources or not methods:
         st.info(
             "The worker has not yet said which source models and methods there are. "
             "It does so some seconds after its start; reload the page then."
         )
         return
+    left, right = st.columns(2, gap="large")
+    with left:
+        dataset, source = choose_data(datasets, usable), choose_source(sources)
+        total = usable[dataset.id]
+        if total < MIN_LABELLED:
+            st.warning(
+                f"{words.count(total, 'structure')} with a gap; at least {MIN_LABELLED} are needed. "
+                "Give more of them a gap on the Data page."
+            )
+            return
+        config = {"source": source.id} | choose_split(total, usual=usual_lengths(methods))
+    with right:
+        chosen = choose_methods(methods, parts=source.parts)
+    with left:
+        sampler = config.pop("sampler")
+        runs = [run_config(config, name, methods[name], sampler=sampler) for name in chosen]
+        start_button(dataset, source, runs, methods=methods, usable=total, primary=primary)
+
+
+def choose_data(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) -> Dataset:
     ids = list(datasets)
     present = session.chosen("data")
     picked = st.selectbox(
@@ -38,98 +61,132 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) -> No
         format_func=lambda i: f"{datasets[i].name} ({words.count(usable[i], 'labelled structure')})",
         help="The labelled crystals that the transfer learns from.",
     )
-    total = usable[picked]
-    if total < MIN_LABELLED:
-        st.warning(
-            f"{words.count(total, 'structure')} with a gap; at least {MIN_LABELLED} are needed. "
-            "Give more of them a gap on the Data page."
-        )
-        return
-    families = list(dict.fromkeys(m.get("family", "") for m in methods.values()))
-    family = st.selectbox("Kind of method", families, format_func=words.sentence, help=_FAMILY_HELP)
-    offered = {name: m for name, m in methods.items() if m.get("family", "") == family}
-    n_test_default = max(1, min(TEST_MOST, round(TEST_SHARE * total)))
-    with st.form("transfer", border=False):
-        source = st.selectbox(
-            "Source model", list(sources), format_func=lambda s: sources[s]["title"], help=_SOURCE_HELP
-        )
-        with st.expander("What this model was trained on"):
-            tables.card(sources[source].get("card", {}))
-        method = st.radio(
-            "Method",
-            list(offered),
-            format_func=lambda m: offered[m]["title"],
-            captions=[f"{m['summary']} Takes {m['cost']}." for m in offered.values()],
-        )
-        left, right = st.columns(2)
-        most = max(total - n_test_default, 1)
-        n = left.number_input("Labelled structures", 10, most, min(DEFAULT_N, most), help=_N_HELP)
-        seed = right.number_input("Seed", 0, 2**31 - 1, 0, help=_SEED_HELP)
-        with st.expander(f"More settings ({n_test_default} held out, 0 % for conformal intervals, device auto)"):
-            n_test = st.number_input("Held out for the test", 1, max(total - 10, 1), n_test_default, help=_TEST_HELP)
-            share = st.slider("Hold back for conformal intervals", 0, 50, 0, 5, format="%d %%", help=_CONFORMAL_HELP)
-            device = st.selectbox("Device", ["auto", "cpu", "cuda"], help="auto takes a GPU where there is one.")
-            sampler = sampler_settings(offered)
-        if st.form_submit_button("Start the transfer", type="primary"):
-            settings = {"sampler": sampler} if "sampler" in methods[method]["settings"] else {}
-            config = {"source": source, "method": method, "device": device, "settings": settings}
-            config |= {"n": int(n), "n_test": int(n_test), "seed": int(seed), "conformal_share": share / 100}
-            title = f"{methods[method]['title']}, n = {int(n)}" + (f", {share} % held back" if share else "")
-            start(datasets[picked], config, usable=total, title=title)
+    return datasets[picked]
 
 
-def sampler_settings(methods: Mapping[str, Any]) -> dict[str, int]:
-    """Draw the length of the chains, for the methods that sample, with their defaults."""
-    defaults = next((m["settings"]["sampler"] for m in methods.values() if "sampler" in m["settings"]), None)
-    if defaults is None:
-        return {}
-    warmup = st.number_input("Warm-up iterations", 20, 100_000, defaults["warmup"], help=_WARMUP_HELP)
-    draws = st.number_input("Draws of each chain", 20, 100_000, defaults["draws"], help=_DRAWS_HELP)
-    return {"warmup": int(warmup), "draws": int(draws)}
+def choose_source(sources: Mapping[str, Source]) -> Source:
+    ids = list(sources)
+    present = session.chosen("source")
+    picked = st.selectbox(
+        "Source model",
+        ids,
+        index=ids.index(present) if present in sources else 0,
+        format_func=lambda s: sources[s].title,
+        help="The network that was trained on many molecules; the transfer moves it to your crystals.",
+    )
+    with st.expander("What this model was trained on"):
+        tables.card(sources[picked].card)
+    return sources[picked]
 
 
-def start(dataset: Dataset, config: dict[str, Any], *, usable: int, title: str) -> None:
-    """Queue the transfer, note the run and show it."""
-    if config["n"] + config["n_test"] > usable:
-        st.error(
-            f"{config['n']} to learn from and {config['n_test']} held out are more than the {usable} labelled "
-            "structures. Lower one of the two."
+def usual_lengths(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    """Return the lengths of the chains of the first method that samples."""
+    samplers = (method["settings"].get("sampler", {}) for method in methods.values())
+    return next((sampler for sampler in samplers if {"warmup", "draws"} <= set(sampler)), {"warmup": 0, "draws": 0})
+
+
+def choose_split(total: int, *, usual: Mapping[str, int]) -> dict[str, Any]:
+    """Draw what is learned from and what is held out, and the settings that are rarely changed."""
+    left, right = st.columns(2)
+    most = max(total - 1, 10)
+    n = left.number_input("Labelled structures", 10, most, min(DEFAULT_N, round(0.7 * total)), help=_N_HELP)
+    seed = right.number_input("Seed", 0, 2**31 - 1, 0, help=_SEED_HELP)
+    with st.expander("More settings"):
+        test = st.slider("Held out for the test", 5, 50, 30 if total < 1000 else 20, 5, format="%d %%", help=_TEST_HELP)
+        grouped = st.checkbox("Keep a formula on one side of the split", help=_FORMULA_HELP)
+        share = st.slider("Hold back for conformal intervals", 0, 50, 0, 5, format="%d %%", help=_CONFORMAL_HELP)
+        device = st.selectbox("Device", ["auto", "cpu", "cuda"], help="auto takes a GPU where there is one.")
+        warmup = st.number_input(
+            "Warm-up iterations", 20, 100_000, None, placeholder=f"{usual['warmup']:,}", help=_WARMUP_HELP
         )
-        return
-    run_id = str(uuid.UUID(session.form_key("transfer")))
-    payload = {**config, "dataset": dataset.id, "run": run_id}
+        draws = st.number_input(
+            "Draws of each chain", 20, 100_000, None, placeholder=f"{usual['draws']:,}", help=_DRAWS_HELP
+        )
+    n_test = max(1, round(test / 100 * total))
+    how = "whole formulas" if grouped else "single structures"
+    back = f"{share} % of the {n:,} held back for conformal intervals" if share else "no conformal intervals"
+    st.caption(f"{words.count(n_test, 'structure')} held out by {how}; {back}; device {device}.")
+    sampler = {k: int(v) for k, v in (("warmup", warmup), ("draws", draws)) if v is not None}
+    config = {"n": int(n), "n_test": n_test, "seed": int(seed), "conformal_share": share / 100}
+    return config | {"by_formula": grouped, "device": device, "sampler": sampler}
+
+
+def run_config(
+    config: Mapping[str, Any], name: str, method: Mapping[str, Any], *, sampler: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return the settings of one method's run: of a method that samples, also how long its chains are."""
+    own = method["settings"].get("sampler", {})
+    lengths = {key: own[key] for key in ("warmup", "draws") if key in own} | dict(sampler)
+    return {**config, "method": name, "settings": {"sampler": lengths} if own else {}}
+
+
+def start_button(
+    dataset: Dataset,
+    source: Source,
+    runs: list[dict[str, Any]],
+    *,
+    methods: Mapping[str, Mapping[str, Any]],
+    usable: int,
+    primary: bool,
+) -> None:
+    """Say how long it will take, or what is in the way, and start on a press."""
+    problem = obstacle(runs, usable=usable)
+    if problem:
+        st.error(problem)
+    else:
+        past, fresh = past_transfers(stores.jobs()), atoms_to_describe(stores.jobs(), dataset, source.id)
+        found = {
+            methods[run["method"]]["title"]: estimate_transfer(Work.of(run), past=past, atoms=fresh if k == 0 else 0)
+            for k, run in enumerate(runs)
+        }
+        st.caption(estimate_sentence(found))
+    label = "Start the transfer" if len(runs) < 2 else f"Start {len(runs)} transfers"
+    kind = "primary" if primary else "secondary"
+    if st.button(label, type=kind, key="start-transfers", disabled=bool(problem)):
+        start(dataset, runs, methods=methods)
+
+
+def obstacle(runs: list[dict[str, Any]], *, usable: int) -> str:
+    """Return why these runs cannot start, or an empty text."""
+    if not runs:
+        return "No method is chosen. Tick at least one."
+    n, n_test = runs[0]["n"], runs[0]["n_test"]
+    if n + n_test > usable:
+        return (
+            f"{n} to learn from and {n_test} held out are more than the {usable} labelled structures. "
+            "Lower one of the two."
+        )
+    return ""
+
+
+def start(dataset: Dataset, runs: list[dict[str, Any]], *, methods: Mapping[str, Mapping[str, Any]]) -> None:
+    """Queue the transfers and show the first of them; say which of them were there before."""
     try:
-        job = stores.jobs().submit(
-            session.workspace(),
-            "transfer",
-            title=title,
-            payload=payload,
-            subject=run_id,
-            submit_key=f"transfer-{run_id}-{fingerprint(payload)}",
-        )
-        stores.library().add_run(
-            session.workspace(),
-            job=job.id,
-            run_id=run_id,
-            dataset=dataset.id,
-            source=config["source"],
-            method=config["method"],
-            title=title,
-            config=config,
-        )
+        started = [
+            start_transfer(stores.jobs(), stores.library(), dataset, config=run, title=title_of(run, methods))
+            for run in runs
+        ]
     except BandgapError as error:
-        st.error(str(error))
+        frame.problem(error)
         return
-    session.renew("transfer")
-    session.choose("run", run_id)
+    known = [found.job for found in started if not found.new]
+    if finished := [words.escaped(job.title) for job in known if job.state == "finished"]:
+        session.tell(
+            f"Finished before with the same settings and seed, which give the same result: {', '.join(finished)}. "
+            "Change the seed, the size or a setting for another run."
+        )
+    session.choose("run", next((found.run for found in started if found.new), started[0].run))
     st.rerun()
 
 
-_FAMILY_HELP = (
-    "The first kind learns how far every layer may move and gives intervals from that; the last kind does without the "
-    "molecule model, to see what it brings."
-)
-_SOURCE_HELP = "The network that was trained on many molecules; the transfer moves it to your crystals."
+def title_of(run: Mapping[str, Any], methods: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the name that a run begins with: its method, its size, and what is not usual of its split."""
+    parts = [methods[run["method"]]["title"], f"n = {run['n']}"]
+    parts += [f"{100 * run['conformal_share']:.0f} % held back"] if run["conformal_share"] else []
+    parts += ["by formula"] if run["by_formula"] else []
+    return ", ".join(parts)
+
+
 _N_HELP = "How many the transfer learns from, drawn at random among those not held out. More is better and slower."
 _SEED_HELP = "Fixes the split and the random numbers: the same seed repeats the run."
 _WARMUP_HELP = "Methods that sample: iterations in which each chain finds its place; they are thrown away."
@@ -138,4 +195,11 @@ _CONFORMAL_HELP = (
     f"{Quantity.CONFORMAL.help} A share of the labelled structures above, which the fit then does without; 95 % needs "
     f"at least {smallest_calibration_set(0.95)} of them. At 0 % there are no conformal intervals."
 )
-_TEST_HELP = "Never learned from; error and coverage are measured on them."
+_TEST_HELP = (
+    "Share of all labelled structures that is never learned from; error and coverage are measured on it. Runs with the "
+    "same share and seed are tested on the same structures."
+)
+_FORMULA_HELP = (
+    "Structures of one composition, such as polymorphs, are then all learned from or all tested on: the honest test of "
+    "what the model knows of compounds that it has not seen."
+)

@@ -48,6 +48,15 @@ def run_frame(runs: Sequence[RunRow], jobs: Mapping[str, Job], datasets: Mapping
     )
 
 
+RUN_COLUMNS = {
+    "run": st.column_config.TextColumn("run", width=280),
+    "state": st.column_config.TextColumn("state", width=90),
+    "data set": st.column_config.TextColumn("data set", width=150),
+    "seed": st.column_config.NumberColumn("seed", width=60),
+    "started": st.column_config.TextColumn("started", width=110),
+}
+
+
 def card(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None) -> None:
     """Draw what a source model was trained on, and what it shares with a run's structures, one line each."""
     for name, text in card_rows(card, overlap).items():

@@ -1,6 +1,7 @@
 """Sentences of the dashboard: what is true and what to do, in the field's plain words."""
 
 import re
+from collections.abc import Sequence
 
 from bandgap.jobs.store import Event, Job, State
 from bandgap.quantities import Quantity
@@ -81,6 +82,11 @@ def progress_line(event: Event, *, now: float) -> str:
 def value_line(event: Event) -> str:
     """Name the current figures, such as "R-hat 1.02 · acceptance 0.79"."""
     return " · ".join(f"{_label(name)} {value:.3g}{_unit(name)}" for name, value in event.update.values.items())
+
+
+def log_line(events: Sequence[Event]) -> str:
+    """Return the last thing that a job said beside its counts, or an empty text."""
+    return next((event.update.message for event in reversed(events) if event.update.message), "")
 
 
 def ending(job: Job, *, noun: str) -> str:

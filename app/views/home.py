@@ -9,7 +9,13 @@ from components.next_step import Holdings, Step, next_step
 from bandgap.jobs.store import Job
 
 SHOWN_RUNS, SHOWN_JOBS = 5, 3
-NOUNS = {"check": "check", "import_demo": "check", "transfer": "transfer", "predict": "prediction"}
+NOUNS = {
+    "check": "check",
+    "import_demo": "check",
+    "transfer": "transfer",
+    "predict": "prediction",
+    "train_source": "training of the source model",
+}
 
 
 def page() -> None:

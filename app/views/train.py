@@ -1,11 +1,13 @@
-"""Train: choose data, source and method, start a transfer, watch it."""
+"""Train: choose data, source and methods, start transfers, watch them, go on with one, rename or delete it."""
 
 import session
 import streamlit as st
 from components import frame, stores, tables
-from components.job_panel import job_panel
+from components.run_care import care_expander
+from components.run_now import cancel_all, follow, run_now
 from components.run_setup import setup_form
 
+from bandgap.jobs.resuming import STOPPED
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.store import Job
 
@@ -15,27 +17,33 @@ def page() -> None:
     library, workspace = stores.library(), session.workspace()
     datasets = {d.id: d for d in library.datasets(workspace)}
     runs = library.runs(workspace)
+    jobs = {job.id: job for job in stores.jobs().jobs(workspace, kinds=["transfer"], limit=500)}
+    if runs:
+        run_list(runs, jobs, {i: d.name for i, d in datasets.items()})
     if not datasets:
         st.info("There are no data yet. A transfer needs structures with known gaps.", icon=":material/table_view:")
         st.page_link("views/data.py", label="Go to Data", icon=":material/arrow_forward:")
         return
     usable = {i: library.counts(i)["usable"] for i in datasets}
-    left, right = st.columns([2, 3], gap="large")
-    with left:
-        setup_form(datasets, usable)
-    with right:
-        run_list(runs, {i: d.name for i, d in datasets.items()})
-
-
-def run_list(runs: list[RunRow], names: dict[str, str]) -> None:
     if not runs:
+        setup_form(datasets, usable)
         st.caption("Runs appear here. You may close this page while one is running: the address brings you back to it.")
         return
-    jobs = {job.id: job for job in stores.jobs().jobs(session.workspace(), kinds=["transfer"], limit=500)}
-    by_id = {run.id: run for run in runs}
-    run = by_id.get(session.chosen("run"), runs[0])
+    shown = jobs.get(chosen_run(runs).job)
+    with st.expander("Start other transfers", expanded=not any(job.active for job in jobs.values())):
+        setup_form(datasets, usable, primary=shown is None or shown.state not in STOPPED)
+
+
+def chosen_run(runs: list[RunRow]) -> RunRow:
+    return next((run for run in runs if run.id == session.chosen("run")), runs[0])
+
+
+def run_list(runs: list[RunRow], jobs: dict[str, Job], names: dict[str, str]) -> None:
+    run = chosen_run(runs)
+    session.choose("run", run.id)
     if run.job in jobs:
-        present(run, jobs[run.job])
+        run_now(run, jobs[run.job])
+    follow(jobs)
     st.subheader("Runs", anchor=False)
     table = tables.run_frame(runs, jobs, names)
     picked = st.dataframe(
@@ -44,22 +52,16 @@ def run_list(runs: list[RunRow], names: dict[str, str]) -> None:
         height=tables.height(table, rows=8),
         on_select="rerun",
         selection_mode="single-row",
+        column_config=tables.RUN_COLUMNS,
         key=f"runs-{len(runs)}",
         alt="Runs of this workspace",
     )
+    cancel_all(jobs)
+    care_expander(run, jobs.get(run.job))
     rows = picked["selection"]["rows"]
     if rows and runs[rows[0]].id != run.id:
         session.choose("run", runs[rows[0]].id)
         st.rerun()
-
-
-def present(run: RunRow, job: Job) -> None:
-    session.choose("run", run.id)
-    job_panel(job, noun="transfer")
-    if job.state == "finished":
-        left, right = st.columns(2)
-        left.page_link("views/posterior.py", label="See what it learned", icon=":material/ssid_chart:")
-        right.page_link("views/predict.py", label="Predict new structures", icon=":material/batch_prediction:")
 
 
 frame.show(page)

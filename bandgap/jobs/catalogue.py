@@ -19,7 +19,7 @@ PACKAGES = ("bandgap", "torch", "dscribe", "ase", "numpy", "pandas", "plotly", "
 def register_all(folder: str) -> None:
     """Register the demo source, the transfer methods and this machine; what cannot be loaded is logged and left out."""
     library = Library(Home(Path(folder)))
-    for register in (register_sources, register_methods, register_system):
+    for register in (register_sources, register_methods, register_descriptors, register_system):
         try:
             register(library)
         except Exception:
@@ -54,11 +54,23 @@ def register_methods(library: Library) -> None:
             "title": m.title,
             "summary": m.summary,
             "cost": m.cost,
+            "needs": m.needs,
+            "resumable": m.resumable is not None,
             "settings": to_dict(m.configure({})),
         }
         for name, m in METHODS.items()
     }
     library.register("method", entries)
+
+
+def register_descriptors(library: Library) -> None:
+    """Register the descriptor presets with their elements and numbers of features."""
+    from bandgap.descriptors import PRESETS, n_features
+
+    entries = {
+        name: {"species": list(config.species), "n_features": n_features(config)} for name, config in PRESETS.items()
+    }
+    library.register("descriptor", entries)
 
 
 def register_system(library: Library) -> None:

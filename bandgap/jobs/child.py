@@ -1,11 +1,13 @@
 """One job in a process of its own: progress becomes events, a request for the end becomes `Cancelled`."""
 
+import contextlib
 import logging
 import multiprocessing
 import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from bandgap.errors import BandgapError, Cancelled
@@ -16,6 +18,7 @@ from bandgap.progress import Update
 log = logging.getLogger(__name__)
 
 EVENT_S = 0.5  # at most two events a second
+LOG_LENGTH = 300
 CANCEL_S = 0.25  # how often the request for the end is looked up
 
 
@@ -43,11 +46,38 @@ class JobProgress:
             if self._store.cancel_requested(self._job):
                 raise Cancelled("The job was cancelled.")
 
+    def log(self, text: str) -> None:
+        """Write a line of the job's log."""
+        self._store.add_event(self._job, "log", Update("log", message=text[:LOG_LENGTH]), since=time.time())
+
     def flush(self) -> None:
         """Write the last update if it was held back."""
         if self._pending is not None:
             self._store.add_event(self._job, "progress", self._pending, since=self._since, since_done=self._since_done)
             self._written, self._pending = time.time(), None
+
+
+class _JobLog(logging.Handler):
+    """Passes what the library warns of on to the log of the job, where its panel shows the last line."""
+
+    def __init__(self, progress: JobProgress) -> None:
+        super().__init__(logging.WARNING)
+        self._progress = progress
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the record's text; a store that cannot be written must not end the computation."""
+        with contextlib.suppress(BandgapError):
+            self._progress.log(record.getMessage())
+
+
+@contextlib.contextmanager
+def _logged(progress: JobProgress) -> Iterator[None]:
+    handler, library = _JobLog(progress), logging.getLogger("bandgap")
+    library.addHandler(handler)
+    try:
+        yield
+    finally:
+        library.removeHandler(handler)
 
 
 def run_job(store: JobStore, job: Job) -> None:
@@ -56,7 +86,8 @@ def run_job(store: JobStore, job: Job) -> None:
 
     progress = JobProgress(store, job.id)
     try:
-        result = tasks.TASKS[job.kind](job, store.home, progress)
+        with _logged(progress):
+            result = tasks.TASKS[job.kind](job, store.home, progress)
     except Cancelled:
         store.end(job.id, "cancelled")
     except BandgapError as error:

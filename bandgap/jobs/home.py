@@ -40,6 +40,10 @@ class Home:
         """
         return self.folder / "runs" / _checked_id(run_id)
 
+    def source_folder(self, source_id: str) -> Path:
+        """Return the folder of a source model that was trained here; it need not exist yet."""
+        return self.folder / "sources" / _checked_id(source_id)
+
     def checkpoint_folder(self, work: str) -> Path:
         """Return the folder of what an unfinished job left to go on from; `work` is the fingerprint of what it does."""
         return self.folder / "checkpoints" / _checked_id(work)

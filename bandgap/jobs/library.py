@@ -16,6 +16,8 @@ from bandgap.jobs.database import Database
 from bandgap.jobs.home import Home
 from bandgap.jobs.rows import Dataset, Origin, Purpose, RunRow, StoredFile, Verdict, check_upload
 
+Kind = Literal["source", "method", "descriptor", "system"]
+
 
 class Library:
     """Data sets, runs and the catalogue in the data directory's SQLite file; every reader names its workspace."""
@@ -174,6 +176,11 @@ class Library:
                 ),
             )
 
+    def set_job(self, workspace: str, run_id: str, *, job: str) -> None:
+        """Note the job that now works on a run."""
+        with self.database.writing() as connection:
+            connection.execute("UPDATE run SET job = ? WHERE id = ? AND workspace = ?", (job, run_id, workspace))
+
     def run(self, workspace: str, run_id: str) -> RunRow | None:
         """Return a run of this workspace, or None."""
         with self.database.reading() as connection:
@@ -190,14 +197,14 @@ class Library:
 
     # -- catalogue
 
-    def register(self, kind: Literal["source", "method", "system"], entries: Mapping[str, Mapping[str, Any]]) -> None:
+    def register(self, kind: Kind, entries: Mapping[str, Mapping[str, Any]]) -> None:
         """Replace one kind of the catalogue: what pages need to know of things that only the worker may load."""
         rows = [(kind, key, rank, json.dumps(dict(body))) for rank, (key, body) in enumerate(entries.items())]
         with self.database.writing() as connection:
             connection.execute("DELETE FROM catalogue WHERE kind = ?", (kind,))
             connection.executemany("INSERT INTO catalogue VALUES (?, ?, ?, ?)", rows)
 
-    def catalogue(self, kind: Literal["source", "method", "system"]) -> dict[str, dict[str, Any]]:
+    def catalogue(self, kind: Kind) -> dict[str, dict[str, Any]]:
         """Return one kind of the catalogue in its order."""
         with self.database.reading() as connection:
             rows = connection.execute("SELECT id, body FROM catalogue WHERE kind = ? ORDER BY rank", (kind,)).fetchall()

@@ -23,7 +23,13 @@ Lane = Literal["short", "long"]
 ACTIVE: tuple[State, ...] = ("queued", "running", "cancelling")
 STALE_S = 20.0  # a heartbeat older than this belongs to a dead worker; it is renewed every 2 s
 
-_LANES: Mapping[str, Lane] = {"check": "short", "import_demo": "short", "predict": "short", "transfer": "long"}
+_LANES: Mapping[str, Lane] = {
+    "check": "short",
+    "import_demo": "short",
+    "predict": "short",
+    "transfer": "long",
+    "train_source": "long",
+}
 
 
 @dataclass(frozen=True)

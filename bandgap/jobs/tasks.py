@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.config import fingerprint
 from bandgap.errors import Cancelled, InputError
+from bandgap.jobs import resuming
 from bandgap.jobs.home import PREDICTIONS_CSV, QUANTILES, Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Dataset, Verdict
+from bandgap.jobs.sources import source_path
 from bandgap.jobs.store import Job
 from bandgap.prediction_store import save_predictions
 from bandgap.progress import Progress, Update
@@ -68,11 +69,12 @@ def transfer(job: Job, home: Home, progress: Progress) -> Result:
     library, payload = Library(home), job.payload
     dataset = library.dataset(job.workspace, payload["dataset"])
     records, gaps = labelled_records(library, dataset, progress=progress)
-    checkpoints = home.checkpoint_folder(fingerprint({k: v for k, v in payload.items() if k != "run"}))
+    checkpoints = resuming.checkpoints_of(home, payload)
+    resumed = checkpoints.exists()
 
     def run() -> Path:
         return transfer_run(
-            source_folder(library, payload["source"]),
+            source_path(library, job.workspace, payload["source"]),
             records,
             gaps,
             method=payload["method"],
@@ -80,6 +82,7 @@ def transfer(job: Job, home: Home, progress: Progress) -> Result:
             n_test=payload["n_test"],
             seed=payload["seed"],
             conformal_share=payload.get("conformal_share", 0.0),
+            by_formula=payload.get("by_formula", False),
             out=home.run_folder(payload["run"]),
             level_of_theory=dataset.level_of_theory,
             settings=payload.get("settings", {}),
@@ -97,7 +100,7 @@ def transfer(job: Job, home: Home, progress: Progress) -> Result:
     except ForeignCheckpointError:  # the data set's gaps or the program have changed since
         shutil.rmtree(checkpoints, ignore_errors=True)
         folder = run()
-    return {"folder": folder.name}
+    return {"folder": folder.name, "resumed": resumed}
 
 
 def predict(job: Job, home: Home, progress: Progress) -> Result:
@@ -122,7 +125,20 @@ def predict(job: Job, home: Home, progress: Progress) -> Result:
     return {"n": len(predictions), "refused": sum(status == "refused" for status in predictions.status)}
 
 
-TASKS: Mapping[str, Task] = {"check": check, "import_demo": import_demo, "transfer": transfer, "predict": predict}
+def train_source(job: Job, home: Home, progress: Progress) -> Result:
+    """Train a source model of this workspace."""
+    from bandgap.jobs.source_tasks import train_source as train
+
+    return train(job, home, progress)
+
+
+TASKS: Mapping[str, Task] = {
+    "check": check,
+    "import_demo": import_demo,
+    "transfer": transfer,
+    "predict": predict,
+    "train_source": train_source,
+}
 
 
 def read_records(library: Library, dataset: Dataset, *, progress: Progress) -> list[StructureRecord]:
@@ -158,18 +174,6 @@ def labelled_records(
     chosen = [k for k, v in enumerate(verdicts) if v.gap_eV is not None and records[k].status != "refused"]
     gaps = np.array([verdicts[k].gap_eV for k in chosen], dtype=np.float64)
     return [records[k] for k in chosen], gaps
-
-
-def source_folder(library: Library, source_id: str) -> str:
-    """Return the folder of a source model of the catalogue.
-
-    Raises InputError when there is none of that id.
-    """
-    entries = library.catalogue("source")
-    if source_id not in entries:
-        known: Sequence[str] = sorted(entries) or ["none yet"]
-        raise InputError(f"No source model {source_id!r}. Known: {', '.join(known)}. Choose one of these.")
-    return str(entries[source_id]["folder"])
 
 
 def verdict(record: StructureRecord, *, gap: float | None = None) -> Verdict:

@@ -5,6 +5,7 @@ Every function returns a `plotly.graph_objects.Figure`; arrays are numpy, energi
 
 from bandgap.plots.posterior import draws_density, layer_weights
 from bandgap.plots.predictions import gap_histogram, intervals, parity
+from bandgap.plots.sources import learning_curve
 from bandgap.plots.style import BASELINE, GOOD, MIND, MODEL, OBSERVED, PRIOR, TEMPLATE, template
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "gap_histogram",
     "intervals",
     "layer_weights",
+    "learning_curve",
     "parity",
     "template",
 ]

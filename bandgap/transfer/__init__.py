@@ -53,6 +53,7 @@ _ALL = (
         btl_pcp_vi.BtlPcpViConfig,
         btl_pcp_vi.fit,
         resumable=btl_pcp_vi.fit,
+        needs="variational",
     ),
     Method(
         "btl_vi",
@@ -62,6 +63,7 @@ _ALL = (
         "about a minute for 200 crystals",
         btl_vi.BtlViConfig,
         btl_vi.fit,
+        needs="fisher",
     ),
     Method(
         "btl_bnn",
@@ -191,6 +193,7 @@ _ALL = (
         "about a minute for 200 crystals on one core",
         ptyl.PTYLConfig,
         ptyl.fit,
+        needs="snapshots",
     ),
     Method(
         "sghmc",

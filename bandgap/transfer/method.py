@@ -22,6 +22,8 @@ Family = Literal[
     "without transfer",
 ]
 
+Need = Literal["", "fisher", "variational", "snapshots"]
+
 MIN_ROWS = 5
 
 
@@ -100,7 +102,8 @@ class ResumableFit(Protocol):
 class Method:
     """One transfer method: family, title, a line on what it does, one on what it costs, its settings and its fit.
 
-    `resumable` is the same fit where it can go on after a break; None where it starts anew.
+    `resumable` is the same fit where it can go on after a break; None where it starts anew. `needs` names the part that
+    a source must carry for it beyond its point estimate, "" for none.
     A method with `fit_together` takes all networks of a source into one model; of the others, the posteriors from each
     network are mixed.
     """
@@ -114,6 +117,7 @@ class Method:
     fit: Fit
     resumable: ResumableFit | None = None
     fit_together: FitTogether | None = None
+    needs: Need = ""
 
     def fit_or_resume(
         self,

@@ -88,12 +88,12 @@ def test_start_with_more_than_there_is_says_so(visit: Visit, workspace: Workspac
     workspace.add_labelled()
     at = visit("train")
     at.number_input[0].set_value(42)
-    next(i for i in at.number_input if i.label == "Held out for the test").set_value(50)
-    click(at, "Start the transfer")
+    next(slider for slider in at.slider if slider.label == "Held out for the test").set_value(50).run()
     assert (
         at.error[0].value
-        == "42 to learn from and 50 held out are more than the 60 labelled structures. Lower one of the two."
+        == "42 to learn from and 30 held out are more than the 60 labelled structures. Lower one of the two."
     )
+    assert next(button for button in at.button if button.label == "Start the transfer").disabled
     assert workspace.jobs.jobs(workspace.id, kinds=["transfer"]) == []
 
 

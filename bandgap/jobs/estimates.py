@@ -1,0 +1,167 @@
+"""How long a transfer will take, from a table of measured costs, corrected by what earlier runs on this server took.
+
+The table holds processor seconds of the fits on the demo data (1,260 features, hidden layers of 128 and 64 units) at
+n = 50 and n = 200 on one core; samplers use two. Between and beyond these sizes the cost is a power of n. It is good
+to a factor of about two on another machine, until runs on that machine correct it.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Literal
+
+from bandgap.jobs.rows import Dataset
+from bandgap.jobs.store import JobStore
+
+START_S = 8.0  # a new process, its imports, reading structures and writing the run
+DESCRIBE_S = 1e-4  # an atom of a crystal: 5 ms for 56 of them (`descriptors.presets`)
+SIZES = (50, 200)
+LAST_RUNS = 5
+SPREAD = 2.0  # a factor either way, where the machine is not known
+ITERATIONS = 1800  # of the default samplers, to which their costs below refer
+
+Basis = Literal["this method here", "other methods here", "reference"]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of a fit at n = 50 and n = 200; a sampler's grow with its iterations."""
+
+    small_s: float
+    large_s: float
+    sampler: bool = False
+
+    def seconds(self, n: int, iterations: int | None) -> float:
+        """Return the seconds of a fit to n structures, a power of n through the two sizes, never falling with n."""
+        power = max(0.0, math.log(self.large_s / self.small_s) / math.log(SIZES[1] / SIZES[0]))
+        work = iterations / ITERATIONS if self.sampler and iterations else 1.0
+        return self.large_s * (n / SIZES[1]) ** power * work
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a transfer is asked to do, as far as its time depends on it."""
+
+    method: str
+    n: int
+    iterations: int | None = None  # warm-up and draws of a sampler, None: the method's own
+    networks: int = 1
+
+    @staticmethod
+    def of(config: Mapping[str, Any]) -> "Work":
+        """Return what the settings of a run ask for."""
+        sampler = config.get("settings", {}).get("sampler", {})
+        iterations = sampler["warmup"] + sampler["draws"] if {"warmup", "draws"} <= set(sampler) else None
+        return Work(str(config["method"]), int(config["n"]), iterations)
+
+
+@dataclass(frozen=True)
+class PastRun:
+    """A finished transfer of this server and how long it took."""
+
+    work: Work
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds that a transfer will take, what that rests on, and how many earlier runs."""
+
+    seconds: float
+    basis: Basis
+    runs: int = 0
+
+    @property
+    def range_s(self) -> tuple[float, float]:
+        """Seconds between which the time will lie, as far as is known."""
+        spread = 1.3 if self.basis == "this method here" else SPREAD
+        return self.seconds / spread, self.seconds * spread
+
+
+def estimate_transfer(work: Work, *, past: Sequence[PastRun] = (), atoms: int = 0) -> Estimate | None:
+    """Return the time of a transfer; None for a method whose cost nobody measured and that was never run here.
+
+    `past` are finished runs of this server, the newest first; `atoms` is the number of those in structures that have
+    still to be described.
+    """
+    expected = reference_seconds(work)
+    if expected is None:
+        return None
+    ratios = [(run, run.seconds / known) for run in past if (known := reference_seconds(run.work))]
+    own = [ratio for run, ratio in ratios if run.work.method == work.method][:LAST_RUNS]
+    others = [ratio for _, ratio in ratios][:LAST_RUNS]
+    describe = atoms * DESCRIBE_S
+    if own:
+        return Estimate(expected * median(own) + describe, "this method here", len(own))
+    if others:
+        return Estimate(expected * median(others) + describe, "other methods here", len(others))
+    return Estimate(expected + describe, "reference")
+
+
+def reference_seconds(work: Work) -> float | None:
+    """Return the time by the table alone, None for a method that it does not have."""
+    cost = COSTS.get(work.method)
+    return None if cost is None else START_S + work.networks * cost.seconds(work.n, work.iterations)
+
+
+def past_transfers(jobs: JobStore, *, limit: int = 60) -> list[PastRun]:
+    """Return the times of the last finished transfers of this server, of all workspaces, without what they were about.
+
+    Runs that went on from a checkpoint are left out.
+    """
+    with jobs.database.reading() as connection:
+        rows = connection.execute(
+            "SELECT payload, result, started, finished FROM job WHERE state = 'finished' AND kind = 'transfer'"
+            " ORDER BY finished DESC LIMIT ?",
+            (limit,),
+        ).fetchall()
+    return [
+        PastRun(Work.of(json.loads(row["payload"])), row["finished"] - row["started"])
+        for row in rows
+        if row["started"] and not json.loads(row["result"]).get("resumed")
+    ]
+
+
+def atoms_to_describe(jobs: JobStore, dataset: Dataset, source: str) -> int:
+    """Return the atoms of a data set whose descriptors no finished run from this source has put into the cache."""
+    done = jobs.jobs(dataset.workspace, kinds=["transfer"], limit=1000)
+    if any(j.state == "finished" and (j.payload["dataset"], j.payload["source"]) == (dataset.id, source) for j in done):
+        return 0
+    with jobs.database.reading() as connection:
+        row = connection.execute(
+            "SELECT total(n_atoms) FROM structure WHERE dataset = ? AND gap_eV IS NOT NULL AND status != 'refused'",
+            (dataset.id,),
+        ).fetchone()
+    return int(row[0])
+
+
+COSTS: Mapping[str, Cost] = {
+    "btl_pcp_pe": Cost(90, 180, sampler=True),
+    "btl_pcp_vi": Cost(180, 360, sampler=True),
+    "btl_vi": Cost(57, 130),
+    "btl_bnn": Cost(240, 480, sampler=True),
+    "bnn": Cost(240, 480, sampler=True),
+    "feature_gp": Cost(0.3, 1),
+    "nptl": Cost(7, 25),
+    "nptl_head": Cost(3, 4),
+    "nptl_soup": Cost(7, 28),
+    "last_layer_horseshoe": Cost(6, 7),
+    "last_layer_pcp": Cost(0.3, 0.3),
+    "last_layer_ridge": Cost(0.1, 0.1),
+    "last_layer_ols": Cost(0.1, 0.1),
+    "mc_dropout": Cost(1, 3),
+    "ensemble": Cost(1.5, 4),
+    "l2sp": Cost(2, 6),
+    "ptyl": Cost(10, 40),
+    "sghmc": Cost(2, 5),
+    "fine_tune": Cost(0.5, 1),
+    "two_stage": Cost(0.5, 1),
+    "freeze": Cost(0.5, 1),
+    "target_only": Cost(0.5, 1),
+    "kernel_ridge": Cost(1, 2),
+    "gaussian_process": Cost(1, 2),
+    "random_forest": Cost(2, 4),
+    "gradient_boosting": Cost(2, 4),
+}

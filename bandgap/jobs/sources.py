@@ -1,0 +1,106 @@
+"""The source models that a workspace may start from: those that travel with the package and those trained in it.
+
+Read without torch: cards and learning curves are in the manifest of a source's folder. The job that trained a source
+is what makes it the workspace's own.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bandgap.errors import InputError
+from bandgap.jobs.library import Library
+from bandgap.jobs.store import Job, JobStore
+from bandgap.manifests import MANIFEST
+
+MAX_NAME = 80
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source model: its name, its folder, what its manifest says, and the job that trained it here (None: shipped).
+
+    `problem` is the sentence that says why a manifest cannot be read.
+    """
+
+    id: str
+    title: str
+    folder: Path
+    manifest: Mapping[str, Any] = field(default_factory=dict)
+    job: str | None = None
+    problem: str = ""
+
+    @property
+    def card(self) -> dict[str, Any]:
+        """What the source was trained on."""
+        return dict(self.manifest.get("card", {}))
+
+    @property
+    def parts(self) -> frozenset[str]:
+        """Which of the parts beyond the point estimate the source has: fisher, variational, snapshots."""
+        return frozenset(self.manifest.get("extras", {}))
+
+
+def sources_of(jobs: JobStore, library: Library, workspace: str) -> dict[str, Source]:
+    """Return the source models of a workspace by id, those of the package first, then the newest of its own."""
+    found = {}
+    for source_id, entry in library.catalogue("source").items():
+        manifest, _ = _manifest(Path(entry["folder"]))
+        found[source_id] = Source(
+            source_id, entry["title"], Path(entry["folder"]), manifest or {"card": entry.get("card", {})}
+        )
+    for job in jobs.jobs(workspace, kinds=["train_source"], limit=500):
+        if job.state == "finished":
+            folder = library.home.source_folder(job.subject)
+            manifest, problem = _manifest(folder)
+            found[job.subject] = Source(job.subject, str(job.payload["name"]), folder, manifest, job.id, problem)
+    return found
+
+
+def source_path(library: Library, workspace: str, source_id: str) -> str:
+    """Return the folder of a source model that this workspace may start from.
+
+    Raises InputError when there is none of that id.
+    """
+    known = sources_of(JobStore(library.home), library, workspace)
+    if source_id not in known:
+        names = ", ".join(sorted(known)) or "none yet"
+        raise InputError(f"No source model {source_id!r}. Known: {names}. Choose one of these.")
+    return str(known[source_id].folder)
+
+
+def delete_source(jobs: JobStore, library: Library, workspace: str, source_id: str) -> None:
+    """Remove a source model that was trained in this workspace; runs that started from it stay usable.
+
+    Raises InputError for one that is not the workspace's own, and while a job trains it or starts from it.
+    """
+    own = [job for job in jobs.jobs(workspace, kinds=["train_source"], limit=500) if job.subject == source_id]
+    if not own:
+        raise InputError("This workspace has not trained that source model; it cannot delete it.")
+    starting = jobs.jobs(workspace, kinds=["transfer"], limit=10_000)
+    busy = [job for job in (*own, *starting) if job.active and _uses(job, source_id)]
+    if busy:
+        raise InputError(f"{busy[0].title} is {busy[0].state}. Cancel it first, then delete the source model.")
+    shutil.rmtree(library.home.source_folder(source_id), ignore_errors=True)
+    ids = json.dumps([job.id for job in own])
+    with library.database.writing() as connection:
+        connection.execute("DELETE FROM event WHERE job IN (SELECT value FROM json_each(?))", (ids,))
+        connection.execute(
+            "DELETE FROM job WHERE id IN (SELECT value FROM json_each(?)) AND workspace = ?", (ids, workspace)
+        )
+
+
+def _uses(job: Job, source_id: str) -> bool:
+    return source_id in (job.subject, job.payload.get("source"))
+
+
+def _manifest(folder: Path) -> tuple[dict[str, Any], str]:
+    """Return the manifest of a source's folder, or an empty one and why."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        return {}, f"its folder cannot be read ({type(error).__name__}). Train it again; runs made with it are safe."
+    return (manifest, "") if isinstance(manifest, dict) else ({}, "its manifest is damaged. Train it again.")

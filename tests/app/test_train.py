@@ -1,0 +1,183 @@
+"""Train: several methods at once, a press that is pressed twice, the way on from each end, and the care for runs."""
+
+import json
+import uuid
+from collections.abc import Callable
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from bandgap.jobs.resuming import checkpoints_of
+from bandgap.jobs.store import Job
+from tests.app.conftest import Workspace, texts
+from tests.app.test_actions import click
+
+Visit = Callable[..., AppTest]
+
+
+def tick(at: AppTest, label: str, *, on: bool = True) -> AppTest:
+    box = next(box for box in at.checkbox if box.label == label)
+    return (box.check() if on else box.uncheck()).run()
+
+
+def primary(at: AppTest) -> list[str]:
+    return [button.label for button in at.button if button.proto.type == "primary"]
+
+
+def transfers(workspace: Workspace) -> list[Job]:
+    return workspace.jobs.jobs(workspace.id, kinds=["transfer"])
+
+
+def keep_checkpoint(workspace: Workspace, job: Job, *, iteration: int) -> None:
+    """Leave what a chain that was interrupted after so many iterations leaves, as far as a page reads it."""
+    header = json.dumps({"__metadata__": {"schema": "1", "facts": json.dumps({"iteration": iteration})}}).encode()
+    folder = checkpoints_of(workspace.home, job.payload)
+    folder.mkdir(parents=True)
+    (folder / "chains-1.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+
+
+def interrupted(workspace: Workspace) -> tuple[str, Job]:
+    run, job = workspace.add_run(workspace.add_labelled(), settings={"sampler": {"warmup": 300, "draws": 1500}})
+    workspace.make_running(job)
+    workspace.jobs.end(job.id, "interrupted", error="The worker process ended while this job was running.")
+    return run, job
+
+
+def test_several_methods_become_several_runs_with_the_same_split(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_labelled()
+    at = tick(visit("train"), "Fine-tuning")
+    click(at, "Start 2 transfers")
+    jobs = transfers(workspace)
+    assert sorted(job.payload["method"] for job in jobs) == ["btl_pcp_pe", "fine_tune"]
+    split = ("dataset", "n", "n_test", "seed", "by_formula", "conformal_share")
+    assert len({tuple(job.payload[key] for key in split) for job in jobs}) == 1
+    assert {run.id for run in workspace.library.runs(workspace.id)} == {job.subject for job in jobs}
+    assert "Cancel all 2 transfers" in [button.label for button in at.button]
+
+
+def test_a_second_press_finds_the_runs_of_the_first(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_labelled()
+    at = tick(visit("train"), "Fine-tuning")
+    click(click(at, "Start 2 transfers"), "Start 2 transfers")
+    other_tab = tick(visit("train"), "Fine-tuning")
+    click(other_tab, "Start 2 transfers")
+    assert len(transfers(workspace)) == 2
+
+
+def test_another_seed_is_another_run_and_a_finished_one_is_not_repeated(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_labelled()
+    at = click(visit("train"), "Start the transfer")
+    workspace.make_running(transfers(workspace)[0])
+    workspace.jobs.end(transfers(workspace)[0].id, "finished")
+    click(at, "Start the transfer")
+    assert "Finished before with the same settings and seed, which give the same result: BTL\\-PCP" in texts(at)
+    next(i for i in at.number_input if i.label == "Seed").set_value(1)
+    click(at, "Start the transfer")
+    assert [job.payload["seed"] for job in transfers(workspace)] == [1, 0]
+
+
+def test_estimate_stands_before_the_start_and_grows_with_the_methods(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_labelled()
+    at = visit("train")
+    (one,) = [c.value for c in at.caption if c.value.startswith("Estimated time: about ")]
+    assert "It rests on costs measured on another machine with two cores." in one
+    tick(at, "Fine-tuning")
+    (two,) = [c.value for c in at.caption if c.value.startswith("Estimated time: about ")]
+    assert ", one after another (" in two
+    tick(at, "Fine-tuning", on=False)
+    tick(at, "BTL-PCP", on=False)
+    assert at.error[0].value == "No method is chosen. Tick at least one."
+
+
+def test_method_that_the_source_cannot_serve_says_why_and_cannot_be_chosen(visit: Visit, workspace: Workspace) -> None:
+    needy = {"title": "PTYL", "summary": "Trains.", "cost": "a minute", "settings": {}, "needs": "snapshots"}
+    plain = {"title": "Fine-tuning", "summary": "Goes on.", "cost": "seconds", "settings": {}}
+    workspace.library.register("method", {"fine_tune": plain, "ptyl": needy})
+    workspace.add_labelled()
+    at = visit("train")
+    assert "Needs a source model with snapshots of its training, which this one lacks." in texts(at)
+    assert [box.disabled for box in at.checkbox if box.key == "method-ptyl"] == [True]
+
+
+def test_split_by_formula_is_part_of_the_run(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_labelled()
+    at = tick(visit("train"), "Keep a formula on one side of the split")
+    assert "18 structures held out by whole formulas" in texts(at)
+    click(at, "Start the transfer")
+    (job,) = transfers(workspace)
+    assert job.payload["by_formula"] is True and job.title == "BTL-PCP, n = 42, by formula"
+
+
+def test_interrupted_run_is_resumed_by_one_button(visit: Visit, workspace: Workspace) -> None:
+    run, job = interrupted(workspace)
+    keep_checkpoint(workspace, job, iteration=700)
+    at = visit("train", run=run)
+    assert "Kept: 700 of 1,800 iterations of every chain." in texts(at)
+    assert primary(at) == ["Resume from the last checkpoint"]
+    click(at, "Resume from the last checkpoint")
+    again, before = transfers(workspace)
+    assert (again.subject, again.payload, before.id) == (run, job.payload, job.id)
+    assert [r.job for r in workspace.library.runs(workspace.id)] == [again.id]
+    assert "running" not in texts(at) and primary(at) == ["Start the transfer"]
+
+
+def test_interrupted_run_without_checkpoint_begins_anew(visit: Visit, workspace: Workspace) -> None:
+    run, _ = interrupted(workspace)
+    at = visit("train", run=run)
+    assert "No draws of it are kept" in texts(at)
+    click(at, "Start it again")
+    assert [job.subject for job in transfers(workspace)] == [run, run]
+
+
+def test_running_job_shows_its_last_log_line_and_what_is_effective(visit: Visit, workspace: Workspace) -> None:
+    from bandgap.progress import Update
+
+    run, job = workspace.add_run(workspace.add_labelled())
+    workspace.make_running(job)
+    values = {"rhat": 1.02, "ess_bulk": 412.3}
+    workspace.jobs.add_event(job.id, "progress", Update("sampling", 60, 120, values=values), since=0.0)
+    workspace.jobs.add_event(job.id, "log", Update("log", message="chain 3 found a smaller step"), since=0.0)
+    at = visit("train", run=run)
+    assert "R-hat 1.02 · effective draws 412" in texts(at) and "chain 3 found a smaller step" in texts(at)
+    assert at.get("progress")[0].proto.value == 50
+
+
+def test_rename_and_delete_of_a_run(visit: Visit, workspace: Workspace) -> None:
+    run, job = workspace.add_run(workspace.add_labelled())
+    at = visit("train", run=run)
+    assert "A run that is at work is not deleted. Cancel it first." in texts(at)
+    workspace.jobs.request_cancel(workspace.id, job.id)
+    at = visit("train", run=run)
+    next(t for t in at.text_input if t.label == "Name").set_value("first try")
+    click(at, "Rename")
+    assert workspace.library.runs(workspace.id)[0].title == "first try"
+    assert list(at.dataframe[0].value["run"]) == ["first try"]
+    assert "Deleting it removes its posterior, its figures on held-out structures" in texts(at)
+    assert next(button for button in at.button if button.label == "Delete this run").disabled
+    click(tick(at, "I do not need them any more"), "Delete this run")
+    assert workspace.library.runs(workspace.id) == [] and transfers(workspace) == []
+    assert "run" not in at.query_params and "first try is deleted" in texts(at)
+
+
+@pytest.mark.parametrize("state", ["cancelled", "failed"])
+def test_ended_run_says_how_and_offers_the_same_again(visit: Visit, workspace: Workspace, state: str) -> None:
+    run, job = workspace.add_run(workspace.add_labelled())
+    workspace.make_running(job)
+    workspace.jobs.end(job.id, state, error="no" if state == "failed" else "")  # type: ignore[arg-type]
+    at = visit("train", run=run)
+    assert {"cancelled": "The transfer was cancelled", "failed": "no"}[state] in texts(at)
+    assert "Start it again" in [button.label for button in at.button]
+
+
+def test_finished_run_whose_folder_is_damaged_says_what_is_safe(visit: Visit, workspace: Workspace) -> None:
+    run, job = workspace.add_run(workspace.add_labelled())
+    workspace.make_running(job)
+    workspace.jobs.end(job.id, "finished")
+    at = visit("train", run=run)
+    assert "Other runs are not touched; train this one again." in at.error[0].value
+
+
+def test_another_workspace_cannot_see_or_change_a_run(visit: Visit, workspace: Workspace) -> None:
+    run, _ = workspace.add_run(workspace.add_labelled())
+    at = visit("train", ws=str(uuid.uuid4()), run=run)
+    assert not at.dataframe and "BTL" not in texts(at)

@@ -1,0 +1,131 @@
+"""How long a transfer will take: the table by itself, and what earlier runs make of it."""
+
+import uuid
+
+import pytest
+
+from bandgap.jobs.estimates import (
+    COSTS,
+    DESCRIBE_S,
+    ITERATIONS,
+    START_S,
+    Estimate,
+    PastRun,
+    Work,
+    atoms_to_describe,
+    estimate_transfer,
+    past_transfers,
+    reference_seconds,
+)
+from bandgap.jobs.home import Home
+from bandgap.jobs.library import Library
+from bandgap.jobs.rows import Verdict
+from bandgap.jobs.store import JobStore
+from bandgap.transfer import METHODS
+
+WS = str(uuid.uuid4())
+
+
+def seconds(method: str, n: int, **more) -> float:
+    found = reference_seconds(Work(method, n, **more))
+    assert found is not None
+    return found - START_S
+
+
+def test_table_has_every_method_and_marks_those_that_sample_a_network():
+    assert set(COSTS) == set(METHODS)
+    assert {name for name, cost in COSTS.items() if cost.sampler} == {
+        name for name, method in METHODS.items() if method.resumable is not None
+    }
+
+
+@pytest.mark.parametrize("method", list(COSTS))
+def test_reference_passes_through_the_measured_sizes_and_never_falls_with_n(method):
+    cost = COSTS[method]
+    assert seconds(method, 200) == pytest.approx(cost.large_s)
+    assert seconds(method, 50) == pytest.approx(min(cost.small_s, cost.large_s))
+    assert seconds(method, 800) >= seconds(method, 200)
+
+
+def test_sampler_takes_as_long_as_its_iterations_and_networks():
+    usual = seconds("btl_pcp_pe", 200)
+    assert seconds("btl_pcp_pe", 200, iterations=ITERATIONS // 2) == pytest.approx(usual / 2)
+    assert seconds("btl_pcp_pe", 200, iterations=ITERATIONS) == pytest.approx(usual)
+    assert seconds("btl_pcp_pe", 200, networks=3) == pytest.approx(3 * usual)
+    assert seconds("fine_tune", 200, iterations=10) == seconds("fine_tune", 200)
+
+
+def test_without_earlier_runs_the_table_stands_and_says_so():
+    found = estimate_transfer(Work("fine_tune", 100))
+    assert found == Estimate(reference_seconds(Work("fine_tune", 100)), "reference")
+    low, high = found.range_s
+    assert low == found.seconds / 2 and high == found.seconds * 2
+
+
+def past(method: str, factor: float, n: int = 150) -> PastRun:
+    work = Work(method, n)
+    return PastRun(work, factor * (reference_seconds(work) or 0.0))
+
+
+def test_runs_of_the_same_method_correct_the_table_by_their_median():
+    runs = [past("nptl", 3.0), past("nptl", 1.0, n=90), past("nptl", 2.0), past("fine_tune", 50.0)]
+    found = estimate_transfer(Work("nptl", 200), past=runs)
+    assert found == Estimate(pytest.approx(2.0 * reference_seconds(Work("nptl", 200))), "this method here", 3)
+    assert found.range_s[1] < 1.5 * found.seconds
+
+
+def test_only_the_newest_five_runs_count():
+    runs = [past("nptl", 2.0)] * 5 + [past("nptl", 90.0)] * 20
+    assert estimate_transfer(Work("nptl", 200), past=runs).seconds == pytest.approx(
+        2 * reference_seconds(Work("nptl", 200))
+    )
+
+
+def test_runs_of_other_methods_say_how_fast_the_machine_is():
+    found = estimate_transfer(Work("nptl", 200), past=[past("ensemble", 4.0)])
+    assert found == Estimate(pytest.approx(4 * reference_seconds(Work("nptl", 200))), "other methods here", 1)
+
+
+def test_structures_that_are_still_to_be_described_come_on_top():
+    without = estimate_transfer(Work("nptl", 200)).seconds
+    assert estimate_transfer(Work("nptl", 200), atoms=56_000).seconds == without + 56_000 * DESCRIBE_S
+
+
+def test_method_that_nobody_measured_has_no_estimate():
+    assert estimate_transfer(Work("new", 200), past=[past("nptl", 2.0)]) is None
+
+
+@pytest.fixture
+def store(tmp_path) -> JobStore:
+    return JobStore(Home(tmp_path))
+
+
+def finished(store: JobStore, *, took_s: float, workspace: str = WS, **changed) -> None:
+    result = {"resumed": changed.pop("resumed", False)}
+    sampler = {"sampler": {"warmup": 100, "draws": 400}}
+    payload = {"method": "bnn", "n": 60, "settings": sampler, "dataset": "d", "source": "demo"} | changed
+    job = store.submit(workspace, "transfer", title="t", payload=payload, subject="s")
+    assert store.claim("w") is not None
+    store.end(job.id, "finished", result=result)
+    with store.database.writing() as connection:
+        connection.execute("UPDATE job SET started = 100.0, finished = ? WHERE id = ?", (100.0 + took_s, job.id))
+
+
+def test_past_transfers_are_those_that_began_at_the_beginning_of_all_workspaces(store):
+    finished(store, took_s=30.0)
+    finished(store, took_s=40.0, workspace=str(uuid.uuid4()), settings={})
+    finished(store, took_s=1.0, resumed=True)
+    assert past_transfers(store) == [PastRun(Work("bnn", 60), 40.0), PastRun(Work("bnn", 60, 500), 30.0)]
+
+
+def test_atoms_count_until_a_run_from_the_same_source_is_finished(store):
+    library = Library(store.home)
+    made = library.add_dataset(WS, "set")
+    gaps = (1.0, None, 2.0)
+    verdicts = [Verdict(str(k), "f", "ready", "", "CH4", 5, False, gap, {}) for k, gap in enumerate(gaps)]
+    library.save_verdicts(made.id, verdicts)
+    dataset = library.dataset(WS, made.id)
+    assert atoms_to_describe(store, dataset, "demo") == 10
+    finished(store, took_s=1.0, dataset=dataset.id)
+    assert atoms_to_describe(store, dataset, "demo") == 0
+    assert atoms_to_describe(store, dataset, "other") == 10

@@ -1,0 +1,73 @@
+"""Only plain files of one folder are offered and opened."""
+
+import os
+import sys
+
+import pytest
+
+from bandgap.errors import InputError
+from bandgap.jobs import server_files
+from bandgap.jobs.server_files import VARIABLE, allowed_folder, checked_file, offered_files
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with a file, what must not be opened beside it, and a secret outside."""
+    inside = tmp_path / "offered"
+    inside.mkdir()
+    (tmp_path / "secret.json").write_text("{}")
+    (inside / "df_5k.json").write_text("{}")
+    (inside / "notes.txt").write_text("x")
+    (inside / "sub.json").mkdir()
+    (inside / "out.json").symlink_to(tmp_path / "secret.json")
+    (inside / "same.json.gz").symlink_to(inside / "df_5k.json")
+    return inside
+
+
+def test_plain_files_alone_are_offered(folder):
+    assert [(f.name, f.n_bytes) for f in offered_files(folder)] == [("df_5k.json", 2), ("same.json.gz", 2)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("../secret.json", "is not the name of a file"),
+        ("/etc/passwd.json", "is not the name of a file"),
+        ("..\\secret.json", "is not the name of a file"),
+        ("a\0.json", "is not the name of a file"),
+        ("", "is not the name of a file"),
+        ("..", "is not the name of a file"),
+        ("out.json", "is a link that leads out of the server's folder"),
+        ("sub.json", "is not a file"),
+        ("notes.txt", "accepted are .json and .json.gz files in the layout of OE62"),
+        ("none.json", "the server's folder has no such file"),
+    ],
+)
+def test_other_names_are_refused_with_the_reason(folder, name, text):
+    with pytest.raises(InputError, match=text):
+        checked_file(folder, name)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="named pipes are of POSIX")
+def test_pipe_is_refused_without_being_opened(folder):
+    os.mkfifo(folder / "pipe.json")
+    with pytest.raises(InputError, match="is not a file"):
+        checked_file(folder, "pipe.json")
+
+
+def test_folder_that_is_itself_a_link_works(folder, tmp_path):
+    (tmp_path / "link").symlink_to(folder)
+    found = allowed_folder({VARIABLE: str(tmp_path / "link")})
+    assert found == folder and checked_file(found, "df_5k.json") == folder / "df_5k.json"
+
+
+def test_file_over_the_limit_names_the_limit(folder, monkeypatch):
+    monkeypatch.setattr(server_files, "MAX_FILE_BYTES", 1)
+    with pytest.raises(InputError, match="at most 0 GB are accepted. Use `bandgap train-source --oe62`"):
+        checked_file(folder, "df_5k.json")
+
+
+def test_no_folder_is_offered_unless_it_is_named(tmp_path):
+    assert allowed_folder({}) is None
+    with pytest.raises(InputError, match=f"{VARIABLE} names .* which is no folder here"):
+        allowed_folder({VARIABLE: str(tmp_path / "none")})

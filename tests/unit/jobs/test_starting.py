@@ -1,0 +1,139 @@
+"""One job for what is asked for, however often; and what a run leaves when it is deleted."""
+
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bandgap.errors import InputError
+from bandgap.jobs import resuming
+from bandgap.jobs.home import Home
+from bandgap.jobs.library import Library
+from bandgap.jobs.rows import Dataset, RunRow, Verdict
+from bandgap.jobs.run_care import delete_run, losses, rename_run
+from bandgap.jobs.starting import Started, start_transfer
+from bandgap.jobs.store import JobStore
+
+WS = str(uuid.uuid4())
+CONFIG = {"source": "demo", "method": "fine_tune", "n": 10, "n_test": 2, "seed": 0, "settings": {}, "device": "cpu"}
+
+
+class Store:
+    """Jobs and library of one data directory, with a labelled data set."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = Home(folder)
+        self.jobs, self.library = JobStore(self.home), Library(self.home)
+        made = self.library.add_dataset(WS, "set")
+        verdicts = [Verdict(str(k), "f", "ready", "", "CH4", 5, False, 1.0 + k, {}) for k in range(4)]
+        self.library.save_verdicts(made.id, verdicts)
+        self.dataset: Dataset = self.library.dataset(WS, made.id)
+
+    def start(self, **changed) -> Started:
+        return start_transfer(self.jobs, self.library, self.dataset, config=CONFIG | changed, title="a run")
+
+    def run(self, run_id: str) -> RunRow:
+        found = self.library.run(WS, run_id)
+        assert found is not None
+        return found
+
+    def end(self, started: Started, state="finished") -> None:
+        assert self.jobs.claim("w") is not None
+        self.jobs.end(started.job.id, state)
+
+    def count(self, table: str) -> int:
+        with self.jobs.database.reading() as connection:
+            return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
+@pytest.fixture
+def store(tmp_path) -> Store:
+    return Store(tmp_path)
+
+
+def test_presses_at_the_same_time_make_one_job_and_one_run(store):
+    with ThreadPoolExecutor(8) as pool:
+        started = list(pool.map(lambda _: store.start(), range(16)))
+    assert len({s.run for s in started}) == len({s.job.id for s in started}) == 1
+    assert len(store.library.runs(WS)) == 1
+
+
+@pytest.mark.parametrize("changed", [{"seed": 1}, {"n": 11}, {"method": "nptl"}, {"by_formula": True}], ids=str)
+def test_other_settings_are_another_run(store, changed):
+    assert store.start().run != store.start(**changed).run
+
+
+def test_finished_run_is_found_again_until_the_gaps_change(store):
+    first = store.start()
+    store.end(first)
+    assert store.start() == Started(first.run, store.jobs.job(WS, first.job.id), new=False)
+    store.library.save_gaps(store.dataset.id, np.array([1.0, 2.0, 3.0, 9.0]), labels={}, level_of_theory="")
+    assert store.start().new
+
+
+@pytest.mark.parametrize("state", ["failed", "cancelled", "interrupted"])
+def test_run_that_did_not_finish_is_started_anew_once(store, state):
+    first = store.start()
+    store.end(first, state)
+    second, third = store.start(), store.start()
+    assert second.new and not third.new and second.run == third.run != first.run
+
+
+def test_start_again_works_on_the_same_run_once(store):
+    first = store.start()
+    store.end(first, "interrupted")
+    run = store.run(first.run)
+    again = resuming.start_again(store.jobs, store.library, run)
+    assert again.payload == first.job.payload and store.run(first.run).job == again.id
+    assert resuming.start_again(store.jobs, store.library, run).id == again.id
+    with pytest.raises(InputError, match="is queued. Only a run that was interrupted"):
+        resuming.start_again(store.jobs, store.library, store.run(first.run))
+
+
+def test_rename_keeps_the_text_and_refuses_an_empty_one(store):
+    run = store.run(store.start().run)
+    rename_run(store.library, run, "  with  H ")
+    assert store.run(run.id).title == "with H"
+    for text in ("  ", "x" * 121):
+        with pytest.raises(InputError, match="Accepted: 1 to 120"):
+            rename_run(store.library, run, text)
+
+
+def test_run_at_work_is_not_deleted(store):
+    run = store.run(store.start().run)
+    with pytest.raises(InputError, match="a run: a run is queued. Cancel it first, then delete the run."):
+        delete_run(store.jobs, store.library, run)
+    assert store.run(run.id) == run
+
+
+def test_deleted_run_leaves_nothing_but_what_others_use(store):
+    started, other = store.start(), store.start(seed=1)
+    for each in (started, other):
+        store.end(each)
+    sets = [store.library.add_dataset(WS, f"new {k}", purpose="prediction", files=[("a.cif", b"x")]) for k in (0, 1)]
+    for run, dataset in ((started, sets[0]), (started, sets[1]), (other, sets[1])):
+        payload = {"run": run.run, "dataset": dataset.id, "name": dataset.name}
+        job = store.jobs.submit(WS, "predict", title="p", payload=payload, subject=dataset.id)
+        assert store.jobs.claim("w") is not None
+        store.jobs.end(job.id, "finished")
+    folder = store.home.run_folder(started.run)
+    folder.mkdir(parents=True)
+    (folder / "draws").write_bytes(bytes(500))
+    run = store.run(started.run)
+    assert losses(store.jobs, store.library, run).n_bytes == 500
+    assert set(losses(store.jobs, store.library, run).predictions) == {"new 0", "new 1"}
+    delete_run(store.jobs, store.library, run)
+    assert not folder.exists() and store.library.run(WS, started.run) is None
+    assert [d.name for d in store.library.datasets(WS, purpose="prediction")] == ["new 1"]
+    assert (store.count("job"), store.count("dataset_file"), len(store.library.verdicts(store.dataset.id))) == (2, 1, 4)
+    assert store.start().new
+
+
+def test_stranger_deletes_nothing(store):
+    started = store.start()
+    store.end(started)
+    stranger = RunRow(**{**vars(store.run(started.run)), "workspace": str(uuid.uuid4())})
+    delete_run(store.jobs, store.library, stranger)
+    assert store.library.run(WS, started.run) is not None and store.count("job") == 1
