@@ -7,6 +7,7 @@ import streamlit as st
 
 from components import words
 
+LAST = "without transfer"  # the family that is only there to compare with
 PARTS = {
     "fisher": "Fisher information",
     "variational": "a variational posterior of its weights",
@@ -20,7 +21,7 @@ def choose_methods(methods: Mapping[str, Mapping[str, Any]], *, parts: frozenset
     The first method is chosen to begin with. A method that needs a part that the source lacks says so, and cannot be.
     """
     families: dict[str, list[str]] = {}
-    for name, method in methods.items():
+    for name, method in sorted(methods.items(), key=lambda item: item[1].get("family") == LAST):
         families.setdefault(method.get("family", ""), []).append(name)
     default = next(iter(methods))
     chosen: list[str] = []

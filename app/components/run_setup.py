@@ -34,18 +34,24 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, pr
         return
     left, right = st.columns(2, gap="large")
     with left:
-        dataset, source = choose_data(datasets, usable), choose_source(sources)
-        total = usable[dataset.id]
-        if total < MIN_LABELLED:
-            st.warning(
-                f"{words.count(total, 'structure')} with a gap; at least {MIN_LABELLED} are needed. "
-                "Give more of them a gap on the Data page."
-            )
-            return
-        config = {"source": source.id} | choose_split(total, usual=usual_lengths(methods))
+        dataset = choose_data(datasets, usable)
     with right:
-        chosen = choose_methods(methods, parts=source.parts)
+        source = choose_source(sources)
+    total = usable[dataset.id]
+    if total < MIN_LABELLED:
+        st.warning(
+            f"{words.count(total, 'structure')} with a gap; at least {MIN_LABELLED} are needed. "
+            "Give more of them a gap on the Data page."
+        )
+        return
+    left, right = st.columns(2, gap="large")
     with left:
+        chosen = choose_methods(methods, parts=source.parts)
+    with right:
+        st.markdown("Split and settings")
+        config = {"source": source.id} | choose_split(total, usual=usual_lengths(methods))
+        with st.expander("What the source model was trained on"):
+            tables.card(source.card)
         sampler = config.pop("sampler")
         runs = [run_config(config, name, methods[name], sampler=sampler) for name in chosen]
         start_button(dataset, source, runs, methods=methods, usable=total, primary=primary)
@@ -74,8 +80,6 @@ def choose_source(sources: Mapping[str, Source]) -> Source:
         format_func=lambda s: sources[s].title,
         help="The network that was trained on many molecules; the transfer moves it to your crystals.",
     )
-    with st.expander("What this model was trained on"):
-        tables.card(sources[picked].card)
     return sources[picked]
 
 

@@ -5,16 +5,17 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-STRUCTURES, GAPS, RUN = "STRUCTURES", "GAPS.csv", "RUN"
+STRUCTURES, GAPS, RUN, SOURCE = "STRUCTURES", "GAPS.csv", "RUN", "SOURCE"
 
 
 def transfer_command(method: str, config: Mapping[str, Any], *, level_of_theory: str = "") -> str:
     """Return `bandgap transfer` with a run's settings.
 
-    Files have placeholders: STRUCTURES, GAPS.csv, and RUN for the folder that the command writes; so has a source model
-    other than the demo's, which the shell knows by its folder.
+    Files have placeholders: STRUCTURES, GAPS.csv, RUN for the folder that the command writes, and SOURCE for a source
+    model other than the demo's, which the shell knows by its folder (in `sources/` of the data directory).
     """
-    options = [("--source", config["source"]), ("--structures", STRUCTURES), ("--labels", GAPS), ("--method", method)]
+    source = "demo" if config["source"] == "demo" else SOURCE
+    options = [("--source", source), ("--structures", STRUCTURES), ("--labels", GAPS), ("--method", method)]
     options += [("--n", config["n"]), ("--n-test", config["n_test"]), ("--seed", config["seed"])]
     if config.get("conformal_share"):
         options.append(("--conformal-share", f"{config['conformal_share']:g}"))

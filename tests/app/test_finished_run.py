@@ -86,6 +86,9 @@ def test_train_page_of_a_finished_run_says_so(visit: Visit, trained: Trained) ->
     at = visit("train", run=trained.bayesian)
     assert list(at.dataframe[0].value["state"]) == ["finished", "finished"]
     assert "The transfer is finished after" in texts(at)
+    assert "The chains have not agreed yet on" in texts(at)  # 40 draws can never agree
+    other = texts(visit("train", run=trained.fine_tuned))
+    assert "The transfer is finished after" in other and "The chains have not agreed" not in other
 
 
 def test_posterior_page_shows_weights_beside_the_prior_and_held_out_structures(visit: Visit, trained: Trained) -> None:

@@ -8,8 +8,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
 
-from components import posterior_words, words
+from components import estimate_words, posterior_words, words
 
+from bandgap.jobs.estimates import Estimate
 from bandgap.jobs.store import Event
 from bandgap.progress import Update
 
@@ -78,3 +79,22 @@ def test_convergence_sentence_of_chains_that_disagree_names_what_and_what_to_do(
 
 def test_names_that_other_people_gave_are_shown_as_they_are():
     assert words.escaped("a*b_[c](d) 1.0") == r"a\*b\_\[c\]\(d\) 1.0"
+
+
+def test_estimate_of_one_method_names_its_range_and_what_it_rests_on():
+    assert estimate_words.estimate_sentence({"NPTL": Estimate(33.0, "reference")}) == (
+        "Estimated time: about 35 s (15 s to 1 min). It rests on costs measured on another machine with two cores."
+    )
+
+
+def test_estimate_of_several_methods_adds_up_and_names_what_nobody_measured():
+    known = {"A": Estimate(260.0, "this method here", 3), "B": Estimate(130.0, "other methods here", 4)}
+    assert estimate_words.estimate_sentence(known | {"C": None}) == (
+        "Estimated time: about 6 min 30 s, one after another (4 min 30 s to 10 min). It rests on 3 earlier runs of the "
+        "same kind on this server; measured costs, corrected by 4 runs of other methods on this server. Not counted, "
+        "as nobody has measured it: C."
+    )
+
+
+def test_estimate_of_nothing_known_says_so():
+    assert estimate_words.estimate_sentence({"C": None}).startswith("How long C will take is not known yet")

@@ -49,7 +49,7 @@ def use_demo_data(page: Page, server: Server) -> None:
     expect(page.get_by_text("have a gap and can be learned from")).to_be_visible(timeout=2 * SOON_MS)
 
 
-def start_training(page: Page, *, n: int, iterations: int = 0) -> None:
+def start_training(page: Page, *, n: int, iterations: int = 0, clicks: int = 1) -> None:
     """Go to the Train page by the navigation and start a Bayesian transfer, short chains if `iterations` says so."""
     page.get_by_role("link", name="Train", exact=True).click()
     page.get_by_label("Labelled structures", exact=True).fill(str(n))
@@ -57,7 +57,7 @@ def start_training(page: Page, *, n: int, iterations: int = 0) -> None:
         page.get_by_text("More settings").click()
         page.get_by_label("Warm-up iterations", exact=True).fill(str(iterations))
         page.get_by_label("Draws of each chain", exact=True).fill(str(iterations))
-    page.get_by_role("button", name="Start the transfer").click()
+    page.get_by_role("button", name="Start the transfer").click(click_count=clicks)
 
 
 def predict_files(page: Page, files: dict[str, str]) -> None:
@@ -109,14 +109,23 @@ def test_training_goes_on_over_reload_and_in_another_browser_until_cancelled(
     other.close()
 
 
-def test_worker_that_is_killed_leaves_an_interrupted_run(page: Page, server: Server) -> None:
+def test_worker_that_is_killed_leaves_an_interrupted_run_that_goes_on(page: Page, server: Server) -> None:
     use_demo_data(page, server)
-    start_training(page, n=200)
+    start_training(page, n=200, clicks=2)
     expect(page.get_by_text("running for")).to_be_visible(timeout=2 * SOON_MS)
-    with JobStore(Home(server.folder)).database.reading() as connection:
+    workspace = re.search(r"ws=([0-9a-f-]+)", page.url)
+    assert workspace is not None
+    store = JobStore(Home(server.folder))
+    assert len(store.jobs(workspace.group(1), kinds=["transfer"])) == 1
+    with store.database.reading() as connection:
         (pid,) = connection.execute("SELECT pid FROM lock WHERE name = 'worker'").fetchone()
     os.kill(pid, signal.SIGKILL)
     expect(page.get_by_text("The transfer was interrupted.")).to_be_visible(timeout=2 * SOON_MS)
+    page.get_by_role("button", name=re.compile("Resume from the last checkpoint|Start it again")).click()
+    cancel = page.get_by_role("button", name="Cancel", exact=True)
+    expect(cancel).to_be_visible(timeout=SOON_MS)
+    cancel.click()
+    expect(page.get_by_text("The transfer was cancelled")).to_be_visible(timeout=SOON_MS)
 
 
 def test_upload_gives_a_verdict_for_each_file_and_another_visitor_sees_none(

@@ -83,3 +83,12 @@ def test_template_of_the_dark_theme_differs_only_in_ink() -> None:
     assert light.layout.font.color != dark.layout.font.color
     assert light.layout.colorway == dark.layout.colorway
     assert isinstance(plots.TEMPLATE, go.layout.Template)
+
+
+def test_learning_curve_shows_errors_in_ev_and_marks_the_epoch_that_is_kept():
+    fig = plots.learning_curve([[1.0, 4.0], [0.25, 1.0], [0.04, 2.25]], sd_eV=0.5)
+    learned, held_out, best = fig.data
+    np.testing.assert_allclose(learned.y, [0.5, 0.25, 0.1])
+    np.testing.assert_allclose(held_out.y, [1.0, 0.5, 0.75])
+    assert (best.x[0], best.y[0], best.name) == (2, 0.5, "kept (epoch 2)")
+    assert fig.layout.yaxis.title.text == "RMSE (eV)" and learned.line.dash != held_out.line.dash

@@ -39,5 +39,9 @@ def test_transfer_command_has_the_settings_of_the_run(settings, expected):
     assert str(found["source"]) == "demo" and str(found["out"]) == "RUN"
 
 
+def test_source_of_a_workspace_has_a_placeholder():
+    assert str(parsed(transfer_command("nptl", CONFIG | {"source": "0f3c-11"}))["source"]) == "SOURCE"
+
+
 def test_predict_command_reads_the_folder_of_the_transfer():
     assert str(parsed(predict_command())["model"]) == str(parsed(transfer_command("nptl", CONFIG))["out"])

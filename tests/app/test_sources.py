@@ -1,0 +1,135 @@
+"""Source models: the list, one that is trained from an upload or a file of the server, and whose it is."""
+
+import json
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from bandgap.jobs.server_files import VARIABLE
+from bandgap.jobs.store import Job
+from bandgap.jobs.worker import work_all
+from bandgap.progress import Update
+from tests.app.conftest import Workspace, empty_workspace, texts
+from tests.app.test_actions import click
+from tests.app.test_finished_run import figure, train_source
+
+Visit = Callable[..., AppTest]
+PRESS = "Train the source model"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str]:
+    """A workspace with a shipped source and one that its worker trained on 60 waters."""
+    made = empty_workspace(tmp_path_factory.mktemp("home"))
+    folder = train_source(tmp_path_factory.mktemp("source"))
+    made.library.register("source", {"demo": {"title": "demo molecules", "folder": str(folder)}})
+    source = str(uuid.uuid4())
+    numbers = {"hidden": [6, 4], "max_epochs": 4, "seed": 0, "device": "cpu", "licence": "CC-BY-4.0"}
+    payload = {"source": source, "name": "my waters", "dataset": made.add_labelled(), **numbers}
+    made.jobs.submit(made.id, "train_source", title="t", payload=payload, subject=source)
+    work_all(made.home)
+    return made, source
+
+
+@pytest.fixture
+def shown(trained: tuple[Workspace, str], monkeypatch: pytest.MonkeyPatch) -> tuple[Workspace, str]:
+    monkeypatch.setenv("BANDGAP_HOME", str(trained[0].home.folder))
+    return trained
+
+
+def trainings(workspace: Workspace) -> list[Job]:
+    return workspace.jobs.jobs(workspace.id, kinds=["train_source"])
+
+
+def running(workspace: Workspace) -> Job:
+    payload = {"source": str(uuid.uuid4()), "name": "new"}
+    job = workspace.jobs.submit(workspace.id, "train_source", title="tr", payload=payload, subject=payload["source"])
+    assert workspace.jobs.claim("a worker", lanes=["long"]) is not None
+    return job
+
+
+def test_empty_workspace_lists_what_is_shipped_and_says_what_training_needs(visit: Visit) -> None:
+    at = visit("sources")
+    assert list(at.dataframe[0].value["source model"]) == ["demo molecules"]
+    assert "No data set has 50 structures with a gap yet." in texts(at)
+    assert f"name one folder with OE62 files by {VARIABLE}" in texts(at)
+
+
+def test_own_source_shows_card_descriptor_and_learning_curve(visit: Visit, shown: tuple[Workspace, str]) -> None:
+    at = visit("sources", ws=shown[0].id, source=shown[1])
+    table = at.dataframe[0].value
+    assert list(table["source model"]) == ["demo molecules", "my waters"]
+    assert list(table["trained"]) == ["with the package", "here"] and table["structures"][1] == 60
+    text = texts(at)
+    assert "**Licence of the data**: CC\\-BY\\-4.0" in text and "**Level of theory**: PBE" in text
+    assert "MBTR, k1 (atomic number) and k2 (inverse distance)" in text and "for H O" in text
+    assert "feature statistics, Fisher information" in text
+    curve = figure(at, 0)
+    assert curve["layout"]["xaxis"]["title"]["text"] == "epoch"
+    assert "(eV)" in curve["layout"]["yaxis"]["title"]["text"]
+    assert [trace["name"] for trace in curve["data"][:2]] == ["learned from", "held out"]
+
+
+def test_own_source_can_be_chosen_on_train_and_by_nobody_else(visit: Visit, shown: tuple[Workspace, str]) -> None:
+    at = click(visit("sources", ws=shown[0].id, source=shown[1]), "Transfer from my waters")
+    assert at.title[0].value == "Train"
+    assert at.selectbox[1].options == ["demo molecules", "my waters"] and at.selectbox[1].value == shown[1]
+    other = visit("sources", ws=str(uuid.uuid4()), source=shown[1])
+    assert list(other.dataframe[0].value["source model"]) == ["demo molecules"] and "my waters" not in texts(other)
+
+
+def test_training_from_a_data_set_is_one_job_however_often_pressed(visit: Visit, workspace: Workspace) -> None:
+    dataset = workspace.add_labelled()
+    at = click(click(visit("sources"), PRESS), PRESS)
+    (job,) = trainings(workspace)
+    assert (job.payload["dataset"], job.payload["name"]) == (dataset, "trained on waters")
+    assert (job.payload["hidden"], job.payload["preset"]) == ([128, 64], "")
+    assert at.query_params["source"] == job.subject
+
+
+def test_file_of_the_server_is_offered_and_trained_from(
+    visit: Visit, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "offered"
+    folder.mkdir()
+    (folder / "df_5k.json").write_text(json.dumps({}))
+    (folder / "out.json").symlink_to(tmp_path / "bandgap.sqlite3")
+    monkeypatch.setenv(VARIABLE, str(folder))
+    at = visit("sources")
+    files = next(box for box in at.selectbox if box.label == "File")
+    assert files.options == ["df_5k.json (2 bytes)"]
+    next(box for box in at.selectbox if box.label == "Gaps at").set_value("gw")
+    click(at, PRESS)
+    (job,) = trainings(workspace)
+    assert (job.payload["file"], job.payload["level"]) == ("df_5k.json", "gw") and "dataset" not in job.payload
+
+
+def test_running_training_shows_progress_and_can_be_cancelled(visit: Visit, workspace: Workspace) -> None:
+    job = running(workspace)
+    update = Update("training the source network", 30, 150, values={"validation_mse": 0.21})
+    workspace.jobs.add_event(job.id, "progress", update, since=0.0)
+    at = visit("sources")
+    assert "validation mse 0.21" in texts(at) and at.get("progress")[0].proto.value == 20
+    click(at, "Cancel")
+    assert workspace.jobs.cancel_requested(job.id)
+
+
+def test_failed_training_says_why(visit: Visit, workspace: Workspace) -> None:
+    job = running(workspace)
+    workspace.jobs.end(job.id, "failed", error="40 structures with a gap; a source model is trained here from 50 to")
+    at = visit("sources", source=job.subject)
+    assert at.error[0].value.startswith("40 structures with a gap") and "Traceback" not in texts(at)
+
+
+def test_source_with_a_damaged_folder_says_what_is_safe_and_can_be_deleted(visit: Visit, workspace: Workspace) -> None:
+    job = running(workspace)
+    workspace.jobs.end(job.id, "finished")
+    at = visit("sources", source=job.subject)
+    assert "new: its folder cannot be read" in at.error[0].value and "runs made with it are safe" in at.error[0].value
+    assert next(button for button in at.button if button.label == "Delete this source model").disabled
+    next(box for box in at.checkbox if box.label == "I do not need it any more").check().run()
+    click(at, "Delete this source model")
+    assert trainings(workspace) == [] and "source" not in at.query_params
