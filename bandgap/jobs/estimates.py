@@ -38,7 +38,8 @@ class Cost:
         """Return the seconds of a fit to n structures, a power of n through the two sizes, never falling with n."""
         power = max(0.0, math.log(self.large_s / self.small_s) / math.log(SIZES[1] / SIZES[0]))
         work = iterations / ITERATIONS if self.sampler and iterations else 1.0
-        return self.large_s * (n / SIZES[1]) ** power * work
+        growth: float = (n / SIZES[1]) ** power
+        return self.large_s * growth * work
 
 
 @dataclass(frozen=True)
