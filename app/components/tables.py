@@ -49,7 +49,7 @@ def run_frame(runs: Sequence[RunRow], jobs: Mapping[str, Job], datasets: Mapping
 
 
 RUN_COLUMNS = {
-    "run": st.column_config.TextColumn("run", width=280),
+    "run": st.column_config.TextColumn("run", width=230),
     "state": st.column_config.TextColumn("state", width=90),
     "data set": st.column_config.TextColumn("data set", width=150),
     "seed": st.column_config.NumberColumn("seed", width=60),

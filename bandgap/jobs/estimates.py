@@ -86,14 +86,15 @@ def estimate_transfer(work: Work, *, past: Sequence[PastRun] = (), atoms: int = 
     """Return the time of a transfer; None for a method whose cost nobody measured and that was never run here.
 
     `past` are finished runs of this server, the newest first; `atoms` is the number of those in structures that have
-    still to be described.
+    still to be described. Runs of other methods say how fast the machine is only where the fit, and not the start of
+    the process, took most of their time.
     """
     expected = reference_seconds(work)
     if expected is None:
         return None
     ratios = [(run, run.seconds / known) for run in past if (known := reference_seconds(run.work))]
     own = [ratio for run, ratio in ratios if run.work.method == work.method][:LAST_RUNS]
-    others = [ratio for _, ratio in ratios][:LAST_RUNS]
+    others = [ratio for run, ratio in ratios if (reference_seconds(run.work) or 0.0) > 2 * START_S][:LAST_RUNS]
     describe = atoms * DESCRIBE_S
     if own:
         return Estimate(expected * median(own) + describe, "this method here", len(own))

@@ -48,7 +48,7 @@ def test_data_page_with_gaps_shows_their_distribution(visit: Visit, workspace: W
 def test_train_page_with_data_offers_every_method_and_one_primary_button(visit: Visit, workspace: Workspace) -> None:
     workspace.add_labelled()
     at = visit("train")
-    assert [box.label for box in at.checkbox if box.key.startswith("method-")] == ["BTL-PCP", "Fine-tuning"]
+    assert [box.label for box in at.checkbox if str(box.key).startswith("method-")] == ["BTL-PCP", "Fine-tuning"]
     assert "waters (60 labelled structures)" in at.selectbox[0].options
     assert [button.label for button in at.button] == ["Start the transfer"]
     assert at.button[0].proto.type == "primary"
