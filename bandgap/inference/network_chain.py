@@ -35,7 +35,7 @@ FLIGHT = 0.3  # of the scales' standard deviations in one radian: about their wi
 REFRESH = (0.15, 0.3, 0.5, 0.75)  # shares of warm-up at which widths, and from the second on frames, are found anew
 VISITS = 8  # of the last states that are kept, from which frames are found
 SUBSPACE_VISITS = (0.3, 0.4, 0.5, 0.6, 0.7)  # shares of warm-up at which states are kept to find informed directions
-FRAMED_FLIGHT, FRAMED_ANGLE, FRAMED_ACCEPT = 0.7, 2.4, 0.65  # instead of the above in frames
+FRAMED_FLIGHT, FRAMED_ANGLE, FRAMED_ACCEPT = 0.7, 4.5, 0.7  # instead of the above in frames
 VISIT_EVERY, RESTART = 5, 0.5  # iterations between states that are kept; of the step, where it is searched anew
 FRAMED_SCALE_MOVES = 3  # directions, drawn at random, along which the scales alone move in an iteration
 BRACKET = 4.0  # widths of slice brackets in standard deviations found in warm-up
@@ -51,13 +51,12 @@ class SamplerConfig:
     """Length of the run: chains, iterations of warm-up and after it, kept draws of all chains together, and the path.
 
     `coordinates` "whitened" moves whitened weights, and each layer's scale with them in a move of its own
-    (`interweaving`); "partially centred" moves both along one path (`partial_centring`): on 500 crystals of the demo it
-    gave 0.25 to 0.8 effective draws of the slowest quantity a second where the other gave 0.15 (short runs of single
-    chains, which differ by that much), on ten rows fewer. `angle` is the length of a path in radians; it varies by a
-    third up and down. None is 0.65, and 2.4 in partially centred coordinates, where short paths are a random walk of
-    weights and scales together: paths of 0.6, 1.2 and 2.4 radians gave 0.03, 0.04 and 0.15 effective draws of tau and c
-    per iteration. `target_accept` None is 0.8, and 0.65 there: what limits the step is the units that switch on and
-    off, whose errors add up at random.
+    (`interweaving`); "partially centred" moves both along one path (`partial_centring`), on 500 crystals of the demo
+    the better of the two, on ten rows the worse. `angle` is the length of a path in radians; it varies by a third up
+    and down. None is 0.65, and 4.5 in partially centred coordinates, where short paths are a random walk of weights and
+    scales together: of tau and c, paths of 2.4, 4.5 and 6.5 radians gave 0.03 to 0.1, 0.24 and 0.17 to 0.22 effective
+    draws per iteration (500 crystals, single chains of 500 to 1,200 iterations). `target_accept` None is 0.8, and 0.7
+    there.
     """
 
     chains: int = 4
