@@ -21,7 +21,9 @@ page = st.navigation(
             st.Page("views/train.py", title="Train", icon=":material/model_training:"),
         ],
         "Results": [
+            st.Page("views/compare.py", title="Compare", icon=":material/compare_arrows:"),
             st.Page("views/posterior.py", title="Posterior", icon=":material/ssid_chart:"),
+            st.Page("views/calibration.py", title="Calibration", icon=":material/rule:"),
             st.Page("views/predict.py", title="Predict", icon=":material/batch_prediction:"),
         ],
         "Server": [st.Page("views/about.py", title="About", icon=":material/info:")],

@@ -1,7 +1,7 @@
 """The only reader and writer of Streamlit's session state and of the address's query parameters.
 
-The address carries the workspace (`ws`) and what is chosen (`data`, `run`), so that a refresh, another tab or a link
-comes back to the same place. The workspace's id is random: who has it, sees the workspace.
+The address carries the workspace (`ws`) and what is chosen (`data`, `run`, `runs` to compare), so that a refresh,
+another tab or a link comes back to the same place. The workspace's id is random: who has it, sees the workspace.
 """
 
 import re
@@ -10,11 +10,11 @@ from typing import Literal
 
 import streamlit as st
 
-Choice = Literal["data", "run", "prediction", "source"]
+Choice = Literal["data", "run", "prediction", "source", "runs"]
 Tone = Literal["info", "warning", "error"]
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
-_CHOICES: tuple[Choice, ...] = ("data", "run", "prediction", "source")
+_CHOICES: tuple[Choice, ...] = ("data", "run", "prediction", "source", "runs")
 
 
 def start() -> None:

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class CoverageCurve:
-    """Share of held-out gaps inside their central interval, for the levels 0.01 to 0.99."""
+    """Share of held-out gaps inside their interval, for the levels 0.01 to 0.99 or those of them that there are."""
 
     levels: Floats  # (99,)
     coverages: Floats  # (99,)
@@ -34,8 +34,7 @@ class CoverageCurve:
 
         Central binomial quantiles for `n` independent structures.
         """
-        tail = (1.0 - probability) / 2.0
-        return _binomial_quantile(tail, self.n, self.levels), _binomial_quantile(1.0 - tail, self.n, self.levels)
+        return chance_range(self.n, self.levels, probability=probability)
 
 
 def coverage_curve(y: ArrayLike, quantiles: ArrayLike) -> CoverageCurve:
@@ -58,6 +57,15 @@ def pit(y: ArrayLike, quantiles: ArrayLike) -> Floats:
     scores = ndtri(LEVELS)
     values = np.array([np.interp(observed[j], stored[:, j], scores, -np.inf, np.inf) for j in range(observed.size)])
     return np.clip(ndtr(values), LEVELS[0] / 2.0, 1.0 - LEVELS[0] / 2.0)
+
+
+def chance_range(n: int, shares: ArrayLike, *, probability: float = 0.95) -> tuple[Floats, Floats]:
+    """Return the range (m,), (m,) in which the share of `n` independent structures lies by chance alone.
+
+    Central binomial quantiles about the true `shares` (m,) in (0, 1).
+    """
+    tail, true = (1.0 - probability) / 2.0, np.atleast_1d(np.asarray(shares, dtype=np.float64))
+    return _binomial_quantile(tail, n, true), _binomial_quantile(1.0 - tail, n, true)
 
 
 def _with_quantiles(y: ArrayLike, quantiles: ArrayLike) -> tuple[Floats, Floats]:

@@ -41,6 +41,16 @@ class Quantity(Enum):
     CRPS = ("crps_eV", "CRPS", "eV", "Continuous ranked probability score: error of the whole predicted distribution.")
     COVERAGE = ("coverage", "coverage", "", "Share of held-out gaps that fall in their interval.")
     WIDTH = ("width_eV", "mean width", "eV", "Mean full width of the intervals.")
+    R2 = ("r2", "R2", "", "Share of the variance of the held-out gaps that the predictions explain; 1 is all of it.")
+    MISCALIBRATION = (
+        *("miscalibration", "miscalibration area", ""),
+        "Area between the curve of coverage against level and the diagonal: 0 is calibrated, 0.5 the worst.",
+    )
+    PIT = (
+        *("pit", "PIT", ""),
+        "Probability integral transform: the share of the predicted distribution below the known gap; spread evenly "
+        "over 0 to 1 when the model is calibrated.",
+    )
     C = ("c", "layer weight c", "", "Share of the freedom to move away from the molecule model that a layer takes.")
     TAU = ("tau", "global scale tau", "", "How far the weights may move away from the molecule model in all.")
     SIGMA = ("sigma_eV", "noise sigma", "eV", "Scatter of the gaps that the network does not explain.")

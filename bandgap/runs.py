@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bandgap.artifacts import load_run, save_run, source_fingerprint
 from bandgap.cache import DescriptorCache
+from bandgap.calibrators import load_calibrator
 from bandgap.config import fingerprint, to_dict
 from bandgap.conformal import available, conformal_quantile, too_few
 from bandgap.datasets.splits import Split, grouped_split, hold_back, permuted_split
@@ -20,6 +21,7 @@ from bandgap.descriptors import featurize, similarity_features
 from bandgap.domain import fit_domain
 from bandgap.head_choice import choose_head
 from bandgap.inference.checkpoints import CHECKPOINT, CHECKPOINT_EVERY, Checkpoint, ForeignCheckpointError
+from bandgap.memory import peak_memory_bytes
 from bandgap.overlap import load_known, overlap
 from bandgap.posterior import Posterior, mix
 from bandgap.prediction_store import save_predictions
@@ -151,12 +153,14 @@ def transfer_run(
             "overlap": _overlap(Path(source_folder), [*train.records, *held_back.records, *test.records]),
         },
         "split": {"train": train.ids, "test": test.ids, "by_formula": by_formula},
+        "test_gaps_eV": test.gaps_eV.tolist(),
         "conformal": None if conformal is None else {"ids": conformal.ids, "scores": conformal.scores.tolist()},
         "metrics": figures,
         "diagnostics": grouped_diagnostics(posterior, rhat, warnings=warnings),
         "warnings": warnings,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "elapsed_s": {"fit": fit_s, "all": time.perf_counter() - started},
+        "peak_memory_bytes": peak_memory_bytes(),
     }
     save_run(Path(out), posterior, descriptor=descriptor, domain=domain, manifest=manifest, references=train.records)
     if checkpoint is not None:
@@ -201,25 +205,29 @@ def predict_run(
     *,
     level: float = 0.95,
     interval: IntervalKind = "prediction",
+    calibrated: bool = True,
     cache: DescriptorCache | None = None,
     n_jobs: int = 1,
     progress: Progress = no_progress,
 ) -> Predictions:
     """Predict the gaps of new structures with a stored run: one row for every record, refused ones with empty numbers.
 
-    `level` and `interval` are only checked here; every level and kind is in what is returned. Raises ConfigError or
-    InputError where the run gives no interval of this kind and level.
+    `level` and `interval` are only checked here; every level and kind is in what is returned. A calibrator that is
+    stored with the run is applied, unless `calibrated` is False. Raises ConfigError or InputError where the run gives
+    no interval of this kind and level.
     """
     check_level(level)
     check_kind(interval)
     run = load_run(model_folder)
+    calibrator = load_calibrator(Path(model_folder)) if calibrated else None
     if interval == "conformal":
-        conformal_quantile(available(run.conformal).scores, level)
+        given = run.conformal if calibrator is None else calibrator.conformal or run.conformal
+        conformal_quantile(available(given).scores, level)
     described = featurize(list(records), run.descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
     progress(Update("predicting", 0, len(records)))
     predictions = record_predictions(run, records, described)
     progress(Update("predicting", len(records), len(records)))
-    return predictions
+    return predictions if calibrator is None else calibrator.apply(predictions)
 
 
 def _split(

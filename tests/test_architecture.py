@@ -15,7 +15,7 @@ APP = ROOT / "app"
 
 # A module imports only what stands on its own line or above. The README draws the same order.
 LAYERS = (
-    ("errors", "quantities", "config", "progress", "devices", "csv_tables"),
+    ("errors", "quantities", "config", "progress", "devices", "memory", "csv_tables"),
     ("structures",),
     ("descriptors", "cache"),
     ("datasets",),
@@ -23,11 +23,11 @@ LAYERS = (
     ("source_statistics", "source_parts", "source", "joint_source", "joint_extras", "recalibration", "head_choice"),
     ("priors", "inference"),
     ("posterior", "conformal", "normal_mixtures", "predictions", "prediction_store"),
-    ("calibration", "metrics", "domain", "overlap"),
+    ("calibration", "metrics", "domain", "overlap", "heldout", "paired", "reliability", "calibrators"),
     ("transfer",),
     ("plots",),
     ("manifests", "references", "cards", "tensor_files", "extras", "artifacts", "source_sets"),
-    ("source_runs", "run_results", "runs", "comparison"),
+    ("source_runs", "run_results", "run_tables", "runs", "comparison"),
     ("studies", "benchmarks"),
     ("jobs",),
     ("cli", "serve"),

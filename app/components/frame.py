@@ -34,9 +34,9 @@ def messages() -> None:
         {"info": st.info, "warning": st.warning, "error": st.error}[tone](text)
 
 
-def problem(error: BandgapError) -> None:
-    """Show an error of the library in its own words."""
-    st.error(str(error), icon=":material/error:")
+def problem(error: BandgapError, *, about: str = "") -> None:
+    """Show an error of the library in its own words, after the name of what it is about."""
+    st.error(f"{about}: {error}" if about else str(error), icon=":material/error:")
 
 
 def show(page: Callable[[], None]) -> None:
@@ -53,9 +53,15 @@ def heading(title: str, lead: str) -> None:
     st.caption(lead, width=720)
 
 
+def dark() -> bool:
+    """Return whether the visitor's theme is the dark one."""
+    return bool(st.context.theme.type == "dark")
+
+
 def figure(fig: Any, *, key: str, alt: str, caption: str = "") -> None:
     """Show a Plotly figure in the present theme, with alternative text and one sentence on what to look for."""
-    fig.update_layout(template=plots.template(dark=st.context.theme.type == "dark"))
+    if dark() or fig.layout.template.layout.font.color != plots.TEMPLATE.layout.font.color:
+        fig.update_layout(template=plots.template(dark=dark()))  # takes longer than all else here
     config = {"displaylogo": False, "displayModeBar": False, "responsive": True}
     st.plotly_chart(fig, key=key, theme=None, width="stretch", config=config, alt=alt)
     if caption:

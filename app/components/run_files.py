@@ -11,6 +11,7 @@ import streamlit as st
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
+from bandgap.calibrators import Calibrator, load_calibrator
 from bandgap.errors import ArtifactError
 from bandgap.jobs.home import PREDICTIONS_CSV, QUANTILES
 from bandgap.prediction_store import load_predictions
@@ -77,11 +78,21 @@ def read_run(run_id: str) -> RunFiles:
 
 
 def read_predictions(run_id: str, prediction_id: str) -> Predictions:
-    """Return stored predictions with all their quantiles.
+    """Return stored predictions with all their quantiles, calibrated where a calibrator is stored with the run.
 
-    Raises ArtifactError when they are missing or damaged.
+    Raises ArtifactError when they, or the calibrator, are missing or damaged.
     """
-    return _read_predictions(str(stores.home().prediction_folder(run_id, prediction_id) / QUANTILES))
+    calibrator = read_calibrator(run_id)
+    stored = _read_predictions(str(stores.home().prediction_folder(run_id, prediction_id) / QUANTILES))
+    return stored if calibrator is None else calibrator.apply(stored)
+
+
+def read_calibrator(run_id: str) -> Calibrator | None:
+    """Return the calibrator that is stored with a run, None where there is none.
+
+    Raises ArtifactError when it is damaged.
+    """
+    return load_calibrator(stores.home().run_folder(run_id))
 
 
 def read_heldout(run_id: str) -> pd.DataFrame:

@@ -6,7 +6,7 @@ from components import frame, stores, uploads
 from components.job_panel import job_panel
 from components.prediction_view import prediction_view
 from components.run_choice import choose_run
-from components.run_files import read_predictions, read_run
+from components.run_files import read_calibrator, read_predictions, read_run
 
 from bandgap.errors import BandgapError
 from bandgap.jobs.rows import RunRow
@@ -79,6 +79,8 @@ def result(run: RunRow, predictions: list[Job]) -> None:
         job_panel(job, noun="prediction")
         return
     predictions = read_predictions(run.id, job.id)
+    if calibrator := read_calibrator(run.id):
+        st.caption(calibrator.sentence)
     for text in read_run(run.id).warnings:
         st.warning(text, icon=":material/warning:")
     prediction_view(predictions, run=run, name=job.payload["name"])

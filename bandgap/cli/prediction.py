@@ -36,6 +36,7 @@ def predict(
     Refused structures keep their row, with empty numbers and the reason. A gap is not negative: a lower end
     below zero means that the model cannot rule out a gap of zero.
     """
+    from bandgap.calibrators import load_calibrator
     from bandgap.devices import set_threads
     from bandgap.manifests import read_manifest
     from bandgap.predictions import check_level
@@ -53,6 +54,8 @@ def predict(
     refused = sum(status == "refused" for status in predictions.status)
     unusual = sum(domain not in ("", "ok") for domain in predictions.domain)
     typer.echo(f"{len(predictions) - refused:,} predicted gaps and {refused:,} refused structures written to {out}")
+    if calibrator := load_calibrator(model):
+        say(calibrator.sentence)
     for text in read_manifest(model, kind="run")["warnings"]:
         say(f"Warning: {text}")
     if unusual:

@@ -117,7 +117,9 @@ def predict(job: Job, home: Home, progress: Progress) -> Result:
     records = read_records(library, dataset, progress=progress)
     if dataset.purpose == "prediction":
         library.save_verdicts(dataset.id, [verdict(record) for record in records])
-    predictions = predict_run(home.run_folder(run_id), records, cache=DescriptorCache(home.cache), progress=progress)
+    predictions = predict_run(  # as trained: pages apply the calibrator that is stored when they are read
+        home.run_folder(run_id), records, calibrated=False, cache=DescriptorCache(home.cache), progress=progress
+    )
     folder = home.prediction_folder(run_id, job.id)
     folder.mkdir(parents=True, exist_ok=True)
     predictions.to_csv(folder / PREDICTIONS_CSV)

@@ -3,6 +3,8 @@
 Every function returns a `plotly.graph_objects.Figure`; arrays are numpy, energies in eV.
 """
 
+from bandgap.plots.calibration import coverage_figure, pit_figure, slices_figure, spread_figure, width_figure
+from bandgap.plots.comparison import difference_figure, learning_figure
 from bandgap.plots.posterior import draws_density, layer_weights
 from bandgap.plots.predictions import gap_histogram, intervals, parity
 from bandgap.plots.sources import learning_curve
@@ -16,11 +18,18 @@ __all__ = [
     "OBSERVED",
     "PRIOR",
     "TEMPLATE",
+    "coverage_figure",
+    "difference_figure",
     "draws_density",
     "gap_histogram",
     "intervals",
     "layer_weights",
     "learning_curve",
+    "learning_figure",
     "parity",
+    "pit_figure",
+    "slices_figure",
+    "spread_figure",
     "template",
+    "width_figure",
 ]

@@ -25,13 +25,22 @@ def gap_histogram(gaps_eV: ArrayLike) -> go.Figure:
 
 
 def parity(
-    observed_eV: ArrayLike, mean_eV: ArrayLike, lower_eV: ArrayLike, upper_eV: ArrayLike, *, ids: Sequence[str]
+    observed_eV: ArrayLike,
+    mean_eV: ArrayLike,
+    lower_eV: ArrayLike,
+    upper_eV: ArrayLike,
+    *,
+    ids: Sequence[str],
+    ends: tuple[float, float] | None = None,
 ) -> go.Figure:
-    """Return predicted against observed gaps (n,) in eV with intervals as thin bars, equal axes and the diagonal."""
+    """Return predicted against observed gaps (n,) in eV with intervals as thin bars, equal axes and the diagonal.
+
+    `ends` are those of both axes, by default those of the data; figures that stand side by side share them.
+    """
     observed, mean = np.asarray(observed_eV, dtype=np.float64), np.asarray(mean_eV, dtype=np.float64)
     lower, upper = np.asarray(lower_eV, dtype=np.float64), np.asarray(upper_eV, dtype=np.float64)
     inside = (observed >= lower) & (observed <= upper)
-    ends = padded(np.concatenate([observed, mean]))
+    ends = ends or padded(np.concatenate([observed, mean]))
     fig = go.Figure(
         go.Scatter(
             x=ends, y=ends, mode="lines", line={"color": BASELINE, "width": 1}, hoverinfo="skip", showlegend=False

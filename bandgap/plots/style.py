@@ -3,6 +3,8 @@
 Palette: Okabe and Ito (2008).
 """
 
+from functools import cache
+
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
@@ -23,12 +25,18 @@ LEGEND_INSIDE = {
     "font": {"size": 12},
 }
 
+LEGEND_ABOVE = {
+    "legend": {"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom", "font": {"size": 12}},
+    "margin": {"t": 34},
+}
+
 _INK = {False: "#1B1F24", True: "#E6E9EC"}
 _GUIDE = {False: "#E3E6E9", True: "#2A3138"}
 
 Floats = NDArray[np.float64]
 
 
+@cache
 def template(*, dark: bool = False) -> go.layout.Template:
     """Return the template that all figures share: no box, thin guides, transparent background."""
     ink, guide = _INK[dark], _GUIDE[dark]

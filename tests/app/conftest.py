@@ -61,12 +61,15 @@ class Workspace:
         method: str = "btl_pcp_pe",
         settings: dict[str, Any] | None = None,
         conformal_share: float = 0.0,
+        n: int = 40,
+        n_test: int = 10,
+        seed: int = 0,
     ) -> tuple[str, Job]:
         """Queue a transfer as the page does and return the run's id and its job."""
         run = str(uuid.uuid4())
-        numbers = {"n": 40, "n_test": 10, "seed": 0, "conformal_share": conformal_share}
+        numbers = {"n": n, "n_test": n_test, "seed": seed, "conformal_share": conformal_share}
         config = {"source": "demo", "method": method, "device": "cpu", "settings": settings or {}, **numbers}
-        title = f"{method}, n = 40"
+        title = f"{method}, n = {n}"
         payload = {**config, "dataset": dataset, "run": run}
         job = self.jobs.submit(self.id, "transfer", title=title, payload=payload, subject=run)
         facts = {"dataset": dataset, "source": "demo", "method": method, "title": title, "config": config}

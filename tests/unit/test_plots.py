@@ -1,6 +1,7 @@
 """Figures: what is drawn is the data, with units on the axes and one meaning for each colour."""
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 import pytest
 
@@ -92,3 +93,87 @@ def test_learning_curve_shows_errors_in_ev_and_marks_the_epoch_that_is_kept():
     np.testing.assert_allclose(held_out.y, [1.0, 0.5, 0.75])
     assert (best.x[0], best.y[0], best.name) == (2, 0.5, "kept (epoch 2)")
     assert fig.layout.yaxis.title.text == "RMSE (eV)" and learned.line.dash != held_out.line.dash
+
+
+def coverage_rows(share):
+    levels = np.array([0.5, 0.9])
+    return pd.DataFrame(
+        {"level": levels, "coverage": share * levels, "chance_lower": levels - 0.1, "chance_upper": levels + 0.05}
+    )
+
+
+def test_coverage_figure_draws_the_band_the_curve_and_the_chosen_level() -> None:
+    fig = plots.coverage_figure(coverage_rows(0.8), level=0.9)
+    band, diagonal, curve, point = fig.data
+    assert list(band.y) == pytest.approx([0.4, 0.8, 0.95, 0.55])
+    assert list(diagonal.x) == list(diagonal.y) == [0, 1]
+    assert list(curve.y) == pytest.approx([0.4, 0.72]) and list(point.y) == pytest.approx([0.72])
+    after = plots.coverage_figure(coverage_rows(0.8), level=0.5, after=coverage_rows(1.0))
+    assert list(after.data[-1].y) == [0.5] and after.data[3].line.color == plots.GOOD
+    assert after.data[2].line.dash == "dot"
+
+
+def test_pit_figure_draws_counts_and_what_chance_allows() -> None:
+    table = pd.DataFrame(
+        {"from": [0.0, 0.5], "to": [0.5, 1.0], "structures": [3, 7], "expected": 5.0, "chance_lower": 2.0}
+    ).assign(chance_upper=8.0)
+    fig = plots.pit_figure(table)
+    assert list(fig.data[0].y) == [3, 7] and list(fig.data[0].x) == [0.25, 0.75]
+    assert [trace.y[0] for trace in fig.data[1:]] == [2.0, 5.0, 8.0]
+
+
+def test_width_figure_puts_gaps_outside_their_interval_above_the_line() -> None:
+    table = pd.DataFrame(
+        {"id": ["a", "b"], "formula": ["C6H6", "C2"], "width_eV": [1.0, 2.0], "error_eV": [0.6, 0.5]}
+    ).assign(inside=[False, True])
+    line, inside, outside = plots.width_figure(table).data
+    assert line.y[1] == pytest.approx(line.x[1] / 2)
+    assert (list(inside.x), list(outside.x)) == ([2.0], [1.0])
+    assert inside.marker.symbol != outside.marker.symbol and outside.name == "outside its interval (1)"
+
+
+def test_spread_figure_marks_groups_beyond_chance_by_colour_and_shape() -> None:
+    table = pd.DataFrame(
+        {"structures": 40, "sd_eV": [0.2, 0.4], "rmse_eV": [0.21, 0.9], "chance_lower_eV": [0.15, 0.3]}
+    ).assign(chance_upper_eV=[0.25, 0.5])
+    expected, within, beyond = plots.spread_figure(table).data
+    assert list(expected.error_y.array) == pytest.approx([0.05, 0.1])
+    assert (list(within.y), list(beyond.y)) == ([0.21], [0.9])
+    assert (within.marker.symbol, within.marker.color) != (beyond.marker.symbol, beyond.marker.color)
+
+
+def test_slices_figure_has_counts_at_the_names_and_the_most_frequent_on_top() -> None:
+    table = pd.DataFrame(
+        {"element": ["C", "Br"], "structures": [300, 12], "coverage": [0.94, 0.5], "chance_lower": [0.92, 0.8]}
+    ).assign(chance_upper=[0.97, 1.0])
+    fig = plots.slices_figure(table, level=0.95)
+    _, within, beyond = fig.data
+    assert list(fig.layout.yaxis.categoryarray) == ["Br (12)", "C (300)"]
+    assert (list(within.y), list(beyond.y)) == (["C (300)"], ["Br (12)"])
+
+
+def test_difference_figure_separates_better_worse_and_what_cannot_be_shown() -> None:
+    table = pd.DataFrame({"run": ["a", "b", "c", "d"], "difference_eV": [-0.2, 0.2, 0.01, np.nan]}).assign(
+        lower_eV=[-0.3, 0.1, -0.1, np.nan], upper_eV=[-0.1, 0.3, 0.1, np.nan]
+    )
+    fig = plots.difference_figure(table, quantity=Quantity.RMSE)
+    assert [[row[0] for row in trace.customdata] for trace in fig.data] == [["a"], ["b"], ["c"]]
+    assert [note.text for note in fig.layout.annotations] == ["c", "b", "a"]
+    assert len({trace.marker.symbol for trace in fig.data}) == 3
+    assert fig.layout.xaxis.title.text == "difference in RMSE (eV)"
+
+
+def test_learning_figure_has_a_line_and_a_marker_of_its_own_for_every_method() -> None:
+    table = pd.DataFrame({"method": ["a", "a", "b", "b"], "n": [50, 100, 50, 100], "runs": 2}).assign(
+        mae_eV=[0.5, 0.4, 0.6, 0.3], smallest_eV=[0.4, 0.3, 0.6, 0.3], largest_eV=[0.7, 0.4, 0.6, 0.3]
+    )
+    fig = plots.learning_figure(table, quantity=Quantity.MAE)
+    assert [list(trace.y) for trace in fig.data] == [[0.5, 0.4], [0.6, 0.3]]
+    assert list(fig.data[0].error_y.array) == pytest.approx([0.2, 0.0])
+    assert fig.data[0].marker.symbol != fig.data[1].marker.symbol
+    assert list(fig.layout.xaxis.ticktext) == ["50", "100"] and fig.layout.yaxis.title.text == "MAE (eV)"
+
+
+def test_parity_figures_that_stand_side_by_side_share_their_ends() -> None:
+    fig = plots.parity([1.0], [1.2], [0.9], [1.5], ids=["a"], ends=(0.0, 9.0))
+    assert tuple(fig.layout.xaxis.range) == tuple(fig.layout.yaxis.range) == (0.0, 9.0)

@@ -10,7 +10,9 @@ import pytest
 
 from bandgap.artifacts import load_run
 from bandgap.cache import DescriptorCache
+from bandgap.calibrators import Calibrator, save_calibrator
 from bandgap.errors import Cancelled, ConfigError, InputError
+from bandgap.heldout import figures_at, load_heldout
 from bandgap.overlap import KNOWN
 from bandgap.prediction_store import load_predictions
 from bandgap.predictions import COLUMNS
@@ -49,6 +51,7 @@ def test_manifest_says_how_the_run_was_made(manifest, world):
     assert manifest["source"]["overlap"] == {"n": 20, "structures": 0, "molecules": 20}  # the same six, displaced anew
     assert manifest["data"]["n_labelled"] == manifest["data"]["n_given"] == 24
     assert manifest["elapsed_s"]["all"] >= manifest["elapsed_s"]["fit"] > 0
+    assert manifest["peak_memory_bytes"]["process"] > 50_000_000  # torch alone takes more
     assert {"torch", "dscribe", "ase"} <= set(manifest["versions"])
     assert [r["id"] for r in manifest["references"]] == manifest["split"]["train"][:5]
 
@@ -113,6 +116,28 @@ def test_test_predictions_are_written_as_table_and_with_all_quantiles(bayes, man
     stored = load_predictions(bayes / "quantiles.safetensors")
     assert stored.ids == tuple(manifest["split"]["test"])
     assert stored.level_of_theory == "made up"
+
+
+def test_run_carries_the_known_gaps_of_its_test_structures(bayes, manifest, world):
+    held = load_heldout(bayes, manifest)
+    by_id = dict(zip([record.id for record in world.records], world.gaps_eV, strict=True))
+    assert held.gaps_eV.tolist() == [by_id[i] for i in manifest["split"]["test"]]
+    found = figures_at(held, 0.95)
+    for name, stored in (("rmse_eV", "rmse_eV"), ("coverage", "coverage_95"), ("width_eV", "width_95_eV")):
+        assert found[name] == pytest.approx(manifest["metrics"][stored], rel=1e-9)
+    assert found["crps_eV"] == pytest.approx(manifest["metrics"]["crps_eV"], rel=0.02)  # from quantiles, not draws
+
+
+def test_prediction_uses_the_calibrator_that_is_stored_with_the_run(bayes, world, tmp_path):
+    run = shutil.copytree(bayes, tmp_path / "run")
+    records = world.records[:2]
+    plain = predict_run(run, records)
+    save_calibrator(run, Calibrator("variance", ("a",), ("",), 0, 10, factor=2.0))
+    np.testing.assert_allclose(predict_run(run, records).sd_new_eV, 2.0 * plain.sd_new_eV)
+    np.testing.assert_array_equal(predict_run(run, records, calibrated=False).sd_new_eV, plain.sd_new_eV)
+    save_calibrator(run, Calibrator("conformal", ("a",) * 19, ("",) * 19, 0, 10, scores=(1.5,) * 19))
+    lower, upper = predict_run(run, records, interval="conformal").interval(0.95, "conformal")
+    np.testing.assert_allclose(upper - lower, 2 * 1.5 * plain.sd_new_eV)
 
 
 def test_stored_run_gives_its_test_predictions_again(bayes, manifest, world):

@@ -1,0 +1,77 @@
+"""Calibration: do the intervals hold what they state, for which crystals not, and a calibrator where they do not."""
+
+import streamlit as st
+from components import calibration_view, frame
+from components.calibration_words import coverage_sentence
+from components.calibrator_form import calibrator_form, damaged_calibrator, stored_calibrator
+from components.heldout_runs import read_heldout_run
+from components.prediction_view import kind_sentence
+from components.run_choice import choose_run
+from components.run_files import read_calibrator, read_run
+
+from bandgap.calibrators import Calibrator, measured_part
+from bandgap.conformal import available, too_few
+from bandgap.errors import ArtifactError
+from bandgap.heldout import HeldOut
+from bandgap.predictions import INTERVAL_KINDS, IntervalKind
+from bandgap.reliability import coverage_of
+
+
+def page() -> None:
+    frame.heading("Calibration", "Whether the intervals hold what they state, measured on held-out crystals.")
+    run = choose_run("Calibration is measured on the structures that a finished transfer held out.")
+    if run is None:
+        return
+    heldout = read_heldout_run(run)
+    for text in read_run(run.id).warnings:
+        st.warning(text, icon=":material/warning:")
+    try:
+        calibrator = read_calibrator(run.id)
+    except ArtifactError as error:
+        damaged_calibrator(run, error)
+        calibrator = None
+    level = measured(heldout, calibrator)
+    st.subheader("Calibrate", anchor=False)
+    if calibrator:
+        stored_calibrator(run, calibrator)
+        with st.expander("Fit another in its place"):
+            calibrator_form(run, heldout, level=level)
+    else:
+        calibrator_form(run, heldout, level=level)
+
+
+def measured(heldout: HeldOut, calibrator: Calibrator | None) -> float:
+    """Draw kind, level and all figures, with the calibrator on what it has not seen; return the level."""
+    shown, before = heldout, None
+    if calibrator and st.toggle("With the calibrator", value=True, help=calibrator.sentence, key="calibrated"):
+        before = measured_part(heldout, calibrator)
+        shown = HeldOut(calibrator.apply(before.predictions), before.gaps_eV)
+    left, right = st.columns([2, 3], gap="large", vertical_alignment="center")
+    level = left.slider("Level", 50, 99, 95, format="%d %%", help="Probability that the interval states.") / 100
+    conformal = shown.predictions.conformal
+    kinds = [kind for kind in INTERVAL_KINDS if kind != "conformal" or conformal is not None]
+    default: IntervalKind = calibrator.interval if calibrator and before else "prediction"
+    kind: IntervalKind = right.segmented_control("Interval", kinds, default=default, key=f"kind-{default}") or default
+    right.caption(kind_sentence(kind, level, conformal))
+    if kind == "conformal" and (short := too_few(len(available(conformal)), level=level)):
+        st.warning(short, icon=":material/warning:")
+        return level
+    figures(shown, before, level=level, kind=kind)
+    return level
+
+
+def figures(shown: HeldOut, before: HeldOut | None, *, level: float, kind: IntervalKind) -> None:
+    """Draw every figure of one kind of interval; `before` are the same structures without the calibrator."""
+    curve = coverage_of(shown, kind)
+    first = None if before is None else coverage_of(before, "prediction" if kind == "conformal" else kind)
+    st.markdown(coverage_sentence(curve, level, kind), width=720)
+    left, right = st.columns(2, gap="large")
+    with left:
+        calibration_view.coverage_view(curve, before=first, level=level, kind=kind)
+    with right:
+        calibration_view.pit_view(shown)
+    calibration_view.spread_views(shown, level, kind)
+    calibration_view.slices(shown, level, kind)
+
+
+frame.show(page)

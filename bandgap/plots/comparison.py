@@ -1,0 +1,87 @@
+"""Figures of runs beside each other; each draws one table of `bandgap.run_tables`."""
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from bandgap.plots.style import BASELINE, GOOD, LEGEND_INSIDE, MIND, MODEL, OBSERVED, PRIOR, TEMPLATE, padded
+from bandgap.quantities import Quantity
+
+_SERIES = (MODEL, GOOD, MIND, PRIOR, OBSERVED, BASELINE)
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "pentagon")
+
+
+def difference_figure(table: pd.DataFrame, *, quantity: Quantity) -> go.Figure:
+    """Return the differences to a baseline (eV) with their intervals, one row a run; left of zero is better."""
+    rows = table.dropna(subset=["difference_eV"]).iloc[::-1].reset_index(drop=True)
+    better, worse = rows["upper_eV"] < 0, rows["lower_eV"] > 0
+    fig = go.Figure()
+    for chosen, colour, symbol, name in (
+        (better, GOOD, "circle", "better"),
+        (worse, MIND, "diamond", "worse"),
+        (~better & ~worse, BASELINE, "circle-open", "no difference that this test set can show"),
+    ):
+        own = rows[chosen]
+        fig.add_scatter(x=own["difference_eV"], y=own.index, mode="markers", name=name)
+        fig.data[-1].update(
+            marker={"color": colour, "symbol": symbol, "size": 10, "line": {"width": 2, "color": colour}},
+            error_x={
+                "type": "data",
+                "symmetric": False,
+                "array": own["upper_eV"] - own["difference_eV"],
+                "arrayminus": own["difference_eV"] - own["lower_eV"],
+                "thickness": 2,
+                "width": 0,
+                "color": colour,
+            },
+            customdata=own[["run", "lower_eV", "upper_eV"]].to_numpy(),
+            hovertemplate="%{customdata[0]}<br>%{x:+.3f} eV (%{customdata[1]:+.3f} to %{customdata[2]:+.3f})"
+            "<extra></extra>",
+        )
+    place = {"x": 0, "xref": "paper", "xanchor": "left", "yanchor": "bottom", "showarrow": False}
+    names = [place | {"y": k + 0.22, "text": run} for k, run in enumerate(rows["run"])]
+    zero = {
+        "type": "line",
+        "x0": 0,
+        "x1": 0,
+        "y0": 0,
+        "y1": 1,
+        "yref": "paper",
+        "line": {"color": BASELINE, "width": 1},
+    }
+    fig.update_layout(template=TEMPLATE, height=90 + 60 * len(rows), annotations=names, shapes=[zero])
+    ends = padded(np.append(rows[["lower_eV", "upper_eV"]].to_numpy().ravel(), 0.0))
+    fig.update_xaxes(title=f"difference in {quantity.label} (eV)", range=list(ends))
+    fig.update_yaxes(visible=False, range=[-0.5, len(rows) - 0.3])
+    return fig
+
+
+def learning_figure(table: pd.DataFrame, *, quantity: Quantity) -> go.Figure:
+    """Return a figure (eV) against the number of structures learned from, one line a method, bars over its runs."""
+    fig = go.Figure()
+    for k, method in enumerate(table["method"].unique()):
+        own = table[table["method"] == method]
+        value, colour = own[quantity.column], _SERIES[k % len(_SERIES)]
+        fig.add_scatter(x=own["n"], y=value, mode="lines+markers", name=method, line={"color": colour, "width": 2})
+        fig.data[-1].update(
+            marker={"symbol": _SYMBOLS[k % len(_SYMBOLS)], "size": 9, "color": colour},
+            error_y={
+                "type": "data",
+                "symmetric": False,
+                "array": own["largest_eV"] - value,
+                "arrayminus": value - own["smallest_eV"],
+                "thickness": 1,
+                "width": 3,
+            },
+            customdata=own["runs"],
+            hovertemplate="n = %{x}: %{y:.3f} eV (%{customdata} runs)<extra>" + method + "</extra>",
+        )
+    fig.update_layout(
+        template=TEMPLATE, height=340, showlegend=True, legend={**LEGEND_INSIDE, "x": 0.99, "xanchor": "right"}
+    )
+    ticks = sorted(table["n"].unique())
+    fig.update_xaxes(
+        title="labelled structures learned from", type="log", tickvals=ticks, ticktext=[str(n) for n in ticks]
+    )
+    fig.update_yaxes(title=quantity.axis)
+    return fig

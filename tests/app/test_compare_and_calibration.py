@@ -1,0 +1,226 @@
+"""The pages Compare and Calibration of runs that were really trained, and of workspaces in every other state."""
+
+import base64
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from bandgap.calibrators import FILE, load_calibrator
+from bandgap.jobs.home import Home
+from bandgap.jobs.worker import work_all
+from tests.app.conftest import Workspace, empty_workspace, texts
+from tests.app.test_actions import click
+from tests.app.test_finished_run import predict, train_source
+
+Visit = Callable[..., AppTest]
+PAGES = ["compare", "calibration"]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A workspace with three finished runs on 100 structures, two of which held out the same 40, and a prediction."""
+
+    workspace: Workspace
+    large: str
+    small: str
+    other_seed: str
+    prediction: str
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """Everything trained once, as the worker would."""
+    made = empty_workspace(tmp_path_factory.mktemp("home"))
+    source = train_source(tmp_path_factory.mktemp("source"))
+    made.library.register("source", {"demo": {"title": "demo molecules", "folder": str(source)}})
+    dataset = made.add_labelled(100)
+    numbers = [{"n": 50, "seed": 0}, {"n": 20, "seed": 0}, {"n": 50, "seed": 1}]
+    runs = [made.add_run(dataset, method="last_layer_ridge", n_test=40, **own)[0] for own in numbers]
+    work_all(made.home)
+    return Trained(made, *runs, predict(made, runs[0]))
+
+
+@pytest.fixture
+def workspace(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Workspace:
+    """The workspace of the trained runs where a test asks for them, else an empty one."""
+    if "trained" not in request.fixturenames:
+        monkeypatch.setenv("BANDGAP_HOME", str(tmp_path))
+        return empty_workspace(tmp_path)
+    found: Workspace = request.getfixturevalue("trained").workspace
+    monkeypatch.setenv("BANDGAP_HOME", str(found.home.folder))
+    return found
+
+
+@pytest.fixture
+def copied(trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A copy of the trained workspace that a test may change."""
+    shutil.copytree(trained.workspace.home.folder, tmp_path, dirs_exist_ok=True)
+    monkeypatch.setenv("BANDGAP_HOME", str(tmp_path))
+    return Home(tmp_path)
+
+
+def plain(value: Any) -> Any:
+    """Return a part of a figure with its arrays as lists; Plotly sends them as base64."""
+    if isinstance(value, dict) and set(value) >= {"dtype", "bdata"}:
+        return np.frombuffer(base64.b64decode(value["bdata"]), dtype=value["dtype"]).tolist()
+    if isinstance(value, dict):
+        return {key: plain(part) for key, part in value.items()}
+    return [plain(part) for part in value] if isinstance(value, list) else value
+
+
+def figures(at: AppTest) -> dict[str, Any]:
+    """Return the Plotly figures of a page as plain values, by the title of their x axis."""
+    specs = [plain(json.loads(chart.proto.spec)) for chart in at.get("plotly_chart")]
+    return {spec["layout"]["xaxis"]["title"]["text"]: spec for spec in specs}
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("compare", "There is no finished run yet. Comparing needs at least 2"),
+        ("calibration", "There is no run yet. Calibration is measured on the structures"),
+    ],
+)
+@pytest.mark.parametrize("with_data", [False, True])
+def test_page_without_runs_says_what_to_do(
+    visit: Visit, workspace: Workspace, name: str, sentence: str, with_data: bool
+) -> None:
+    if with_data:
+        workspace.add_labelled()
+    assert sentence in texts(visit(name))
+
+
+@pytest.mark.parametrize("state", ["running", "failed"])
+def test_pages_of_a_run_that_is_not_finished_say_so(visit: Visit, workspace: Workspace, state: str) -> None:
+    run, job = workspace.add_run(workspace.add_labelled())
+    workspace.make_running(job)
+    if state == "failed":
+        workspace.jobs.end(job.id, "failed", error="no")
+    assert f"There is no finished run yet; the newest one is {state}." in texts(visit("calibration", run=run))
+    assert "There is no finished run yet. Comparing needs at least 2" in texts(visit("compare", run=run))
+
+
+def test_compare_page_measures_runs_of_one_split_against_the_baseline(visit: Visit, trained: Trained) -> None:
+    at = visit("compare", runs=f"{trained.large},{trained.small}")
+    assert at.selectbox[0].value == trained.small
+    table = at.dataframe[0].value
+    assert set(table["run"]) == {"last_layer_ridge, n = 50, seed 0", "last_layer_ridge, n = 20"}
+    assert list(table["rmse_eV"]) == sorted(table["rmse_eV"])
+    assert table["memory_MB"].str.contains("MB|GB").all()
+    text = texts(at)
+    assert "on these 40 crystals" in text.replace("\\", "") or "that this test set can show" in text.replace("\\", "")
+    assert "tested on different crystals" not in text
+    drawn = figures(at)["difference in RMSE (eV)"]
+    values = [value for trace in drawn["data"] for value in trace["x"]]
+    by_run = table.set_index("run")["rmse_eV"]
+    assert values == pytest.approx([by_run["last_layer_ridge, n = 50, seed 0"] - by_run["last_layer_ridge, n = 20"]])
+    (differing,) = [frame.value for frame in at.dataframe if "setting" in frame.value]
+    assert differing["setting"].tolist() == ["learned from"]
+
+
+def test_compare_page_draws_parity_side_by_side_and_a_learning_curve(visit: Visit, trained: Trained) -> None:
+    at = visit("compare", runs=f"{trained.large},{trained.small}")
+    specs = [json.loads(chart.proto.spec) for chart in at.get("plotly_chart")]
+    parity = [s for s in specs if s["layout"]["xaxis"]["title"]["text"] == "observed band gap (eV)"]
+    assert len(parity) == 2
+    assert parity[0]["layout"]["xaxis"]["range"] == parity[1]["layout"]["yaxis"]["range"]
+    curve = figures(at)["labelled structures learned from"]["data"][0]
+    assert curve["x"] == [20, 50] and curve["customdata"] == [1, 2]
+
+
+def test_compare_page_flags_another_split_and_changes_level_without_a_job(visit: Visit, trained: Trained) -> None:
+    at = visit("compare", runs=f"{trained.large},{trained.other_seed}")
+    (flag,) = [w.value for w in at.warning if "tested on different crystals" in w.value]
+    assert "40 and 40" in flag
+    wide = at.dataframe[0].value["width_eV"]
+    at.slider[0].set_value(50).run()
+    assert (at.dataframe[0].value["width_eV"] < wide).all()
+    assert "in 50 %" in at.dataframe[0].proto.columns
+
+
+def test_calibration_page_draws_coverage_pit_spread_and_slices(visit: Visit, trained: Trained) -> None:
+    at = visit("calibration", run=trained.large)
+    assert "of 40 known gaps fall in their 95 % prediction interval" in texts(at)
+    drawn = figures(at)
+    curve = drawn["level of the interval"]["data"][2]
+    assert len(curve["x"]) == 99 and np.all(np.diff(curve["y"]) >= 0)
+    assert sum(drawn["PIT of the known gap (0 to 1)"]["data"][0]["y"]) == 40
+    assert sum(len(t["x"]) for t in drawn["width of the interval (eV)"]["data"][1:]) == 40
+    assert {"H (40)", "O (40)"} == set(drawn["gaps in their interval"]["data"][0]["y"])
+    assert [button.label for button in at.button] == ["Fit and store the calibrator"]
+
+
+def test_calibration_page_names_the_kinds_and_the_slider_needs_no_job(visit: Visit, trained: Trained) -> None:
+    at = visit("calibration", run=trained.large)
+    assert at.segmented_control[0].options == ["prediction", "credible"]
+    at.segmented_control[0].set_value("credible").run()
+    assert "need not fall in it" in texts(at)
+    at.slider[0].set_value(80).run()
+    assert "80 % credible interval" in texts(at)
+
+
+def test_calibration_page_stores_a_calibrator_that_predict_uses(visit: Visit, trained: Trained, copied: Home) -> None:
+    before = visit("predict", run=trained.large).dataframe[0].value.iloc[0]
+    at = visit("calibration", run=trained.large)
+    at.radio[0].set_value("variance")
+    click(at, "Fit and store the calibrator")
+    stored = load_calibrator(copied.run_folder(trained.large))
+    assert stored is not None and stored.kind == "variance" and len(stored) == stored.n_test == 20
+    assert "it rests on 20 held-out crystals" in texts(at) and "On 20 other held-out crystals" in texts(at)
+    names = [trace.get("name") for trace in figures(at)["level of the interval"]["data"]]
+    assert "as trained" in names and "calibrated" in names
+    page = visit("predict", run=trained.large)
+    after = page.dataframe[0].value.iloc[0]
+    assert "Variance scaling is stored with this model" in texts(page)
+    widths = [row["upper_eV"] - row["lower_eV"] for row in (before, after)]
+    assert widths[1] / widths[0] == pytest.approx(stored.factor, rel=1e-6)
+    click(at, "Remove the calibrator")
+    assert load_calibrator(copied.run_folder(trained.large)) is None
+
+
+def test_calibration_page_refuses_a_calibrator_on_too_few_and_says_how_many(
+    visit: Visit, trained: Trained, copied: Home
+) -> None:
+    at = visit("calibration", run=trained.large)
+    at.slider[0].set_value(99).run()
+    click(at, "Fit and store the calibrator")
+    (error,) = at.error
+    assert "needs at least 99 to calibrate and 10 to measure: 109 held-out structures" in error.value
+    assert not (copied.run_folder(trained.large) / FILE).exists()
+
+
+def test_calibration_page_of_a_damaged_calibrator_says_what_is_safe(
+    visit: Visit, trained: Trained, copied: Home
+) -> None:
+    (copied.run_folder(trained.large) / FILE).write_text("{", encoding="utf-8")
+    at = visit("calibration", run=trained.large)
+    assert "The run itself is not touched; remove this file" in at.error[0].value
+    assert "level of the interval" in figures(at)
+    click(at, "Remove the calibrator")
+    assert not (copied.run_folder(trained.large) / FILE).exists()
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("file", ["manifest.json", "quantiles.safetensors"])
+def test_pages_of_a_damaged_run_say_what_is_safe(
+    visit: Visit, trained: Trained, copied: Home, name: str, file: str
+) -> None:
+    (copied.run_folder(trained.small) / file).write_bytes(b"\x00 damaged")
+    at = visit(name, run=trained.small, runs=f"{trained.large},{trained.small},{trained.other_seed}")
+    expected = {"manifest.json": "train this one again", "quantiles.safetensors": "not readable as stored predictions"}
+    assert expected[file] in at.error[0].value and "Traceback" not in texts(at)
+    if name == "compare":  # the others are still compared
+        assert len(at.dataframe[0].value) == 2
+
+
+def test_another_workspace_sees_no_run_to_compare(visit: Visit, trained: Trained) -> None:
+    stranger = "00000000-0000-4000-8000-000000000000"
+    at = visit("compare", ws=stranger, runs=f"{trained.large},{trained.small}")
+    assert "There is no finished run yet." in texts(at) and not at.dataframe
