@@ -78,7 +78,7 @@ def test_run_of_a_source_without_keys_says_that_the_overlap_is_not_known(source_
 def test_split_is_that_of_the_seed_on_sorted_ids(manifest, world):
     ids = sorted(record.id for record in world.records)
     drawn = [ids[i] for i in np.random.default_rng(5).permutation(24)]
-    assert manifest["split"] == {"test": drawn[:6], "train": drawn[6:20]}
+    assert manifest["split"] == {"test": drawn[:6], "train": drawn[6:20], "by_formula": False}
 
 
 def test_metrics_are_those_of_the_test_set(bayes, manifest, world):
