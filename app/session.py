@@ -44,6 +44,24 @@ def choose(choice: Choice, value: str) -> None:
         _write_address()
 
 
+def shown_row(dataset: str) -> int | None:
+    """Return the row of a data set whose structure is looked at, None before one was chosen."""
+    row: int | None = st.session_state.get(f"row_{dataset}")
+    return row
+
+
+def show_row(dataset: str, row: int) -> None:
+    """Look at the structure of this row of a data set."""
+    st.session_state[f"row_{dataset}"] = row
+
+
+def follow(dataset: str, row: int | None) -> None:
+    """Look at the row that is marked in a table when the mark is new: "Next" moves on from it."""
+    if row is not None and st.session_state.get(f"marked_{dataset}") != row:
+        show_row(dataset, row)
+    st.session_state[f"marked_{dataset}"] = row
+
+
 def form_key(form: str) -> str:
     """Return the key of a form's present life: the same until `renew`, so that a double click sends the same key."""
     return str(st.session_state.setdefault(f"form_{form}", uuid.uuid4().hex))

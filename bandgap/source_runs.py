@@ -19,6 +19,7 @@ from bandgap.joint_training import JointTrainingConfig
 from bandgap.overlap import KNOWN, known_of, save_known
 from bandgap.progress import Progress, no_progress, progress_of
 from bandgap.source import SourceConfig, SourceModel, train_source, with_extras
+from bandgap.source_domain import DOMAIN, save_domain
 from bandgap.source_parts import used_features, used_rows
 from bandgap.source_sets import StoredSources, open_sources, save_sources
 from bandgap.structures import StructureRecord
@@ -64,6 +65,7 @@ def train_source_run(
     )
     save_source(Path(out), source, references=table.records)
     save_known(Path(out), known_of(table.records))
+    save_domain(Path(out), [table], descriptor)
     return Path(out)
 
 
@@ -81,8 +83,9 @@ def add_extras_run(
 ) -> Path:
     """Add the extras of a source to its folder, computed from its own training structures at fixed weights.
 
-    What its settings asked for at an earlier time is made again. The keys by which an overlap with a target is found
-    are written where they are missing. Raises InputError when the structures are not those of the training.
+    What its settings asked for at an earlier time is made again. The keys by which an overlap with a target is found,
+    and the directions by which a target is judged, are written where they are missing. Raises InputError when the
+    structures are not those of the training.
     """
     if open_sources(folder).sizes:
         raise InputError(f"{folder} is a source of several sets. Give its sets by name.")
@@ -92,6 +95,8 @@ def add_extras_run(
     save_source(Path(folder), made, references=table.records)
     if not (Path(folder) / KNOWN).is_file():
         save_known(Path(folder), known_of(table.records))
+    if not (Path(folder) / DOMAIN).is_file():
+        save_domain(Path(folder), [table], source.descriptor)
     return Path(folder)
 
 
@@ -151,6 +156,7 @@ def train_sources_run(
     references = {name: table.records for name, table in tables.items()}
     save_sources(folder, models, references=references, training=training)
     save_known(folder, known_of([record for table in tables.values() for record in table.records]))
+    save_domain(folder, list(tables.values()), descriptor)
     _add_to_heads(open_sources(folder), tables, device=device, progress=progress)
     return folder
 

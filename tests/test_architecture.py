@@ -15,7 +15,7 @@ APP = ROOT / "app"
 
 # A module imports only what stands on its own line or above. The README draws the same order.
 LAYERS = (
-    ("errors", "quantities", "config", "progress", "devices", "memory", "csv_tables"),
+    ("errors", "quantities", "config", "progress", "devices", "memory", "csv_tables", "shapes"),
     ("structures",),
     ("descriptors", "cache"),
     ("datasets",),
@@ -27,7 +27,7 @@ LAYERS = (
     ("transfer",),
     ("plots",),
     ("manifests", "references", "cards", "tensor_files", "extras", "artifacts", "source_sets"),
-    ("source_runs", "run_results", "run_tables", "runs", "comparison"),
+    ("source_domain", "source_runs", "run_results", "run_tables", "runs", "comparison"),
     ("studies", "benchmarks"),
     ("jobs",),
     ("cli", "serve"),

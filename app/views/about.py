@@ -6,7 +6,7 @@ import session
 import streamlit as st
 from components import frame, stores, words
 
-from bandgap.jobs.disk import room
+from bandgap.jobs.disk import quota_bytes, room
 from bandgap.jobs.lock import worker_status
 from bandgap.jobs.repeating import GAPS, RUN, STRUCTURES, predict_command, transfer_command
 from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
@@ -56,9 +56,14 @@ def space() -> None:
     )
     st.caption(
         f"An upload may have {MAX_FILES:,} files and {words.size(MAX_UPLOAD_BYTES)} in all, one file "
-        f"{words.size(MAX_FILE_BYTES)}. What is larger goes through the command line, with limits ten times as "
-        "wide: `bandgap transfer --structures FOLDER`."
+        f"{words.size(MAX_FILE_BYTES)}. What is larger goes in on the server, with limits ten times as wide: "
+        "`bandgap add-data FOLDER --workspace ADDRESS`, or the folder that BANDGAP_DATA_FOLDER names. "
+        f"{limit_sentence(quota_bytes())}"
     )
+
+
+def limit_sentence(quota: int) -> str:
+    return f"A workspace may take {words.size(quota)} (BANDGAP_QUOTA_GB)." if quota else "A workspace has no quota."
 
 
 def repeat() -> None:

@@ -12,6 +12,9 @@ SHOWN_RUNS, SHOWN_JOBS = 5, 3
 NOUNS = {
     "check": "check",
     "import_demo": "check",
+    "import_folder": "check",
+    "shapes": "reading",
+    "domain": "comparison",
     "transfer": "transfer",
     "predict": "prediction",
     "train_source": "training of the source model",

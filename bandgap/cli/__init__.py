@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import bandgap
-from bandgap.cli import bench, compare, demo, extras, joint, prediction, services, structures, training
+from bandgap.cli import bench, compare, data, demo, extras, joint, prediction, services, structures, training
 from bandgap.cli.commands import PlainErrors, SpeciesCommand
 
 _FILES, _MODELS, _RESULTS, _HOUSE = "Structures", "Models", "Results", "Dashboard and installation"
@@ -91,6 +91,9 @@ app.command("demo", rich_help_panel=_RESULTS, epilog=_example("demo --seed 0 --j
 app.add_typer(demo.demo_data, name="demo-data", rich_help_panel=_HOUSE)
 app.add_typer(bench.bench, name="bench", rich_help_panel=_HOUSE)
 app.command("app", rich_help_panel=_HOUSE, epilog=_example("app --port 8501"))(services.app)
+app.command("add-data", rich_help_panel=_HOUSE, epilog=_example("add-data crystals/ --workspace ADDRESS"))(
+    data.add_data
+)
 app.command("worker", rich_help_panel=_HOUSE, epilog=_example("worker"))(services.worker)
 app.command("doctor", rich_help_panel=_HOUSE, epilog=_example("doctor"))(services.doctor)
 

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bandgap.errors import BandgapError, Cancelled
+from bandgap.jobs.disk import check_quota
 from bandgap.jobs.home import Home
+from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
 from bandgap.progress import Update
 
@@ -19,6 +21,7 @@ log = logging.getLogger(__name__)
 
 EVENT_S = 0.5  # at most two events a second
 LOG_LENGTH = 300
+GROWING = ("transfer", "predict", "train_source")  # jobs that write much; a workspace at its quota starts none
 CANCEL_S = 0.25  # how often the request for the end is looked up
 
 
@@ -86,6 +89,8 @@ def run_job(store: JobStore, job: Job) -> None:
 
     progress = JobProgress(store, job.id)
     try:
+        if job.kind in GROWING:
+            check_quota(Library(store.home), job.workspace)
         with _logged(progress):
             result = tasks.TASKS[job.kind](job, store.home, progress)
     except Cancelled:

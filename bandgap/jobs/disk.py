@@ -1,28 +1,91 @@
-"""How much room a workspace takes, and how much is left."""
+"""How much room a workspace takes, how much it may take, and how much is left."""
 
+from __future__ import annotations
+
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bandgap.jobs.library import Library
+from bandgap.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from bandgap.jobs.library import Library
+
+QUOTA_VARIABLE = "BANDGAP_QUOTA_GB"
+DEFAULT_QUOTA_GB = 10.0
+GIGABYTE = 1_000_000_000
 
 
 @dataclass(frozen=True)
 class Room:
-    """Bytes: uploaded files and run folders of one workspace, the descriptor cache of all, and what is free."""
+    """Bytes: data sets and run folders of one workspace, the descriptor cache of all, and what is free."""
 
-    uploads: int
-    runs: int
+    uploads: int  # uploaded files, and what was computed from them when they were checked
+    runs: int  # and source models that were trained in the workspace
     cache: int
     free: int
+
+    @property
+    def taken(self) -> int:
+        """What counts against the quota of the workspace."""
+        return self.uploads + self.runs
 
 
 def room(library: Library, workspace: str) -> Room:
     """Return the room of a workspace; files that two data sets share count in both."""
-    datasets = [d for purpose in ("training", "prediction") for d in library.datasets(workspace, purpose=purpose)]
-    uploads = sum(file.n_bytes for dataset in datasets for file in library.files(dataset.id))
-    runs = sum(folder_bytes(library.home.run_folder(run.id)) for run in library.runs(workspace))
+    uploads = sum(dataset_sizes(library, workspace).values())
+    with library.database.reading() as connection:
+        own = connection.execute(
+            "SELECT DISTINCT subject FROM job WHERE workspace = ? AND kind = 'train_source'", (workspace,)
+        ).fetchall()
+    folders = [library.home.run_folder(run.id) for run in library.runs(workspace, limit=1_000_000)]
+    runs = sum(map(folder_bytes, [*folders, *(library.home.source_folder(row["subject"]) for row in own)]))
     return Room(uploads, runs, folder_bytes(library.home.cache), shutil.disk_usage(library.home.cache).free)
+
+
+def dataset_sizes(library: Library, workspace: str) -> dict[str, int]:
+    """Return the bytes of every data set of a workspace by its id, those uploaded for predictions included."""
+    with library.database.reading() as connection:
+        rows = connection.execute(
+            "SELECT dataset.id, coalesce(sum(n_bytes), 0) FROM dataset LEFT JOIN dataset_file ON dataset = id"
+            " WHERE workspace = ? GROUP BY id",
+            (workspace,),
+        ).fetchall()
+    return {id: int(n_bytes) + folder_bytes(library.home.dataset_folder(id)) for id, n_bytes in rows}
+
+
+def quota_bytes() -> int:
+    """Return how many bytes a workspace may take: $BANDGAP_QUOTA_GB in GB, by default 10; 0 means no limit.
+
+    Raises ConfigError when that is not a number from 0.
+    """
+    text = os.environ.get(QUOTA_VARIABLE, "")
+    try:
+        value = float(text or DEFAULT_QUOTA_GB)
+        if not 0.0 <= value < float("inf"):
+            raise ValueError
+    except ValueError:
+        raise ConfigError(
+            f"{QUOTA_VARIABLE} is {text!r}. Accepted: a number of GB such as 10, or 0 for no limit."
+        ) from None
+    return round(value * GIGABYTE)
+
+
+def check_quota(library: Library, workspace: str, *, adding: int = 0) -> None:
+    """Raise InputError when a workspace has reached its quota, or would exceed it by `adding` bytes."""
+    quota = quota_bytes()
+    if not quota:
+        return
+    taken = room(library, workspace).taken
+    if taken + adding <= quota and taken < quota:
+        return
+    more = f", and this adds {adding / GIGABYTE:.2f} GB" if adding else ""
+    raise InputError(
+        f"This workspace takes {taken / GIGABYTE:.2f} GB of at most {quota / GIGABYTE:g} GB{more}. Delete data sets "
+        f"that are no longer needed (page Data), or ask who runs this server to raise {QUOTA_VARIABLE}."
+    )
 
 
 def folder_bytes(folder: Path) -> int:

@@ -1,10 +1,12 @@
 """The data directory: one SQLite file and the folders for runs, caches and uploads."""
 
+import contextlib
 import hashlib
 import os
 import re
 import shutil
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from bandgap.errors import InputError
 
 PREDICTIONS_CSV = "predictions.csv"
 QUANTILES = "quantiles.safetensors"
+PARTIAL_S = 3600.0  # after this time an unfinished write was given up
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _ID = re.compile(r"[0-9a-f-]{8,64}")
@@ -55,6 +58,10 @@ class Home:
             if time.time() - max(written) > older_than_s:
                 shutil.rmtree(folder, ignore_errors=True)
 
+    def dataset_folder(self, dataset_id: str) -> Path:
+        """Return the folder of what was computed from a data set's files; it need not exist yet."""
+        return self.folder / "datasets" / _checked_id(dataset_id)
+
     def prediction_folder(self, run_id: str, prediction_id: str) -> Path:
         """Return the folder of one prediction made with a run."""
         return self.run_folder(run_id) / "predictions" / _checked_id(prediction_id)
@@ -64,10 +71,18 @@ class Home:
         digest = hashlib.sha256(data).hexdigest()
         path = _made(self.folder / "uploads") / digest
         if not path.exists():
-            partial = path.with_name(f"{digest}.{os.getpid()}.part")
-            partial.write_bytes(data)
-            partial.replace(path)
+            _write(path, data)
+        else:
+            path.touch()  # what is new is not removed with a data set that is deleted at this moment
         return digest
+
+    def drop_uploads(self, digests: Iterable[str], *, older_than_s: float) -> None:
+        """Remove stored uploads that were last asked for longer ago than this, and what unfinished writes left."""
+        folder = self.folder / "uploads"
+        for path in [*(folder / digest for digest in digests if _HASH.fullmatch(digest)), *folder.glob("*.part")]:
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - path.stat().st_mtime > (PARTIAL_S if path.suffix else older_than_s):
+                    path.unlink()
 
     def read_upload(self, digest: str) -> bytes:
         """Return the bytes that were stored under `digest`.
@@ -94,6 +109,19 @@ def _made(folder: Path) -> Path:
             f"Cannot make the folder {folder}: {error.strerror}. Set BANDGAP_HOME to a folder that can be written."
         ) from error
     return folder
+
+
+def _write(path: Path, data: bytes) -> None:
+    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        partial.write_bytes(data)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise InputError(
+            f"The file cannot be stored in {path.parent}: {error.strerror}. Nothing that was stored before is lost; "
+            "free some disk space and upload again."
+        ) from error
 
 
 def _checked_id(text: str) -> str:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bandgap.config import fingerprint
 from bandgap.errors import InputError
 from bandgap.jobs.database import Database
+from bandgap.jobs.disk import check_quota
 from bandgap.jobs.home import Home
 from bandgap.jobs.rows import Dataset, Origin, Purpose, RunRow, StoredFile, Verdict, check_upload
 
@@ -37,13 +38,16 @@ class Library:
         purpose: Purpose = "training",
         files: Sequence[tuple[str, bytes]] = (),
         dataset_id: str = "",
+        stored: Sequence[StoredFile] = (),
     ) -> Dataset:
         """Store uploaded files as a new data set; a second call with the same `dataset_id` changes nothing.
 
-        Raises InputError over the limits, with the limit and what to do instead.
+        `stored` are files that are in the data directory already.
+        Raises InputError over the limits and the workspace's quota, with the limit and what to do instead.
         """
         check_upload(files)
-        stored = [StoredFile(text, self.home.save_upload(data), len(data)) for text, data in files]
+        check_quota(self, workspace, adding=sum(len(data) for _, data in files))
+        kept = [*stored, *(StoredFile(text, self.home.save_upload(data), len(data)) for text, data in files)]
         dataset = Dataset(dataset_id or str(uuid.uuid4()), workspace, name, origin, purpose, "", {}, time.time())
         with self.database.writing() as connection:
             connection.execute("INSERT OR IGNORE INTO workspace VALUES (?, ?)", (workspace, time.time()))
@@ -52,11 +56,13 @@ class Library:
                 " VALUES (?, ?, ?, ?, ?, ?)",
                 (dataset.id, workspace, name, origin, purpose, dataset.created),
             )
-            connection.executemany(
-                "INSERT OR IGNORE INTO dataset_file VALUES (?, ?, ?, ?, ?)",
-                [(dataset.id, k, f.name, f.content, f.n_bytes) for k, f in enumerate(stored)],
-            )
+            _insert_files(connection, dataset.id, kept)
         return dataset
+
+    def add_files(self, dataset_id: str, files: Iterable[StoredFile]) -> None:
+        """Note stored files as those of a data set that has none yet."""
+        with self.database.writing() as connection:
+            _insert_files(connection, dataset_id, files)
 
     def dataset(self, workspace: str, dataset_id: str) -> Dataset:
         """Return a data set of this workspace.
@@ -122,15 +128,15 @@ class Library:
     def counts(self, dataset_id: str) -> dict[str, int]:
         """Return how many structures are: all, ready, warning, refused, labelled, usable (labelled, not refused)."""
         with self.database.reading() as connection:
-            row = connection.execute(
-                "SELECT count(*) AS n, total(status = 'ready') AS ready, total(status = 'warning') AS warning,"
-                " total(status = 'refused') AS refused, count(gap_eV) AS labelled,"
-                " total(gap_eV IS NOT NULL AND status != 'refused') AS usable FROM structure WHERE dataset = ?",
+            rows = connection.execute(
+                "SELECT status, count(*) AS n, count(gap_eV) AS gaps FROM structure WHERE dataset = ? GROUP BY status",
                 (dataset_id,),
-            ).fetchone()
-        return {"all": int(row["n"])} | {
-            key: int(row[key]) for key in ("ready", "warning", "refused", "labelled", "usable")
-        }
+            ).fetchall()
+        by_status = {row["status"]: (int(row["n"]), int(row["gaps"])) for row in rows}
+        labelled = sum(gaps for _, gaps in by_status.values())
+        statuses = {status: by_status.get(status, (0, 0))[0] for status in ("ready", "warning", "refused")}
+        usable = labelled - by_status.get("refused", (0, 0))[1]
+        return {"all": sum(n for n, _ in by_status.values()), **statuses, "labelled": labelled, "usable": usable}
 
     def save_gaps(
         self, dataset_id: str, gaps_eV: NDArray[np.float64], *, labels: Mapping[str, Any], level_of_theory: str
@@ -209,6 +215,11 @@ class Library:
         with self.database.reading() as connection:
             rows = connection.execute("SELECT id, body FROM catalogue WHERE kind = ? ORDER BY rank", (kind,)).fetchall()
         return {row["id"]: json.loads(row["body"]) for row in rows}
+
+
+def _insert_files(connection: sqlite3.Connection, dataset_id: str, files: Iterable[StoredFile]) -> None:
+    rows = [(dataset_id, k, f.name, f.content, f.n_bytes) for k, f in enumerate(files)]
+    connection.executemany("INSERT OR IGNORE INTO dataset_file VALUES (?, ?, ?, ?, ?)", rows)
 
 
 def _dataset(row: sqlite3.Row) -> Dataset:

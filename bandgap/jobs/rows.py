@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from bandgap.errors import InputError
 
-Origin = Literal["upload", "demo"]
+Origin = Literal["upload", "demo", "folder"]
 Purpose = Literal["training", "prediction"]
 
 MAX_FILES = 5_000

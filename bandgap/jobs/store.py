@@ -26,6 +26,9 @@ STALE_S = 20.0  # a heartbeat older than this belongs to a dead worker; it is re
 _LANES: Mapping[str, Lane] = {
     "check": "short",
     "import_demo": "short",
+    "import_folder": "short",
+    "shapes": "short",
+    "domain": "short",
     "predict": "short",
     "transfer": "long",
     "train_source": "long",

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.errors import Cancelled, InputError
-from bandgap.jobs import resuming
+from bandgap.jobs import data_tasks, resuming
+from bandgap.jobs.data_tasks import write_shapes
 from bandgap.jobs.home import PREDICTIONS_CSV, QUANTILES, Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Dataset, Verdict
@@ -35,6 +36,7 @@ def check(job: Job, home: Home, progress: Progress) -> Result:
     dataset = library.dataset(job.workspace, job.payload["dataset"])
     records = read_records(library, dataset, progress=progress)
     library.save_verdicts(dataset.id, [verdict(record) for record in records])
+    write_shapes(home, dataset.id, records, progress=progress)
     return {"n": len(records), "refused": sum(record.status == "refused" for record in records)}
 
 
@@ -51,6 +53,7 @@ def import_demo(job: Job, home: Home, progress: Progress) -> Result:
     library.save_verdicts(dataset.id, verdicts)
     labels = {"source": f"demo data ({demo.licence})", "matched": int(np.isfinite(gaps).sum())}
     library.save_gaps(dataset.id, gaps, labels=labels, level_of_theory=demo.level_of_theory)
+    write_shapes(home, dataset.id, demo.records, progress=progress)
     return {"n": len(verdicts)}
 
 
@@ -117,6 +120,7 @@ def predict(job: Job, home: Home, progress: Progress) -> Result:
     records = read_records(library, dataset, progress=progress)
     if dataset.purpose == "prediction":
         library.save_verdicts(dataset.id, [verdict(record) for record in records])
+        write_shapes(home, dataset.id, records, progress=progress)
     predictions = predict_run(  # as trained: pages apply the calibrator that is stored when they are read
         home.run_folder(run_id), records, calibrated=False, cache=DescriptorCache(home.cache), progress=progress
     )
@@ -137,6 +141,9 @@ def train_source(job: Job, home: Home, progress: Progress) -> Result:
 TASKS: Mapping[str, Task] = {
     "check": check,
     "import_demo": import_demo,
+    "import_folder": data_tasks.import_folder,
+    "shapes": data_tasks.shapes,
+    "domain": data_tasks.domain,
     "transfer": transfer,
     "predict": predict,
     "train_source": train_source,
@@ -151,6 +158,7 @@ def read_records(library: Library, dataset: Dataset, *, progress: Progress) -> l
         progress(Update("reading structures"))
         return list(load_demo(DEMO_TARGET).records)
     from bandgap.structures import read_structures
+    from bandgap.structures.reading import with_unique_ids
 
     files = library.files(dataset.id)
     records: list[StructureRecord] = []
@@ -158,7 +166,7 @@ def read_records(library: Library, dataset: Dataset, *, progress: Progress) -> l
         progress(Update("reading structures", done, len(files), message=file.name))
         records += read_structures(library.home.read_upload(file.content), file.name)
     progress(Update("reading structures", len(files), len(files)))
-    return records
+    return with_unique_ids(records)
 
 
 def labelled_records(

@@ -20,6 +20,8 @@ from bandgap.errors import BandgapError
 from bandgap.jobs import lock
 from bandgap.jobs.child import child_main, run_job
 from bandgap.jobs.home import Home, open_home
+from bandgap.jobs.housekeeping import drop_unused_uploads
+from bandgap.jobs.library import Library
 from bandgap.jobs.store import Ending, Job, JobStore, Lane
 
 log = logging.getLogger(__name__)
@@ -31,6 +33,8 @@ LANES: tuple[Lane, ...] = ("short", "long")
 TIME_LIMITS_S = {
     "check": 1800.0,
     "import_demo": 1800.0,
+    "import_folder": 1800.0,
+    "shapes": 1800.0,
 }  # reading files must end; training may take as long as it takes
 
 
@@ -80,6 +84,7 @@ class Worker:
         try:
             self.store.end_orphans(self.name)
             self._home.drop_checkpoints(older_than_s=CHECKPOINTS_KEPT_S)
+            drop_unused_uploads(Library(self._home))
             while not self._stopping and not until():
                 self._step()
                 time.sleep(POLL_S)

@@ -8,6 +8,7 @@ from bandgap.plots.comparison import difference_figure, learning_figure
 from bandgap.plots.posterior import draws_density, layer_weights
 from bandgap.plots.predictions import gap_histogram, intervals, parity
 from bandgap.plots.sources import learning_curve
+from bandgap.plots.structures import distance_percentiles, element_counts, size_histogram, structure_3d
 from bandgap.plots.style import BASELINE, GOOD, MIND, MODEL, OBSERVED, PRIOR, TEMPLATE, template
 
 __all__ = [
@@ -20,7 +21,9 @@ __all__ = [
     "TEMPLATE",
     "coverage_figure",
     "difference_figure",
+    "distance_percentiles",
     "draws_density",
+    "element_counts",
     "gap_histogram",
     "intervals",
     "layer_weights",
@@ -28,8 +31,10 @@ __all__ = [
     "learning_figure",
     "parity",
     "pit_figure",
+    "size_histogram",
     "slices_figure",
     "spread_figure",
+    "structure_3d",
     "template",
     "width_figure",
 ]

@@ -7,6 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
+from bandgap.plots.structures import binned
 from bandgap.plots.style import BASELINE, LEGEND_INSIDE, MIND, MODEL, OBSERVED, TEMPLATE, faint, padded
 from bandgap.quantities import Quantity
 
@@ -17,11 +18,16 @@ def gap_histogram(gaps_eV: ArrayLike) -> go.Figure:
     """Return the distribution of known gaps (n,) in eV; NaN is left out."""
     gaps = np.asarray(gaps_eV, dtype=np.float64)
     gaps = gaps[np.isfinite(gaps)]
-    fig = go.Figure(
-        go.Histogram(x=gaps, nbinsx=30, marker={"color": OBSERVED}, hovertemplate="%{x} eV: %{y}<extra></extra>")
-    )
-    fig.update_layout(template=TEMPLATE, height=320, xaxis_title=Quantity.GAP.axis, yaxis_title="structures")
+    fig = binned(gaps, np.linspace(*gap_range(gaps), 31), colour=OBSERVED, unit="eV")
+    fig.update_layout(xaxis_title=Quantity.GAP.axis, yaxis_title="structures")
     return fig
+
+
+def gap_range(gaps_eV: ArrayLike) -> tuple[float, float]:
+    """Return the ends of the gaps (n,) in eV, a little apart where they are all the same or there are none."""
+    gaps = np.asarray(gaps_eV, dtype=np.float64)
+    low, high = (float(gaps.min()), float(gaps.max())) if gaps.size else (0.0, 1.0)
+    return (low, high) if high > low else (low - 0.05, high + 0.05)
 
 
 def parity(

@@ -11,7 +11,7 @@ from bandgap.structures.draft import Unreadable
 THINNEST_ANGSTROM = 0.5
 LARGEST_ANGSTROM = 1e5  # larger coordinates are garbage, and their squares leave no digits for distances
 Floats = NDArray[np.float64]
-Pairs = tuple[NDArray[np.intp], NDArray[np.intp], Floats]
+Pairs = tuple[NDArray[np.intp], NDArray[np.intp], Floats]  # atoms i and j (pair,), and a number or vector of each pair
 
 
 def heights(cell: Floats) -> Floats:
@@ -45,19 +45,26 @@ def close_pairs(positions: Floats, *, cell: Floats, pbc: tuple[bool, bool, bool]
     positions (n, 3); an atom pairs with its own image where a cell vector is that short. The cell has passed
     `check_volume`.
     """
+    i, j, vectors = close_vectors(positions, cell=cell, pbc=pbc, cutoff_angstrom=cutoff_angstrom)
+    distances: Floats = np.linalg.norm(vectors, axis=1)
+    return i, j, distances
+
+
+def close_vectors(positions: Floats, *, cell: Floats, pbc: tuple[bool, bool, bool], cutoff_angstrom: float) -> Pairs:
+    """Return the pairs of `close_pairs` with the vector (pair, 3), Angstrom, from atom i to j or to the image of j."""
     if any(pbc):
         points, origin, shift = _with_images(positions, completed(cell, pbc), np.array(pbc), cutoff_angstrom)
     else:
         points, origin, shift = positions, np.arange(len(positions)), np.zeros((len(positions), 3), dtype=int)
     pairs = cKDTree(points).query_pairs(cutoff_angstrom, output_type="ndarray")
     if not len(pairs):
-        return pairs[:, 0], pairs[:, 1], np.zeros(0)
+        return pairs[:, 0], pairs[:, 1], np.zeros((0, 3))
     first, second = pairs.min(axis=1), pairs.max(axis=1)  # atoms at home come before images
     i, j = origin[first], origin[second]
     image: NDArray[np.bool_] = np.any(shift, axis=1)
     keep = ~image[first] & (~image[second] | (i < j) | ((i == j) & _is_positive(shift[second])))  # each pair once
-    distances: Floats = np.linalg.norm(points[first] - points[second], axis=1)
-    return np.minimum(i, j)[keep], np.maximum(i, j)[keep], distances[keep]
+    vectors: Floats = points[second] - points[first]
+    return i[keep], j[keep], vectors[keep]
 
 
 def _is_positive(shift: NDArray[np.int_]) -> NDArray[np.bool_]:

@@ -27,7 +27,7 @@ def read_structures(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS) 
     `name` is the file's name or path, which ids are taken from: the structure's own id (extXYZ), else the file's name
     without its suffix, with the block's name or a running number where a file holds several.
     """
-    return _with_unique_ids(list(_records(data, name, limits=limits, left=limits.max_structures)))
+    return with_unique_ids(list(_records(data, name, limits=limits, left=limits.max_structures)))
 
 
 def read_paths(
@@ -44,7 +44,7 @@ def read_paths(
         progress(Update("Reading structures", done, len(files), message=file.name))
         records += _from_path(file, limits, left=limits.max_structures - len(records))
     progress(Update("Reading structures", len(files), len(files)))
-    return _with_unique_ids(records)
+    return with_unique_ids(records)
 
 
 def _files(path: Path) -> list[Path]:
@@ -166,7 +166,7 @@ def _stem(name: str) -> str:
     return stem or base or "structure"
 
 
-def _with_unique_ids(records: list[StructureRecord]) -> list[StructureRecord]:
+def with_unique_ids(records: list[StructureRecord]) -> list[StructureRecord]:
     """Give the second of two equal ids a number; its own stays in info["original_id"], and a warning tells."""
     taken = {record.id for record in records}
     seen: set[str] = set()

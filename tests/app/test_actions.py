@@ -46,6 +46,7 @@ def test_demo_data_asked_for_twice_are_imported_once(visit: Visit, workspace: Wo
 def test_labels_from_a_table_are_matched_and_left_overs_shown(visit: Visit, workspace: Workspace) -> None:
     dataset = workspace.add_checked([("water.xyz", WATER), ("broken.cif", BROKEN)])
     at = visit("data")
+    at.segmented_control(key="data-view").set_value("Known gaps").run()
     upload(at, "Table of gaps (CSV)", [("gaps.csv", b"file,gap_Ha\nwater.xyz,0.25\nother.cif,0.1\n", "text/csv")])
     click(at, "Match the gaps")
     assert [v.gap_eV for v in workspace.library.verdicts(dataset)] == [0.25 * 27.211386245988, None]
@@ -56,6 +57,7 @@ def test_labels_from_a_table_are_matched_and_left_overs_shown(visit: Visit, work
 def test_labels_without_a_unit_are_refused_in_words(visit: Visit, workspace: Workspace) -> None:
     workspace.add_checked([("water.xyz", WATER)])
     at = visit("data")
+    at.segmented_control(key="data-view").set_value("Known gaps").run()
     upload(at, "Table of gaps (CSV)", [("gaps.csv", b"id,gap\nwater,7\n", "text/csv")])
     click(at, "Match the gaps")
     assert "states no unit, and a unit is never guessed" in at.error[0].value
@@ -63,7 +65,10 @@ def test_labels_without_a_unit_are_refused_in_words(visit: Visit, workspace: Wor
 
 def test_labels_from_the_structure_files_take_the_chosen_unit(visit: Visit, workspace: Workspace) -> None:
     dataset = workspace.add_checked([("water.extxyz", WATER)])
-    click(visit("data"), "Use as gaps")
+    at = visit("data")
+    at.segmented_control(key="data-view").set_value("Known gaps").run()
+    next(box for box in at.selectbox if box.label == "Its unit").set_value("eV")
+    click(at, "Use as gaps")
     assert workspace.library.verdicts(dataset)[0].gap_eV == 7.1
 
 

@@ -8,13 +8,16 @@ import pytest
 from bandgap import plots
 from bandgap.plots import posterior
 from bandgap.quantities import Quantity
+from bandgap.shapes import Shape
 
 RNG = np.random.default_rng(0)
 
 
 def test_gap_histogram_leaves_out_unknown_gaps_and_names_the_unit() -> None:
     fig = plots.gap_histogram([1.0, np.nan, 2.5])
-    assert list(fig.data[0].x) == [1.0, 2.5]
+    left, right = fig.data[0].customdata.T
+    assert sum(fig.data[0].y) == 2 and (left[0], right[-1]) == (1.0, 2.5)
+    assert fig.data[0].y[0] == fig.data[0].y[-1] == 1
     assert fig.layout.xaxis.title.text == "band gap (eV)"
     assert fig.data[0].marker.color == plots.OBSERVED
 
@@ -177,3 +180,46 @@ def test_learning_figure_has_a_line_and_a_marker_of_its_own_for_every_method() -
 def test_parity_figures_that_stand_side_by_side_share_their_ends() -> None:
     fig = plots.parity([1.0], [1.2], [0.9], [1.5], ids=["a"], ends=(0.0, 9.0))
     assert tuple(fig.layout.xaxis.range) == tuple(fig.layout.yaxis.range) == (0.0, 9.0)
+
+
+def test_structure_has_atoms_by_element_half_bonds_and_its_cell() -> None:
+    shape = Shape(
+        numbers=np.array([8, 1, 1], dtype=np.uint8),
+        positions=np.array([[0.0, 0.0, 0.0], [0.9, 0.0, 0.0], [0.0, 3.1, 0.0]]),
+        cell=np.eye(3) * 4.0,
+        pbc=np.array([True, True, True]),
+        bonds=np.array([[0, 1], [0, 2]], dtype=np.uint16),
+        shifts=np.array([[0, 0, 0], [0, -1, 0]], dtype=np.int8),  # the second atom of the second bond is over the face
+    )
+    fig = plots.structure_3d(shape)
+    traces = {trace.name: trace for trace in fig.data if trace.name}
+    assert set(traces) == {"cell", "H", "O"}
+    assert list(traces["H"].x) == [0.9, 0.0] and list(traces["H"].customdata) == [2, 3]
+    assert traces["O"].marker.size > traces["H"].marker.size and traces["O"].marker.color == "#FF0D0D"
+    bonds = [trace for trace in fig.data if trace.mode == "lines" and not trace.name]
+    ends = {trace.line.color: np.stack([trace.x, trace.y, trace.z], axis=1) for trace in bonds}
+    np.testing.assert_allclose(ends["#FF0D0D"][[1, 4]], [[0.45, 0, 0], [0, -0.45, 0]])
+    np.testing.assert_allclose(ends["#D5DADF"][[1, 4]], [[0.45, 0, 0], [0, 3.55, 0]])
+    assert np.isnan(ends["#D5DADF"][2]).all()
+    assert np.nanmax(traces["cell"].z) == 4.0 and len(traces["cell"].x) == 12 * 3
+
+
+def test_elements_are_the_most_frequent_first_and_twenty_at_most() -> None:
+    fig = plots.element_counts({f"E{k}": k for k in range(30)}, n=60)
+    assert fig.data[0].x[0] == "E29" and len(fig.data[0].x) == 20
+    assert fig.data[0].customdata[0] == pytest.approx(100 * 29 / 60)
+
+
+@pytest.mark.parametrize("sizes", [[12], [1, 1, 2], [4, 1000]], ids=["one", "small", "wide"])
+def test_sizes_are_all_counted_in_bins_of_whole_atoms(sizes: list[int]) -> None:
+    fig = plots.size_histogram(sizes)
+    assert sum(fig.data[0].y) == len(sizes)
+    assert all(width >= 1 and width == int(width) for width in fig.data[0].width)
+    assert fig.layout.xaxis.title.text == "atoms"
+
+
+def test_distances_mark_what_is_far_and_leave_out_what_has_none() -> None:
+    fig = plots.distance_percentiles([0.0, 0.5, 0.96, 1.0, np.nan], far=0.95)
+    assert sum(fig.data[0].y) == 4 and fig.data[0].y[-1] == 2
+    assert list(fig.data[0].marker.color).count(plots.MIND) == 1 and fig.data[0].marker.color[-1] == plots.MIND
+    assert fig.layout.xaxis.title.text == "percentile of the distance to the source (%)"

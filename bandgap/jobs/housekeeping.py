@@ -1,0 +1,93 @@
+"""Rename and delete data sets; what a deletion loses is known before it is done."""
+
+import shutil
+from dataclasses import dataclass
+
+from bandgap.errors import InputError
+from bandgap.jobs.disk import folder_bytes
+from bandgap.jobs.library import Library
+from bandgap.jobs.store import ACTIVE
+
+MAX_NAME = 120
+SHARED_S = 600.0  # files that somebody uploaded again in this time stay, as a data set may be about to name them
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What goes with a data set, and the runs that learned from it, which stay."""
+
+    files: int
+    n_bytes: int
+    structures: int
+    gaps: int
+    runs: tuple[str, ...]  # titles
+
+
+def rename_dataset(library: Library, workspace: str, dataset_id: str, name: str) -> None:
+    """Give a data set of this workspace another name.
+
+    Raises InputError for an empty or endless name and for a data set that is not of this workspace.
+    """
+    library.dataset(workspace, dataset_id)
+    clean = " ".join(name.split())
+    if not 0 < len(clean) <= MAX_NAME:
+        raise InputError(f"The name has {len(clean)} characters. Accepted: 1 to {MAX_NAME}.")
+    with library.database.writing() as connection:
+        connection.execute("UPDATE dataset SET name = ? WHERE id = ?", (clean, dataset_id))
+
+
+def losses(library: Library, workspace: str, dataset_id: str) -> Losses:
+    """Return what the deletion of a data set of this workspace would lose."""
+    library.dataset(workspace, dataset_id)
+    files, counts = library.files(dataset_id), library.counts(dataset_id)
+    return Losses(
+        files=len(files),
+        n_bytes=sum(file.n_bytes for file in files) + folder_bytes(library.home.dataset_folder(dataset_id)),
+        structures=counts["all"],
+        gaps=counts["labelled"],
+        runs=tuple(run.title for run in library.runs(workspace, limit=1_000_000) if run.dataset == dataset_id),
+    )
+
+
+def delete_dataset(library: Library, workspace: str, dataset_id: str) -> None:
+    """Remove a data set with its files, verdicts and gaps; runs that learned from it stay, with their predictions.
+
+    Raises InputError while a job works on it, and for a data set that is not of this workspace.
+    """
+    dataset = library.dataset(workspace, dataset_id)
+    with library.database.writing() as connection:
+        marks = ", ".join("?" * len(ACTIVE))
+        job = connection.execute(
+            f"SELECT title FROM job WHERE workspace = ? AND state IN ({marks})"
+            " AND json_extract(payload, '$.dataset') = ?",
+            (workspace, *ACTIVE, dataset_id),
+        ).fetchone()
+        if job is not None:
+            raise InputError(
+                f"{dataset.name} is in use by a job ({job['title']}). Cancel it or wait for its end, then delete."
+            )
+        unused = connection.execute(
+            "SELECT content FROM dataset_file WHERE dataset = ? EXCEPT"
+            " SELECT content FROM dataset_file WHERE dataset != ?",
+            (dataset_id, dataset_id),
+        ).fetchall()
+        for table in ("structure", "dataset_file"):
+            connection.execute(f"DELETE FROM {table} WHERE dataset = ?", (dataset_id,))
+        connection.execute("DELETE FROM dataset WHERE id = ?", (dataset_id,))
+    library.home.drop_uploads([row["content"] for row in unused], older_than_s=SHARED_S)
+    shutil.rmtree(library.home.dataset_folder(dataset_id), ignore_errors=True)
+
+
+def drop_unused_uploads(library: Library) -> None:
+    """Remove stored files that no data set names any more, and what was computed for data sets that are gone.
+
+    The worker does so when it starts.
+    """
+    with library.database.reading() as connection:
+        named = {row["content"] for row in connection.execute("SELECT DISTINCT content FROM dataset_file")}
+        known = {row["id"] for row in connection.execute("SELECT id FROM dataset")}
+    for folder in (library.home.folder / "datasets").glob("*"):
+        if folder.name not in known:
+            shutil.rmtree(folder, ignore_errors=True)
+    present = [path.name for path in (library.home.folder / "uploads").glob("*")]
+    library.home.drop_uploads([name for name in present if name not in named], older_than_s=SHARED_S)

@@ -1,0 +1,104 @@
+"""Parts and counts of large data sets by SQL, so that a page of 50,000 structures reads only what it shows."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.jobs.library import Library
+from bandgap.jobs.rows import Verdict
+
+Status = Literal["ready", "warning", "refused"]
+
+_SYMBOL = re.compile(r"([A-Z][a-z]?)")
+_ORDER = "CASE status WHEN 'refused' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END"
+
+
+@dataclass(frozen=True, eq=False)
+class Overview:
+    """What a data set consists of, over the structures that are not refused."""
+
+    elements: dict[str, int]  # structures that contain the element, most frequent first
+    n_atoms: NDArray[np.int64]  # (n,)
+    crystals: int
+    molecules: int
+    gaps_eV: NDArray[np.float64]  # (n labelled,)
+    numbers: dict[str, int]  # structures by the name of a number that their file gives
+
+
+def verdict_page(
+    library: Library, dataset_id: str, *, status: Status | None = None, search: str = "", limit: int, offset: int = 0
+) -> tuple[list[tuple[int, Verdict]], int]:
+    """Return one page of rows and verdicts, what needs attention first, and how many fit in all.
+
+    `search` is looked for in ids, files and formulas, without regard to case; it is text, not a pattern.
+    """
+    where, values = ["dataset = ?"], [dataset_id]
+    if status is not None:
+        where.append("status = ?")
+        values.append(status)
+    if search.strip():
+        where.append("instr(lower(id || char(10) || file || char(10) || formula), lower(?)) > 0")
+        values.append(search.strip())
+    condition = " AND ".join(where)
+    with library.database.reading() as connection:
+        total = int(connection.execute(f"SELECT count(*) FROM structure WHERE {condition}", values).fetchone()[0])
+        rows = connection.execute(
+            "SELECT structure.* FROM structure JOIN"  # sorts the numbers of the rows alone, not the rows
+            f" (SELECT dataset AS d, row AS r, {_ORDER} AS o FROM structure WHERE {condition}"
+            " ORDER BY o, r LIMIT ? OFFSET ?) ON dataset = d AND row = r ORDER BY o, r",
+            (*values, limit, offset),
+        ).fetchall()
+    names = ("id", "file", "status", "problem", "formula", "n_atoms", "gap_eV")
+    found = [(int(r["row"]), Verdict(**{k: r[k] for k in names}, periodic=bool(r["periodic"]), info={})) for r in rows]
+    return found, total
+
+
+def overview(library: Library, dataset_id: str) -> Overview:
+    """Return what a data set consists of."""
+    with library.database.reading() as connection:
+        rows = connection.execute(
+            "SELECT formula, n_atoms, periodic, gap_eV FROM structure WHERE dataset = ? AND status != 'refused'",
+            (dataset_id,),
+        ).fetchall()
+        numbers = connection.execute(
+            "SELECT key, count(*) FROM structure, json_each(info) WHERE dataset = ? AND info != '{}' GROUP BY key",
+            (dataset_id,),
+        ).fetchall()
+    formulas = Counter(row["formula"] for row in rows)
+    elements: Counter[str] = Counter()
+    for formula, count in formulas.items():
+        elements.update(dict.fromkeys(_SYMBOL.findall(formula), count))
+    crystals = sum(row["periodic"] for row in rows)
+    return Overview(
+        elements=dict(elements.most_common()),
+        n_atoms=np.array([row["n_atoms"] for row in rows], dtype=np.int64),
+        crystals=crystals,
+        molecules=len(rows) - crystals,
+        gaps_eV=np.array([row["gap_eV"] for row in rows if row["gap_eV"] is not None], dtype=np.float64),
+        numbers={str(key): int(count) for key, count in numbers},
+    )
+
+
+def first_usable(library: Library, dataset_id: str) -> int | None:
+    """Return the first row that is not refused, None where all are."""
+    with library.database.reading() as connection:
+        row = connection.execute(
+            "SELECT row FROM structure WHERE dataset = ? AND status != 'refused' ORDER BY row LIMIT 1", (dataset_id,)
+        ).fetchone()
+    return None if row is None else int(row[0])
+
+
+def row_verdict(library: Library, dataset_id: str, row: int) -> Verdict | None:
+    """Return the verdict of one row, None where there is none."""
+    with library.database.reading() as connection:
+        found = connection.execute(
+            "SELECT * FROM structure WHERE dataset = ? AND row = ?", (dataset_id, row)
+        ).fetchone()
+    if found is None:
+        return None
+    names = ("id", "file", "status", "problem", "formula", "n_atoms", "gap_eV")
+    return Verdict(**{k: found[k] for k in names}, periodic=bool(found["periodic"]), info={})

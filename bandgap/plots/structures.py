@@ -1,0 +1,159 @@
+"""Figures of structures: one in three dimensions, and what a data set consists of."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import ArrayLike, NDArray
+
+from bandgap.plots.elements import colour_of, symbol_of
+from bandgap.plots.style import BASELINE, LEGEND_INSIDE, MIND, MODEL, TEMPLATE, faint
+from bandgap.quantities import Quantity
+from bandgap.shapes import Shape
+
+Floats = NDArray[np.float64]
+
+MAX_ELEMENTS = 20  # bars of the elements' figure
+_BINS = 30
+_PERIOD_ENDS = (2, 10, 18, 36, 54, 86)  # atomic numbers of the noble gases
+_BALLS = (0.44, 0.66, 0.80, 0.90, 1.0, 1.1, 1.1)  # diameters of atoms by period, angstrom
+_STICK = 0.16  # diameter of a bond, angstrom
+_WIDTH_PIXELS = 330.0  # of the figure that the longest side of a structure takes, about
+_EDGES = ((0, 1), (0, 2), (0, 4), (1, 3), (1, 5), (2, 3), (2, 6), (3, 7), (4, 5), (4, 6), (5, 7), (6, 7))
+
+
+def structure_3d(shape: Shape) -> go.Figure:
+    """Return atoms, bonds and unit cell of one structure in angstrom, to be turned with the mouse.
+
+    A bond has the colours of its two atoms; one that leaves the cell is drawn as a half from either side.
+    """
+    fig = go.Figure()
+    _cell(fig, shape)
+    numbers = shape.numbers.astype(int)
+    order = np.arange(1, numbers.size + 1)
+    pixels = _pixels_per_angstrom(shape)
+    middles = shape.bond_vectors / 2.0
+    for number in np.unique(numbers):
+        chosen = numbers == number
+        symbol, colour = symbol_of(int(number)), colour_of(int(number))
+        starts, ends = _half_bonds(shape, middles, chosen)
+        line = {"color": colour, "width": float(np.clip(_STICK * pixels, 2.0, 12.0))}
+        x, y, z = _segments(starts, ends)
+        fig.add_scatter3d(x=x, y=y, z=z, mode="lines", line=line, hoverinfo="skip", showlegend=False)
+        x, y, z = shape.positions[chosen].T
+        fig.add_scatter3d(
+            x=x,
+            y=y,
+            z=z,
+            mode="markers",
+            name=symbol,
+            marker={
+                "size": float(np.clip(_BALLS[int(np.searchsorted(_PERIOD_ENDS, number))] * pixels, 3.0, 40.0)),
+                "color": colour,
+                "opacity": 1.0,
+                "line": {"width": 1, "color": BASELINE},
+            },
+            customdata=order[chosen],
+            hovertemplate=f"{symbol}, atom %{{customdata}}<br>%{{x:.2f}} %{{y:.2f}} %{{z:.2f}} Å<extra></extra>",
+        )
+    axis = {"visible": False, "showspikes": False}
+    camera = {"projection": {"type": "orthographic"}, "eye": {"x": 1.1, "y": 1.3, "z": 0.7}}
+    scene = {"aspectmode": "data", "xaxis": axis, "yaxis": axis, "zaxis": axis, "camera": camera, "dragmode": "orbit"}
+    legend = LEGEND_INSIDE | {"itemsizing": "constant"}
+    fig.update_layout(template=TEMPLATE, height=420, scene=scene, showlegend=True, legend=legend)
+    return fig
+
+
+def element_counts(counts: Mapping[str, int], *, n: int) -> go.Figure:
+    """Return in how many of `n` structures each element occurs, most frequent first, at most 20 elements."""
+    shown = sorted(counts.items(), key=lambda item: -item[1])[:MAX_ELEMENTS]
+    symbols, values = [symbol for symbol, _ in shown], [count for _, count in shown]
+    share = [100.0 * value / max(n, 1) for value in values]
+    fig = go.Figure(
+        go.Bar(
+            x=symbols,
+            y=values,
+            customdata=share,
+            marker={"color": BASELINE},
+            hovertemplate="%{x}: %{y} structures (%{customdata:.0f} %)<extra></extra>",
+        )
+    )
+    fig.update_layout(template=TEMPLATE, height=320, xaxis_title="element", yaxis_title="structures that contain it")
+    fig.update_xaxes(type="category", showgrid=False)
+    return fig
+
+
+def size_histogram(n_atoms: ArrayLike) -> go.Figure:
+    """Return the distribution of the numbers of atoms (n,) in the cell or molecule."""
+    sizes = np.asarray(n_atoms, dtype=np.float64)
+    low, high = (float(sizes.min()), float(sizes.max())) if sizes.size else (1.0, 1.0)
+    step = float(max(1, int(np.ceil((high - low) / _BINS))))
+    edges: Floats = low - 0.5 + step * np.arange(int((high - low) // step) + 2, dtype=np.float64)
+    fig = binned(sizes, edges, colour=BASELINE, unit="atoms")
+    fig.update_layout(xaxis_title=Quantity.N_ATOMS.label, yaxis_title="structures")
+    return fig
+
+
+def binned(values: Floats, edges: Floats, *, colour: str, unit: str) -> go.Figure:
+    """Return a histogram that was counted here, so that the page sends counts and not every value."""
+    counts, edges = np.histogram(values, bins=edges)
+    fig = go.Figure(
+        go.Bar(
+            x=(edges[1:] + edges[:-1]) / 2,
+            y=counts.tolist(),
+            width=np.diff(edges),
+            customdata=np.stack([edges[:-1], edges[1:]], axis=1),
+            marker={"color": colour},
+            hovertemplate=f"%{{customdata[0]:.3~g}} to %{{customdata[1]:.3~g}} {unit}: %{{y}}<extra></extra>",
+        )
+    )
+    fig.update_layout(template=TEMPLATE, height=320)
+    return fig
+
+
+def distance_percentiles(percentiles: ArrayLike, *, far: float) -> go.Figure:
+    """Return how far structures (n,) are from what a source knows, as percentiles in percent; NaN is left out.
+
+    Structures like the source's own spread evenly, as the dashed line does; those above `far` (0 to 1) are marked.
+    """
+    values = np.asarray(percentiles, dtype=np.float64)
+    values = 100.0 * values[np.isfinite(values)]
+    edges = np.linspace(0.0, 100.0, 21)
+    fig = binned(np.minimum(values, 100.0), edges, colour=MODEL, unit="%")
+    fig.data[0].marker.color = [MIND if left >= 100 * far - 1e-9 else MODEL for left in edges[:-1]]
+    if values.size:
+        fig.add_hline(y=values.size / 20, line={"color": BASELINE, "width": 1, "dash": "dash"})
+    fig.add_vrect(x0=100 * far, x1=100, fillcolor=faint(MIND, 0.12), line_width=0)
+    fig.update_layout(xaxis_title="percentile of the distance to the source (%)", yaxis_title="structures")
+    fig.update_xaxes(range=[0, 100])
+    return fig
+
+
+def _cell(fig: go.Figure, shape: Shape) -> None:
+    if not shape.pbc.any():
+        return
+    corners = np.array([[i, j, k] for i in (0, 1) for j in (0, 1) for k in (0, 1)]) @ shape.cell
+    x, y, z = _segments(corners[[a for a, _ in _EDGES]], corners[[b for _, b in _EDGES]])
+    line = {"color": BASELINE, "width": 2}
+    fig.add_scatter3d(x=x, y=y, z=z, mode="lines", name="cell", line=line, hoverinfo="skip")
+
+
+def _pixels_per_angstrom(shape: Shape) -> float:
+    corners = np.array([[i, j, k] for i in (0, 1) for j in (0, 1) for k in (0, 1)]) @ shape.cell
+    sides = np.ptp(np.concatenate([shape.positions, corners]) if shape.pbc.any() else shape.positions, axis=0)
+    return _WIDTH_PIXELS / max(float(np.linalg.norm(sides)), 4.0)
+
+
+def _half_bonds(shape: Shape, middles: Floats, chosen: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Return the ends (half bond, 3) of the halves that belong to the chosen atoms."""
+    first, second = shape.bonds[:, 0].astype(int), shape.bonds[:, 1].astype(int)
+    here, there = chosen[first], chosen[second]
+    starts = np.concatenate([shape.positions[first[here]], shape.positions[second[there]]])
+    ends = starts + np.concatenate([middles[here], -middles[there]])
+    return starts, ends
+
+
+def _segments(starts: Floats, ends: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return x, y and z of separate lines: start, end, and a gap after each."""
+    points = np.stack([starts, ends, np.full_like(starts, np.nan)], axis=1).reshape(-1, 3)
+    return points[:, 0], points[:, 1], points[:, 2]

@@ -1,0 +1,240 @@
+"""The page Data: verdicts and structures, gaps, distributions, the domain of a source, housekeeping, ways in."""
+
+import json
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from bandgap.jobs.data_tasks import domain_paths, shapes_path
+from bandgap.jobs.rows import Verdict
+from bandgap.jobs.worker import work_all
+from tests.app.conftest import BROKEN, WATER, Workspace, texts
+from tests.app.test_actions import click, upload
+from tests.app.test_finished_run import train_source
+
+Visit = Callable[..., AppTest]
+
+
+def open_view(visit: Visit, name: str) -> AppTest:
+    at = visit("data")
+    at.segmented_control(key="data-view").set_value(name).run()
+    assert not at.exception
+    return at
+
+
+def figures(at: AppTest) -> list[dict[str, Any]]:
+    return [json.loads(chart.proto.spec) for chart in at.get("plotly_chart")]
+
+
+def labels(at: AppTest) -> list[str]:
+    return [button.label for button in at.button]
+
+
+def test_chosen_row_shows_its_structure_and_next_goes_on(visit: Visit, workspace: Workspace) -> None:
+    dataset = workspace.add_labelled(3)
+    at = visit("data")
+    figure = figures(at)[0]
+    atoms = {trace["name"]: trace for trace in figure["data"] if trace.get("mode") == "markers"}
+    assert set(atoms) == {"H", "O"} and len(atoms["H"]["x"]["bdata"]) > len(atoms["O"]["x"]["bdata"])
+    numbers = dict(at.dataframe[1].value.itertuples(index=False))
+    assert numbers["formula"] == "H2O" and numbers["band gap"] == "5.00 eV" and numbers["kind"] == "molecule"
+    assert numbers["shortest distance"].endswith("Å (O1 to H2)") and "density" not in numbers
+    click(at, "Next")
+    assert dict(at.dataframe[1].value.itertuples(index=False))["band gap"] == "6.50 eV"
+    at.session_state[f"verdicts-{dataset}-all--1"] = {"selection": {"rows": [2], "columns": [], "cells": []}}
+    at.run()
+    assert dict(at.dataframe[1].value.itertuples(index=False))["band gap"] == "8.00 eV"
+    click(at, "Previous")
+    assert dict(at.dataframe[1].value.itertuples(index=False))["band gap"] == "6.50 eV"
+
+
+def test_refused_structure_shows_its_reason_instead(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_checked([("broken.cif", BROKEN), ("water.xyz", WATER)])
+    at = click(visit("data"), "Previous")
+    assert "Refused: " in texts(at) and not figures(at)
+
+
+def test_files_of_the_same_name_in_two_folders_give_two_ids(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_checked([("a/water.xyz", WATER), ("b/water.xyz", WATER)])
+    table = visit("data").dataframe[0].value
+    assert sorted(table["id"]) == ["water", "water-2"]
+    assert "this one is called water-2" in table.set_index("id").loc["water-2", "problem"]
+
+
+def test_filter_and_search_choose_rows(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_checked([("broken.cif", BROKEN), ("water.xyz", WATER)])
+    at = visit("data")
+    at.segmented_control(key="verdict-filter").set_value("refused").run()
+    assert list(at.dataframe[0].value["file"]) == ["broken.cif"]
+    at.text_input(key="verdict-search").set_value("water").run()
+    assert "No structure fits." in texts(at)
+
+
+def test_large_data_set_is_shown_in_pages(visit: Visit, workspace: Workspace) -> None:
+    dataset = workspace.library.add_dataset(workspace.id, "many")
+    ready = [Verdict(f"s{k}", "f.xyz", "ready", "", "CH4", 5, False, None, {}) for k in range(450)]
+    workspace.library.save_verdicts(dataset.id, ready)
+    at = visit("data")
+    assert "450 structures on 3 pages" in texts(at) and len(at.dataframe[0].value) == 200
+    at.session_state[f"page-{dataset.id}"] = 3
+    at.run()
+    assert at.dataframe[0].value["id"].iloc[0] == "s400" and len(at.dataframe[0].value) == 50
+
+
+@pytest.mark.parametrize("damage", ["missing", "corrupt"])
+def test_viewer_without_its_file_says_what_is_safe_and_makes_it_again(
+    visit: Visit, workspace: Workspace, damage: str
+) -> None:
+    dataset = workspace.add_labelled(2)
+    path = shapes_path(workspace.home, dataset)
+    path.unlink() if damage == "missing" else path.write_bytes(b"\x00 damaged")
+    at = visit("data")
+    assert "cannot be read. Verdicts and gaps are safe." in texts(at) and not figures(at)
+    click(at, "Read the structures again")
+    work_all(workspace.home)
+    at.run()
+    assert len(figures(at)) == 1 and workspace.library.counts(dataset)["labelled"] == 2
+
+
+def test_distributions_count_gaps_elements_and_sizes(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_labelled(10)
+    at = open_view(visit, "Distributions")
+    assert "0 crystals, 10 molecules" in texts(at)
+    gaps, elements, sizes = figures(at)
+    assert gaps["layout"]["xaxis"]["title"]["text"] == "band gap (eV)"
+    assert elements["data"][0]["x"] == ["H", "O"] and elements["data"][0]["y"] == [10, 10]
+    assert sizes["layout"]["xaxis"]["title"]["text"] == "atoms"
+    row = at.dataframe[0].value.iloc[0]
+    assert (row["n"], row["min"], row["max"]) == (10, 5.0, 8.0)
+
+
+def test_second_table_may_keep_the_first_ones_gaps_and_mixed_levels_are_a_warning(
+    visit: Visit, workspace: Workspace
+) -> None:
+    dataset = workspace.add_checked([("a.xyz", WATER), ("b.xyz", WATER.replace(b"0.763", b"0.770"))])
+    at = open_view(visit, "Known gaps")
+    for table, level, keep in ((b"id,gap_eV\na,7.0\n", "PBE", False), (b"id,gap_eV\nb,9.0\nz,1.0\n", "HSE06", True)):
+        upload(at, "Table of gaps (CSV)", [("gaps.csv", table, "text/csv")])
+        next(field for field in at.text_input if field.label == "Level of theory").set_value(level)
+        if keep:
+            next(box for box in at.checkbox if box.label.startswith("Keep the present gaps")).set_value(True)
+        click(at, "Match the gaps")
+    assert [v.gap_eV for v in workspace.library.verdicts(dataset)] == [7.0, 9.0]
+    assert workspace.library.dataset(workspace.id, dataset).level_of_theory == "PBE; HSE06"
+    assert "Levels of theory are mixed" in texts(at)
+    unmatched = at.dataframe[0].value
+    assert list(unmatched.iloc[0]) == ["z", 1.0] and unmatched.columns[1] == "band gap (eV)"
+
+
+def test_numbers_of_files_need_a_chosen_unit(visit: Visit, workspace: Workspace) -> None:
+    dataset = workspace.add_checked([("water.extxyz", WATER)])
+    at = click(open_view(visit, "Known gaps"), "Use as gaps")
+    assert at.error[0].value == "The unit of gap is not chosen. Accepted: eV and Hartree."
+    assert workspace.library.verdicts(dataset)[0].gap_eV is None
+
+
+def test_domain_of_a_source_is_compared_by_a_job(visit: Visit, workspace: Workspace, tmp_path: Path) -> None:
+    source = train_source(tmp_path / "source")
+    manifest = json.loads((source / "manifest.json").read_text())
+    manifest["card"]["level_of_theory"] = "GW"
+    (source / "manifest.json").write_text(json.dumps(manifest))
+    workspace.library.register("source", {"demo": {"title": "waters", "folder": str(source)}})
+    dataset = workspace.add_labelled(6)
+    at = open_view(visit, "Applicability")
+    assert "Levels of theory differ: PBE here, GW in the source." in texts(at)
+    click(click(at, "Compare with the source"), "Cancel")
+    assert "The comparison was cancelled" in texts(at)
+    click(at, "Compare with the source")
+    assert len(workspace.jobs.jobs(workspace.id, kinds=["domain"])) == 2
+    work_all(workspace.home)
+    at.run()
+    assert "structures are farther from the source's than 95 % of these are; every element is known" in texts(at)
+    table = at.dataframe[0].value
+    assert len(table) == 6 and table["nearest"].str.startswith("molecules-").all()
+    assert table["percentile"].is_monotonic_decreasing and table["percentile"].between(0, 100).all()
+    assert sum(figures(at)[0]["data"][0]["y"]) == 6
+    _, companion = domain_paths(workspace.home, dataset, "demo")
+    companion.write_text("{", encoding="utf-8")
+    at.run()
+    assert "The stored comparison cannot be read. Compare again" in at.error[0].value
+
+
+def test_delete_says_what_is_lost_and_what_stays(visit: Visit, workspace: Workspace) -> None:
+    dataset = workspace.add_labelled(8)
+    _, job = workspace.add_run(dataset)
+    at = visit("data")
+    at.session_state[f"care-{dataset}"] = True
+    at.run()
+    text = texts(at)
+    assert "Deleting removes 8 structures with 8 gaps and 1 uploaded file" in text
+    assert "1 run that learned from it, with all predictions, will stay" in text and "of at most 10 GB" in text
+    at.checkbox(key=f"sure-{dataset}").set_value(True).run()
+    click(at, "Delete the data set")
+    assert "is in use by a job (btl_pcp_pe, n = 40)" in at.error[0].value
+    workspace.jobs.request_cancel(workspace.id, job.id)
+    click(at, "Delete the data set")
+    assert "waters was deleted." in texts(at) and "Start with the demo data" in texts(at)
+    assert len(workspace.library.runs(workspace.id)) == 1
+
+
+def test_renamed_data_set_has_its_new_name(visit: Visit, workspace: Workspace) -> None:
+    dataset = workspace.add_labelled(2)
+    at = visit("data")
+    at.session_state[f"care-{dataset}"] = True
+    at.run()
+    next(field for field in at.text_input if field.label == "Name").set_value("wet set")
+    click(at, "Rename")
+    assert at.selectbox[0].options == ["wet set"]
+
+
+def test_upload_over_the_quota_says_so(visit: Visit, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BANDGAP_QUOTA_GB", "0.00000001")
+    at = visit("data")
+    upload(at, "Structure files", [("water.xyz", WATER, "")])
+    click(at, "Check the files")
+    assert "BANDGAP_QUOTA_GB" in at.error[0].value and not workspace.library.datasets(workspace.id)
+
+
+def test_server_folder_is_offered_where_there_is_one(
+    visit: Visit, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "Check what is there" not in labels(visit("data"))
+    offered = tmp_path / "offered"
+    offered.mkdir()
+    (offered / "water.xyz").write_bytes(WATER)
+    monkeypatch.setenv("BANDGAP_DATA_FOLDER", str(offered))
+    at = visit("data")
+    at.selectbox[0].set_value("water.xyz")
+    click(at, "Check what is there")
+    work_all(workspace.home)
+    at.run()
+    assert "**1 structure**: 1 ready" in texts(at)
+
+
+def test_every_view_has_at_most_one_primary_button_and_shows_a_stranger_nothing(
+    visit: Visit, workspace: Workspace
+) -> None:
+    dataset = workspace.add_labelled(2)
+    at = visit("data")
+    for view in ("Verdicts", "Known gaps", "Distributions", "Applicability"):
+        at.segmented_control(key="data-view").set_value(view).run()
+        assert not at.exception and sum(button.proto.type == "primary" for button in at.button) <= 1
+    stranger = visit("data", ws=str(uuid.uuid4()), data=dataset)
+    assert "waters" not in texts(stranger) and not stranger.dataframe
+
+
+def test_failed_check_shows_its_reason(visit: Visit, workspace: Workspace) -> None:
+    dataset = workspace.library.add_dataset(workspace.id, "gone", files=[("a.xyz", WATER)])
+    payload = {"dataset": dataset.id}
+    job = workspace.jobs.submit(workspace.id, "check", title="Checking gone", payload=payload, subject=dataset.id)
+    (workspace.home.folder / "uploads" / workspace.library.files(dataset.id)[0].content).unlink()
+    work_all(workspace.home)
+    ended = workspace.jobs.job(workspace.id, job.id)
+    assert ended is not None and ended.state == "failed"
+    at = visit("data")
+    assert "Upload it again" in at.error[0].value and "Traceback" not in texts(at)
+    assert not at.dataframe
