@@ -32,6 +32,7 @@ from bandgap.training import Epoch
 
 WEIGHTS, DRAWS = "weights.safetensors", "draws.safetensors"
 DOMAIN, SUMMARIES = "domain.safetensors", "summaries.safetensors"
+RECORD = "diagnostics.safetensors"
 
 Floats = NDArray[np.float64]
 
@@ -160,6 +161,9 @@ def save_run(
     save_tensors({k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in domain.to_arrays().items()}, folder / DOMAIN)
     summaries = {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in posterior.summaries().items()}
     save_tensors(summaries, folder / SUMMARIES)
+    record = {k: torch.from_numpy(np.asarray(v, dtype=np.float32)) for k, v in posterior.diagnostics.record.items()}
+    if record:
+        save_tensors(record, folder / RECORD)
     chosen = list(references[:N_REFERENCES])
     predicted = posterior.mean_draws_eV(_features(chosen, descriptor)).mean((0, 1))
     own = {

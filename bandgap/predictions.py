@@ -88,6 +88,11 @@ class Predictions:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def warning(self, row: int) -> str:
+        """Return everything to mind about one row: what is wrong with the structure, then how far it is from known."""
+        domain = self.domain[row]
+        return " ".join(text for text in (self.problem[row], domain if domain != "ok" else "") if text)
+
     def interval(self, level: float, kind: IntervalKind = "prediction") -> tuple[Floats, Floats]:
         """Return the lower and upper ends (n,) in eV of the central interval of `level`, from the stored quantiles.
 

@@ -52,6 +52,11 @@ class Quantity(Enum):
         "over 0 to 1 when the model is calibrated.",
     )
     C = ("c", "layer weight c", "", "Share of the freedom to move away from the molecule model that a layer takes.")
+    KAPPA = (
+        *("kappa", "share of the function", ""),
+        "Share of the freedom to change the predicted gap that a layer takes: c weighted by how much its weights do.",
+    )
+    LAYER_TAU = ("layer_tau", "scale tau of the layer", "", "Prior variance of the layer's weights: tau times c.")
     TAU = ("tau", "global scale tau", "", "How far the weights may move away from the molecule model in all.")
     SIGMA = ("sigma_eV", "noise sigma", "eV", "Scatter of the gaps that the network does not explain.")
     RHAT = ("rhat", "R-hat", "", "Disagreement between chains; 1 means that they agree, above 1.05 they do not yet.")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.artifacts import load_run, save_run, source_fingerprint
+from bandgap.artifacts import Run, load_run, save_run, source_fingerprint
 from bandgap.cache import DescriptorCache
 from bandgap.calibrators import load_calibrator
 from bandgap.config import fingerprint, to_dict
@@ -24,15 +24,19 @@ from bandgap.inference.checkpoints import CHECKPOINT, CHECKPOINT_EVERY, Checkpoi
 from bandgap.memory import peak_memory_bytes
 from bandgap.overlap import load_known, overlap
 from bandgap.posterior import Posterior, mix
+from bandgap.prediction_details import PredictionDetails
 from bandgap.prediction_store import save_predictions
 from bandgap.predictions import IntervalKind, Predictions, check_kind, check_level
 from bandgap.progress import Progress, Update, no_progress, progress_of
 from bandgap.run_results import (
     LEVEL,
+    DrawnRecords,
     conformal_scores,
+    draw_records,
     figures_of,
     grouped_diagnostics,
     prediction_rhat,
+    record_details,
     record_predictions,
     table_predictions,
 )
@@ -223,11 +227,39 @@ def predict_run(
     if interval == "conformal":
         given = run.conformal if calibrator is None else calibrator.conformal or run.conformal
         conformal_quantile(available(given).scores, level)
+    drawn = _drawn(run, records, cache=cache, n_jobs=n_jobs, progress=progress)
+    predictions = record_predictions(run, records, drawn)
+    return predictions if calibrator is None else calibrator.apply(predictions)
+
+
+def predict_in_detail(
+    model_folder: Path | str,
+    records: Sequence[StructureRecord],
+    *,
+    labelled: NDArray[np.bool_],
+    cache: DescriptorCache | None = None,
+    n_jobs: int = 1,
+    progress: Progress = no_progress,
+) -> tuple[Predictions, PredictionDetails]:
+    """Predict as `predict_run` does, and return the details beside; `labelled` (n,) are records with a known gap."""
+    run = load_run(model_folder)
+    drawn = _drawn(run, records, cache=cache, n_jobs=n_jobs, progress=progress)
+    return record_predictions(run, records, drawn), record_details(records, drawn, labelled=labelled)
+
+
+def _drawn(
+    run: Run,
+    records: Sequence[StructureRecord],
+    *,
+    cache: DescriptorCache | None,
+    n_jobs: int,
+    progress: Progress,
+) -> DrawnRecords:
     described = featurize(list(records), run.descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
     progress(Update("predicting", 0, len(records)))
-    predictions = record_predictions(run, records, described)
+    drawn = draw_records(run, records, described)
     progress(Update("predicting", len(records), len(records)))
-    return predictions if calibrator is None else calibrator.apply(predictions)
+    return drawn
 
 
 def _split(

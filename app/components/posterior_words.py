@@ -14,15 +14,17 @@ STAYED = 0.15  # a mean share below this reads as "stays close"
 MOVED = 0.5
 
 
-def layer_sentence(c: np.ndarray, *, n: int) -> str:
+def layer_sentence(c: np.ndarray, *, n: int, prior: np.ndarray | None = None) -> str:
     """Say which layers moved, from draws of c (draw, layer) after `n` labelled structures; compares with the prior.
 
-    The prior is Dirichlet(1, ..., 1): one weight of L has mean 1/L and variance (L - 1) / (L^2 (L + 1)).
+    The prior is that of its draws (draw, layer), by default Dirichlet(1, ..., 1): one weight of L has mean 1/L and
+    variance (L - 1) / (L^2 (L + 1)).
     """
     layers = c.shape[1]
     mean, sd = c.mean(axis=0), c.std(axis=0)
-    prior_sd = np.sqrt((layers - 1) / (layers**2 * (layers + 1)))
-    if np.all(np.abs(mean - 1 / layers) < 0.5 * prior_sd) and np.all(sd > 0.6 * prior_sd):
+    prior_mean = np.full(layers, 1 / layers) if prior is None else prior.mean(axis=0)
+    prior_sd = np.sqrt((layers - 1) / (layers**2 * (layers + 1))) if prior is None else prior.std(axis=0)
+    if np.all(np.abs(mean - prior_mean) < 0.5 * prior_sd) and np.all(sd > 0.6 * prior_sd):
         return (
             f"With {n:,} labelled structures the posterior of c hardly differs from its prior: "
             "the data cannot say yet which layers moved."
@@ -41,6 +43,17 @@ def layer_sentence(c: np.ndarray, *, n: int) -> str:
         parts.append(f"{_names(between, layers)} {verb} a part of the change ({_values(between, mean, sd)})")
     text = "; ".join(parts) + "."
     return text[:1].upper() + text[1:]
+
+
+def function_sentence(kappa: np.ndarray, *, prior: np.ndarray | None = None) -> str:
+    """Say what share of the freedom to change the predicted gap each layer takes, from draws (draw, layer)."""
+    mean, sd = kappa.mean(axis=0), kappa.std(axis=0)
+    shares = [
+        f"{name} {100 * m:.0f} +/- {100 * s:.0f} %" for name, m, s in zip(layer_names(len(mean)), mean, sd, strict=True)
+    ]
+    text = f"Of the freedom to change the predicted gap, {', '.join(shares[:-1])} and {shares[-1]}"
+    before = "" if prior is None else f" (before: {', '.join(f'{100 * m:.0f} %' for m in prior.mean(axis=0))})"
+    return f"{text}{before}. A layer with many inputs changes the gap much with a small c."
 
 
 def convergence_sentence(rhat: Mapping[str, float], ess: Mapping[str, float], *, divergences: int = 0) -> str:
@@ -63,13 +76,15 @@ def converged(rhat: Mapping[str, float]) -> bool:
 
 
 def scale_sentence(draws: np.ndarray, *, unit: str) -> str:
-    """Say where a scale lies: median and central 95 %."""
+    """Say where a scale lies: median and central 95 %; a scale that was not drawn is one number."""
     low, middle, high = np.quantile(draws, [0.025, 0.5, 0.975])
-    return f"{middle:.2g}{unit} (95 %: {low:.2g} to {high:.2g})"
+    if low == high:
+        return f"{middle:.2g}{unit}, one number for all draws"
+    return f"Median {middle:.2g}{unit} (95 %: {low:.2g} to {high:.2g})"
 
 
 def summary_frame(draws: Mapping[str, np.ndarray], rhat: Mapping[str, float], ess: Mapping[str, float]) -> pd.DataFrame:
-    """Return mean, sd and central 95 % of c, tau and sigma, and every R-hat and number of effective draws there is."""
+    """Return median, central 95 %, mean and sd of every scale that was drawn, each R-hat and effective draws."""
     columns: dict[str, np.ndarray] = {}
     for name, values in draws.items():
         if values.ndim == 3:
@@ -80,9 +95,9 @@ def summary_frame(draws: Mapping[str, np.ndarray], rhat: Mapping[str, float], es
     for name in dict.fromkeys([*columns, *rhat, *ess]):
         row: dict[str, Any] = {"quantity": name}
         if name in columns:
-            low, high = np.quantile(columns[name], [0.025, 0.975])
+            low, middle, high = np.quantile(columns[name], [0.025, 0.5, 0.975])
             mean, sd = columns[name].mean(), columns[name].std()
-            row |= {"mean": mean, "sd": sd, "2.5 %": low, "97.5 %": high}
+            row |= {"median": middle, "2.5 %": low, "97.5 %": high, "mean": mean, "sd": sd}
         rows.append(row | {"R-hat": rhat.get(name, np.nan), "effective draws": ess.get(name, np.nan)})
     return pd.DataFrame(rows)
 

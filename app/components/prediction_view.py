@@ -1,5 +1,9 @@
 """Predictions as a table beside their figure; level and kind of interval come from what is stored, by no job."""
 
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import streamlit as st
@@ -7,9 +11,11 @@ import streamlit as st
 from bandgap import plots
 from bandgap.conformal import ConformalScores, available, too_few
 from bandgap.jobs.rows import RunRow
+from bandgap.prediction_details import PredictionDetails
 from bandgap.predictions import INTERVAL_KINDS, NEGATIVE_END_NOTE, IntervalKind, Predictions
 from bandgap.quantities import Quantity
-from components import frame, tables, words
+from components import frame, prediction_files, prediction_table, words
+from components.next_list import next_view
 
 KINDS: dict[IntervalKind, str] = {
     "prediction": "prediction interval (a new crystal's gap falls in it with {level} probability)",
@@ -17,11 +23,25 @@ KINDS: dict[IntervalKind, str] = {
     "conformal": "conformal interval (rests on {held_back}, no model assumption: the gap of another crystal like them "
     "falls in it with {level} probability)",
 }
-SHOWN = ["id", "status", "mean_eV", "lower_eV", "upper_eV", "note", "formula", "sd_eV", "file"]
 
 
-def prediction_view(predictions: Predictions, *, run: RunRow, name: str) -> None:
-    """Draw level and kind, the table, the figure and the download."""
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """One prediction with what belongs to it; `learned` are ids that the run learned from, `name` that of its data."""
+
+    predictions: Predictions
+    details: PredictionDetails | None
+    manifest: dict[str, object]
+    run: RunRow
+    id: str
+    name: str
+    extxyz: Path | None
+    learned: Collection[str] = ()
+
+
+def prediction_view(shown: Shown) -> None:
+    """Draw level and kind, then the table with its figure, and what to compute next."""
+    predictions = shown.predictions
     left, right = st.columns([2, 3], gap="large", vertical_alignment="center")
     level = left.slider("Level", 50, 99, 95, format="%d %%", help="Probability that the interval states.") / 100
     kinds = [kind for kind in INTERVAL_KINDS if kind != "conformal" or predictions.conformal is not None]
@@ -33,37 +53,71 @@ def prediction_view(predictions: Predictions, *, run: RunRow, name: str) -> None
     if kind == "conformal" and (short := too_few(len(available(predictions.conformal)), level=level)):
         st.warning(short, icon=":material/warning:")
         return
-    table = predictions.to_frame(level, kind)
+    predicted, following = st.tabs(["Predictions", "What to compute next"])
+    with predicted:
+        _predicted(shown, level=level, kind=kind)
+    with following:
+        next_view(predictions, shown.details, run=shown.run, prediction=shown.id)
+
+
+def _predicted(shown: Shown, *, level: float, kind: IntervalKind) -> None:
+    table = shown.predictions.to_frame(level, kind)
     st.markdown(summary(table))
+    frame_shown = prediction_table.display_frame(table, shown.details, learned=shown.learned)
+    wanted = prediction_table.filter_row(table, key=shown.id)
     left, right = st.columns([3, 2], gap="medium")
     with left:
-        shown = display_frame(table)
-        st.dataframe(
-            shown,
-            hide_index=True,
-            placeholder="",
-            height=tables.height(shown),
-            column_config=column_settings(),
-        )
+        key = f"predicted-{shown.id}-{wanted.show}-{wanted.text}"
+        row = prediction_table.chosen_row(wanted.rows(frame_shown), key=key)
+        _downloads(shown, table, level=level, kind=kind)
+    with right:
+        if row is not None:
+            prediction_table.chosen_structure(table, row, shown.details)
+        values = {name: table[f"{name}_eV"].to_numpy() for name in ("mean", "lower", "upper")}
+        unusual = (table["status"] == "warning").to_numpy()
+        fig = plots.intervals(*values.values(), ids=table["id"].tolist(), unusual=unusual)
+        alt = f"Predicted gaps of {shown.name} with their intervals"
+        frame.figure(fig, key="intervals", alt=alt, caption=FIGURE_CAPTION)
+    if np.nanmin(values["lower"], initial=0.0) < 0:
+        st.caption(NEGATIVE_END_NOTE)
+
+
+def _downloads(shown: Shown, table: pd.DataFrame, *, level: float, kind: IntervalKind) -> None:
+    name = f"predictions-{shown.run.id[:8]}"
+    with st.container(horizontal=True):
         st.download_button(
             "Download the predictions (CSV)",
-            data=lambda: predictions.to_csv(level=level, kind=kind).encode(),
-            file_name=f"predictions-{run.id[:8]}.csv",
+            data=lambda: prediction_files.download_csv(shown.predictions, shown.details, level=level, kind=kind),
+            file_name=f"{name}.csv",
             mime="text/csv",
             on_click="ignore",
         )
-    with right:
-        values = {key: table[f"{key}_eV"].to_numpy() for key in ("mean", "lower", "upper")}
-        fig = plots.intervals(
-            values["mean"],
-            values["lower"],
-            values["upper"],
-            ids=table["id"].tolist(),
-            unusual=(table["status"] == "warning").to_numpy(),
+        st.download_button(
+            "About them (JSON)",
+            data=lambda: prediction_files.companion_json(
+                shown.manifest,
+                run=shown.run,
+                prediction=shown.id,
+                name=shown.name,
+                level=level,
+                kind=kind,
+                columns=[*table.columns, "nearest_distance", "nearest_percentile"],
+                counts=prediction_files.row_counts(shown.predictions.status),
+            ),
+            file_name=f"{name}.json",
+            mime="application/json",
+            on_click="ignore",
+            help="Run, settings, versions and units: keep it beside the CSV.",
         )
-        frame.figure(fig, key="intervals", alt=f"Predicted gaps of {name} with their intervals", caption=FIGURE_CAPTION)
-    if np.nanmin(values["lower"], initial=0.0) < 0:
-        st.caption(NEGATIVE_END_NOTE)
+        if (path := shown.extxyz) is not None:
+            st.download_button(
+                "Structures (extXYZ)",
+                data=path.read_bytes,
+                file_name=f"{name}.extxyz",
+                mime="chemical/x-xyz",
+                on_click="ignore",
+                help="Coordinates with mean, standard deviation and 95 % prediction interval in every comment line.",
+            )
 
 
 def kind_sentence(kind: IntervalKind, level: float, held_back: ConformalScores | None) -> str:
@@ -82,27 +136,6 @@ def summary(table: pd.DataFrame) -> str:
     if count.get("refused", 0):
         parts.append(f"{count['refused']:,} refused")
     return "; ".join(parts) + "."
-
-
-def display_frame(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table as shown: one note a row from domain and problem, refused rows last."""
-    notes = [
-        " ".join(text for text in (problem, domain if domain != "ok" else "") if text)
-        for problem, domain in zip(table["problem"], table["domain"], strict=True)
-    ]
-    shown = table.assign(note=notes)
-    return shown.loc[(shown["status"] == "refused").sort_values(kind="stable").index, SHOWN]
-
-
-def column_settings() -> dict[str, object]:
-    """Return headers with units; the note is wide."""
-    return tables.columns(SHOWN) | {
-        "mean_eV": st.column_config.NumberColumn("gap (eV)", help=Quantity.MEAN.help, format="%.2f"),
-        "lower_eV": st.column_config.NumberColumn("from (eV)", help=Quantity.LOWER.help, format="%.2f"),
-        "upper_eV": st.column_config.NumberColumn("to (eV)", help=Quantity.UPPER.help, format="%.2f"),
-        "id": st.column_config.Column(Quantity.ID.axis, help=Quantity.ID.help, width=130),
-        "note": st.column_config.Column("what to mind", width="medium"),
-    }
 
 
 FIGURE_CAPTION = "Long bars are structures of which the model knows little; diamonds carry a warning in the table."

@@ -13,20 +13,26 @@ from safetensors.numpy import load_file
 
 from bandgap.calibrators import Calibrator, load_calibrator
 from bandgap.errors import ArtifactError
-from bandgap.jobs.home import PREDICTIONS_CSV, QUANTILES
+from bandgap.jobs.home import DETAILS, EXTXYZ, PREDICTIONS_CSV, QUANTILES
+from bandgap.prediction_details import PredictionDetails, load_details
 from bandgap.prediction_store import load_predictions
 from bandgap.predictions import Predictions, read_predictions_csv
 from components import stores
 
-SUMMARIES = "summaries.safetensors"
+SUMMARIES, RECORD = "summaries.safetensors", "diagnostics.safetensors"
 
 
 @dataclass(frozen=True, eq=False)
 class RunFiles:
-    """The manifest of a run, and its draws of c (chain, draw, layer), tau and sigma_eV (chain, draw) if it has any."""
+    """The manifest of a run, and its draws of c and kappa (chain, draw, layer), tau and sigma_eV (chain, draw).
+
+    `record` holds traces, energies, draws from the prior and changes of features by name; runs of older versions and
+    methods without chains have none.
+    """
 
     manifest: dict[str, Any]
     draws: dict[str, np.ndarray]
+    record: dict[str, np.ndarray]
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -64,9 +70,24 @@ class RunFiles:
         return tuple(self.manifest.get("diagnostics", {}).get("warnings", ()))
 
     @property
+    def figures(self) -> dict[str, float]:
+        """Figures of the fit by name: divergences, ebfmi_min, alpha, prior_share, nll_alpha_10 and others."""
+        found = self.manifest.get("diagnostics", {})
+        return {name: value for name, value in found.items() if isinstance(value, (int, float))}
+
+    @property
     def divergences(self) -> int:
-        """Number of divergent trajectories among the kept draws."""
-        return int(self.manifest.get("diagnostics", {}).get("divergences", 0))
+        """Number of divergent trajectories after warm-up."""
+        return int(self.figures.get("divergences", 0))
+
+    @property
+    def members(self) -> int:
+        """Number of independent posteriors that the run mixes, one for each network of its source."""
+        return len(self.manifest.get("posterior", {}).get("members", [])) or 1
+
+    def under(self, prefix: str) -> dict[str, np.ndarray]:
+        """Return what the record holds under a prefix, such as "trace.", without it."""
+        return {name.removeprefix(prefix): v for name, v in self.record.items() if name.startswith(prefix)}
 
 
 def read_run(run_id: str) -> RunFiles:
@@ -95,6 +116,21 @@ def read_calibrator(run_id: str) -> Calibrator | None:
     return load_calibrator(stores.home().run_folder(run_id))
 
 
+def read_details(run_id: str, prediction_id: str) -> PredictionDetails | None:
+    """Return what was stored beside predictions; None for those of older versions.
+
+    Raises ArtifactError when the file is damaged.
+    """
+    path = stores.home().prediction_folder(run_id, prediction_id) / DETAILS
+    return _read_details(str(path)) if path.is_file() else None
+
+
+def extxyz_of(run_id: str, prediction_id: str) -> Path | None:
+    """Return the file of predicted structures, None where none was written."""
+    path = stores.home().prediction_folder(run_id, prediction_id) / EXTXYZ
+    return path if path.is_file() else None
+
+
 def read_heldout(run_id: str) -> pd.DataFrame:
     """Return the predictions of a run's held-out structures as its CSV holds them.
 
@@ -113,15 +149,20 @@ def _read_run(folder: str) -> RunFiles:
     path = Path(folder)
     try:
         manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
-        draws = load_file(path / SUMMARIES) if (path / SUMMARIES).is_file() else {}
+        draws, record = (load_file(path / n) if (path / n).is_file() else {} for n in (SUMMARIES, RECORD))
     except (OSError, ValueError, SafetensorError) as error:
         raise ArtifactError(
             f"The run in {path} cannot be read ({type(error).__name__}: {error}). "
             "Other runs are not touched; train this one again."
         ) from error
-    return RunFiles(manifest, draws)
+    return RunFiles(manifest, draws, record)
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _read_predictions(path: str) -> Predictions:
     return load_predictions(path)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _read_details(path: str) -> PredictionDetails:
+    return load_details(path)

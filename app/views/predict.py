@@ -1,14 +1,14 @@
-"""Predict: upload new structures, get their gaps with intervals, take them home as CSV."""
+"""Predict: gaps of new structures or of a data set with intervals, to take home, and what to compute next."""
 
 import session
 import streamlit as st
-from components import frame, stores, uploads
+from components import frame, stores
 from components.job_panel import job_panel
-from components.prediction_view import prediction_view
+from components.predict_form import predict_form
+from components.prediction_view import Shown, prediction_view
 from components.run_choice import choose_run
-from components.run_files import read_calibrator, read_predictions, read_run
+from components.run_files import extxyz_of, read_calibrator, read_details, read_predictions, read_run
 
-from bandgap.errors import BandgapError
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.store import Job
 
@@ -21,41 +21,11 @@ def page() -> None:
     jobs = stores.jobs().jobs(session.workspace(), kinds=["predict"])
     predictions = [job for job in jobs if job.payload["run"] == run.id]
     if not predictions:
-        upload_form(run)
+        predict_form(run)
         return
     with st.expander("Predict other structures"):
-        upload_form(run)
+        predict_form(run)
     result(run, predictions)
-
-
-def upload_form(run: RunRow) -> None:
-    with st.form(f"predict-{session.form_key('predict')}", border=False):
-        files = st.file_uploader(
-            "New structures",
-            accept_multiple_files=True,
-            help=f"Accepted: {uploads.ACCEPTED}. At most 20 MB a file.",
-        )
-        if not st.form_submit_button("Predict", type="primary"):
-            return
-        if not files:
-            st.error(f"No file was chosen. Accepted: {uploads.ACCEPTED}.")
-            return
-        try:
-            dataset = uploads.store_files(files, form="predict", purpose="prediction")
-            job = stores.jobs().submit(
-                session.workspace(),
-                "predict",
-                title=f"Predicting {dataset.name}",
-                payload={"run": run.id, "dataset": dataset.id, "name": dataset.name},
-                subject=dataset.id,
-                submit_key=f"predict-{run.id}-{dataset.id}",
-            )
-        except BandgapError as error:
-            frame.problem(error)
-            return
-    session.choose("prediction", job.id)
-    session.renew("predict")
-    st.rerun()
 
 
 def result(run: RunRow, predictions: list[Job]) -> None:
@@ -78,12 +48,25 @@ def result(run: RunRow, predictions: list[Job]) -> None:
     if job.state != "finished":
         job_panel(job, noun="prediction")
         return
-    predictions = read_predictions(run.id, job.id)
+    found = read_predictions(run.id, job.id)
+    files = read_run(run.id)
     if calibrator := read_calibrator(run.id):
         st.caption(calibrator.sentence)
-    for text in read_run(run.id).warnings:
+    for text in files.warnings:
         st.warning(text, icon=":material/warning:")
-    prediction_view(predictions, run=run, name=job.payload["name"])
+    own = job.payload["dataset"] == run.dataset
+    prediction_view(
+        Shown(
+            found,
+            read_details(run.id, job.id),
+            files.manifest,
+            run,
+            job.id,
+            job.payload["name"],
+            extxyz_of(run.id, job.id),
+            frozenset(files.manifest.get("split", {}).get("train", ())) if own else frozenset(),
+        )
+    )
 
 
 frame.show(page)

@@ -98,6 +98,7 @@ class _GroupRun:
         self._fitted: list[Tensor] = []  # each (chain, n)
         self._accept: list[Tensor] = []  # each (chain,)
         self._divergent: list[Tensor] = []  # each (chain,)
+        self._energy: list[Tensor] = []  # each (chain,)
         self._kept: list[
             Layers
         ] = []  # state, output weights and z of every sampled layer, each with leading axis chain
@@ -113,6 +114,7 @@ class _GroupRun:
         self._fitted.append(record.fitted.float().cpu())
         self._accept.append(record.accept.cpu())
         self._divergent.append(record.divergent.cpu())
+        self._energy.append(record.energy.cpu())
         board.states[self._rows, draw] = self._states[-1].numpy()
         if draw in self._kept_at:
             kept = [q.cpu() for q in self._net.kept(record.z)]
@@ -165,6 +167,7 @@ class _GroupRun:
             torch.stack(self._fitted, 1).numpy(),
             torch.stack(self._accept, 1).numpy(),
             torch.stack(self._divergent, 1).numpy(),
+            torch.stack(self._energy, 1).double().numpy(),
             np.array([self.chain.step]),
             self.chain.n_steps,
         )
@@ -180,6 +183,7 @@ class _GroupRun:
             "fitted": self._fitted,
             "accept": self._accept,
             "divergent": self._divergent,
+            "energy": self._energy,
         }
 
     @functools.cached_property

@@ -57,11 +57,15 @@ class HorseshoeDraws:
 
 @dataclass(frozen=True, eq=False)
 class HorseshoeInfo:
-    """Log tau and log sigma^2 of every sweep after warm-up, (chain, draw); centred coefficients, (chain,)."""
+    """Log tau and log sigma^2 of every sweep after warm-up, (chain, draw); centred coefficients, (chain,).
+
+    `kept_share` (chain, p) are means of 1 - kappa_j over these sweeps (`kept_share_of`).
+    """
 
     log_tau: Floats
     log_sigma2: Floats
     n_centred: NDArray[np.int64]
+    kept_share: Floats
 
     def figures(self) -> dict[str, float]:
         """Return R-hat and effective draws of log tau and log sigma; convergence of delta is judged on predictions."""
@@ -97,11 +101,23 @@ def sample_horseshoe(
 
         rng = np.random.default_rng([seed, chain])
         results.append(_run_chain(problem, config=config, prior=prior, rng=rng, report=report))
-    delta, sigma2, log_tau, centred = zip(*results, strict=True)
+    delta, sigma2, log_tau, centred, shares = zip(*results, strict=True)
     every = np.linspace(0, config.draws - 1, config.kept_of_chain).round().astype(int)
     noise, scale = np.stack(sigma2), np.stack(log_tau)
     draws = HorseshoeDraws(np.stack(delta), noise[:, every], np.exp(scale[:, every]))
-    return draws, HorseshoeInfo(scale, np.log(noise), np.array(centred, dtype=np.int64))
+    return draws, HorseshoeInfo(scale, np.log(noise), np.array(centred, dtype=np.int64), np.stack(shares))
+
+
+def kept_share_of(gram_diagonal: Floats, variances: Floats) -> Floats:
+    """Return 1 - kappa_j, kappa_j = 1 / (1 + G_jj tau^2 lambda_j^2): of a coefficient's own estimate, what is kept.
+
+    `variances` are tau^2 lambda^2, `gram_diagonal` is that of X'X in units of the noise variance. The shrinkage weights
+    of Carvalho, Polson and Scott (2010), section 1, with the data's precision as in Piironen and Vehtari (2017),
+    section 2; they leave out how the features correlate.
+    """
+    signal = gram_diagonal * variances
+    result: Floats = signal / (1.0 + signal)
+    return result
 
 
 def start_state(problem: ReducedRegression, rng: np.random.Generator) -> HorseshoeState:
@@ -128,8 +144,7 @@ class HorseshoeChain:
     def warm_up(self) -> None:
         """Make one sweep and note which coefficients the data determine; before `step` only."""
         if self._warmed >= CHOOSE_FROM // 2:
-            signal = self.update.form.diagonal * self.state.variances
-            self._activity += signal / (1.0 + signal)
+            self._activity += kept_share_of(self.update.form.diagonal, self.state.variances)
             if self._warmed >= CHOOSE_FROM and self._warmed % CHOOSE_EVERY == 0:
                 form = self.update.form
                 self.line = line_of(form, choose_centred(self.state, form, self._activity))
@@ -149,12 +164,13 @@ def _run_chain(
     prior: NoisePrior,
     rng: np.random.Generator,
     report: Callable[[int], None],
-) -> tuple[Floats, Floats, Floats, int]:
-    """Return kept draws of delta, the noise variance and log tau of every draw, and the number of centred ones."""
+) -> tuple[Floats, Floats, Floats, int, Floats]:
+    """Return kept draws of delta, noise variance and log tau of every draw, the number of centred ones, mean shares."""
     chain = HorseshoeChain(problem, prior=prior, rng=rng)
     kept = np.linspace(0, config.draws - 1, config.kept_of_chain).round().astype(int)
     delta = np.empty((kept.size, problem.moment.size))
     sigma2, log_tau, at = np.empty(config.draws), np.empty(config.draws), 0
+    diagonal, share = np.diag(problem.gram), np.zeros(problem.moment.size)
     for i in range(config.warmup + config.draws):
         draw = i - config.warmup
         if draw < 0:
@@ -162,8 +178,9 @@ def _run_chain(
         else:
             state = chain.step()
             sigma2[draw], log_tau[draw] = state.sigma2, state.log_tau
+            share += kept_share_of(diagonal, state.variances)
             if at < kept.size and draw == kept[at]:
                 delta[at], at = state.delta, at + 1
         if (i + 1) % REPORT_EVERY == 0 or i + 1 == config.warmup + config.draws:
             report(i + 1)
-    return delta, sigma2, log_tau, chain.n_centred
+    return delta, sigma2, log_tau, chain.n_centred, share / config.draws

@@ -82,6 +82,6 @@ def step_trailing(
         q.add_(v, alpha=shear)
         force, value = look(q)
         v.add_(force, alpha=step if i + 1 < n_steps else 0.5 * step)
-    did = judge(0.5 * (square_norm([q]) + square_norm([v])) - value - energy, generator=generator)
+    did = judge(0.5 * (square_norm([q]) + square_norm([v])) - value - energy, energy, generator=generator)
     first = torch.cat([z[0][:, :, :leading], torch.where(did.accepted[:, None, None], q, start)], 2)
     return [first, *others], did

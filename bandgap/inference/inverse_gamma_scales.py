@@ -89,6 +89,10 @@ class InverseGammaScales:
         """Return the sum tau of all tau_l (...) and the shares c_l = tau_l / tau (..., L) of states (..., 1 + L)."""
         return torch.exp(state[..., 1:]).sum(-1), torch.softmax(state[..., 1:], -1)
 
+    def log_sigma(self, state: Tensor) -> Tensor:
+        """Return log sigma (...) of states (..., 1 + L)."""
+        return state[..., 0]
+
     def judged(self, state: Floats) -> Mapping[str, Floats]:
         """Return log sigma and every log tau_l of states (..., 1 + L), each (...), by name."""
         return {"sigma": state[..., 0]} | {f"tau{i}": state[..., i] for i in range(1, state.shape[-1])}

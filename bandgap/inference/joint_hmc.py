@@ -36,12 +36,13 @@ LARGEST_SIGNAL = 1e14  # trace of rho H'H above which I + rho H'H cannot be fact
 
 @dataclass(frozen=True, eq=False)
 class Transition:
-    """What one transition did; every field has shape (chain,)."""
+    """What one transition did; every field has shape (chain,). `energy` is that of its path, momenta included."""
 
     accept: Tensor
     accepted: Tensor
     error: Tensor
     divergent: Tensor
+    energy: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,21 +89,21 @@ def step_joint(
     v = [torch.randn(q.shape, generator=generator, device=q.device, dtype=q.dtype) for q in z]
     u = torch.randn(state.shape, generator=generator, device=state.device, dtype=state.dtype)
     start = Phase(enter(frames, z, prior.scales(state)) if frames else z, state, v, u)
-    end, error = path(
+    end, error, energy = _follow(
         net, start, prior=prior, directions=directions, step=step, n_steps=n_steps, frames=frames, widths=widths
     )
-    did = judge(error, generator=generator)
+    did = judge(error, energy, generator=generator)
     there = place(frames, end.z, prior.scales(end.state)).z if frames else end.z
     moved = [torch.where(did.accepted[:, None, None], a, b) for a, b in zip(there, z, strict=True)]
     return moved, torch.where(did.accepted[:, None], end.state, state), did
 
 
-def judge(error: Tensor, *, generator: torch.Generator) -> Transition:
-    """Accept or reject paths by the errors of their energies (chain,)."""
+def judge(error: Tensor, energy: Tensor, *, generator: torch.Generator) -> Transition:
+    """Accept or reject paths by the errors of their energies (chain,); `energy` (chain,) is that at their starts."""
     divergent = ~(error.abs() < DIVERGENCE_ENERGY)
     accept = torch.where(torch.isfinite(error), torch.exp(-error.clamp(min=0.0)), torch.zeros_like(error))
     accepted = torch.rand(error.shape, generator=generator, device=error.device, dtype=torch.float64) < accept
-    return Transition(accept, accepted, error, divergent)
+    return Transition(accept, accepted, error, divergent, energy)
 
 
 def path(
@@ -120,6 +121,23 @@ def path(
 
     With `frames`, `start.z` and the end's are zeta (`partial_centring`).
     """
+    return _follow(
+        net, start, prior=prior, directions=directions, step=step, n_steps=n_steps, frames=frames, widths=widths
+    )[:2]
+
+
+def _follow(
+    net: WhitenedNetwork,
+    start: Phase,
+    *,
+    prior: ScalePrior,
+    directions: Tensor,
+    step: float,
+    n_steps: int,
+    frames: Frames,
+    widths: Sequence[float],
+) -> tuple[Phase, Tensor, Tensor]:
+    """Return the end of the path, the error of the energy there, and the energy at its start, both (chain,)."""
     q, h, v, u = [a.clone() for a in start.z], start.state, [w.clone() for w in start.v], start.u
     shear, sin = math.tan(0.5 * step), math.sin(step)
     forces = _Forces(net, prior, frames, widths)
@@ -135,7 +153,7 @@ def path(
         force = forces(q, h)
         u = _kick(v, u, force, directions, step if i + 1 < n_steps else 0.5 * step)
     end = Phase(q, h, v, u)
-    return end, end.energy - exact_value(net, q, h, prior, frames) - energy
+    return end, end.energy - exact_value(net, q, h, prior, frames) - energy, energy
 
 
 class _Forces:

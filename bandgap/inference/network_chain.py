@@ -84,7 +84,7 @@ class SamplerConfig:
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """One iteration: z, scales `state` (chain, width), f at the training inputs (chain, n), acceptance."""
+    """One iteration: z, scales `state` (chain, width), f at the training inputs (chain, n), acceptance, energy."""
 
     z: Layers
     output: Tensor  # weights of the output layer, (chain, q)
@@ -92,6 +92,7 @@ class Record:
     fitted: Tensor
     accept: Tensor
     divergent: Tensor
+    energy: Tensor
 
 
 class Chain:
@@ -252,7 +253,7 @@ class Chain:
         output = integrate_output(self._net, hidden_features(self._net, self._z, scales), scales)
         weights = draw_output(output, scales, generator=self._generator)
         fitted = (output.features @ weights.unsqueeze(-1)).squeeze(-1)
-        return Record(self._z, weights, self._state, fitted, did.accept, did.divergent)
+        return Record(self._z, weights, self._state, fitted, did.accept, did.divergent, did.energy)
 
     def _adapt(self, i: int, accept: float, *, refresh: list[int]) -> None:
         self._adaptation = self._adaptation.update(accept)

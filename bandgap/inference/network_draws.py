@@ -33,6 +33,7 @@ class SamplerInfo:
     fitted: NDArray[np.float32]  # (chain, draw, n)
     accept: Floats  # (chain, draw)
     divergent: NDArray[np.bool_]  # (chain, draw)
+    energy: Floats  # (chain, draw), of every path
     step: Floats  # (group,), radians
     n_steps: int  # gradients per iteration, median
 
@@ -52,6 +53,7 @@ class SamplerInfo:
                 "ess_fit_median": float(np.median(fit_ess)),
                 "divergences": float(self.divergent.sum()),
                 "accept_mean": float(self.accept.mean()),
+                "ebfmi_min": float(diagnostics.ebfmi(self.energy).min()),
                 "step_rad": float(self.step.mean()),
                 "gradients_per_iteration": float(self.n_steps),
             }

@@ -135,6 +135,7 @@ def _joined(net: WhitenedNetwork, groups: list[Group]) -> tuple[NetworkDraws, Sa
         fitted=np.concatenate([g.info.fitted for g in groups]),
         accept=np.concatenate([g.info.accept for g in groups]),
         divergent=np.concatenate([g.info.divergent for g in groups]),
+        energy=np.concatenate([g.info.energy for g in groups]),
         step=np.concatenate([g.info.step for g in groups]),
         n_steps=int(np.median([g.info.n_steps for g in groups])),
     )

@@ -107,6 +107,10 @@ class PcpScales:
         state[:, 0] = state[:, 0].clamp(*START_RANGE)
         return state
 
+    def log_sigma(self, state: Tensor) -> Tensor:
+        """Return log sigma (...) of states (..., 2 + L)."""
+        return state[..., 1]
+
     def _terms(self, c: Tensor) -> pcp.DistanceTerms:
         return pcp.DistanceTerms(self.weights, c @ self.slopes.T)
 

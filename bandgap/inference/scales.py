@@ -74,6 +74,9 @@ class ScalePrior(Protocol):
     def tau_and_weights(self, state: Tensor) -> tuple[Tensor, Tensor]:
         """Return tau (...) and layer weights c (..., L) of states (..., width), tau in squared standardised units."""
 
+    def log_sigma(self, state: Tensor) -> Tensor:
+        """Return log sigma (...) of states (..., width), in standardised units."""
+
     def judged(self, state: Floats) -> Mapping[str, Floats]:
         """Return by name the quantities of states (..., width) on which convergence is judged, each (...)."""
 

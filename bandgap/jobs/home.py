@@ -17,6 +17,8 @@ from bandgap.errors import InputError
 PREDICTIONS_CSV = "predictions.csv"
 QUANTILES = "quantiles.safetensors"
 PARTIAL_S = 3600.0  # after this time an unfinished write was given up
+DETAILS = "details.safetensors"
+EXTXYZ = "predictions.extxyz"
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _ID = re.compile(r"[0-9a-f-]{8,64}")

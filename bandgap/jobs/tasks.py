@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from bandgap.errors import Cancelled, InputError
 from bandgap.jobs import data_tasks, resuming
 from bandgap.jobs.data_tasks import write_shapes
-from bandgap.jobs.home import PREDICTIONS_CSV, QUANTILES, Home
+from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Dataset, Verdict
 from bandgap.jobs.sources import source_path
 from bandgap.jobs.store import Job
-from bandgap.prediction_store import save_predictions
 from bandgap.progress import Progress, Update
 
 if TYPE_CHECKING:
@@ -110,7 +109,8 @@ def predict(job: Job, home: Home, progress: Progress) -> Result:
     """Predict the gaps of every structure of a data set with a finished run."""
     from bandgap.cache import DescriptorCache
     from bandgap.devices import set_threads
-    from bandgap.runs import predict_run
+    from bandgap.jobs.prediction_files import write_prediction
+    from bandgap.runs import predict_in_detail
 
     set_threads()
     library, run_id = Library(home), job.payload["run"]
@@ -121,13 +121,12 @@ def predict(job: Job, home: Home, progress: Progress) -> Result:
     if dataset.purpose == "prediction":
         library.save_verdicts(dataset.id, [verdict(record) for record in records])
         write_shapes(home, dataset.id, records, progress=progress)
-    predictions = predict_run(  # as trained: pages apply the calibrator that is stored when they are read
-        home.run_folder(run_id), records, calibrated=False, cache=DescriptorCache(home.cache), progress=progress
+    known = np.array([v.gap_eV is not None for v in library.verdicts(dataset.id)], dtype=bool)
+    labelled = known if known.size == len(records) else np.zeros(len(records), dtype=bool)
+    predictions, details = predict_in_detail(  # as trained: pages apply a stored calibrator
+        home.run_folder(run_id), records, labelled=labelled, cache=DescriptorCache(home.cache), progress=progress
     )
-    folder = home.prediction_folder(run_id, job.id)
-    folder.mkdir(parents=True, exist_ok=True)
-    predictions.to_csv(folder / PREDICTIONS_CSV)
-    save_predictions(folder / QUANTILES, predictions)
+    write_prediction(home.prediction_folder(run_id, job.id), predictions, details, records)
     return {"n": len(predictions), "refused": sum(status == "refused" for status in predictions.status)}
 
 

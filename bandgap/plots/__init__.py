@@ -4,7 +4,9 @@ Every function returns a `plotly.graph_objects.Figure`; arrays are numpy, energi
 """
 
 from bandgap.plots.calibration import coverage_figure, pit_figure, slices_figure, spread_figure, width_figure
+from bandgap.plots.chains import energies, rank_counts, rank_plot, traces
 from bandgap.plots.comparison import difference_figure, learning_figure
+from bandgap.plots.layers import feature_changes, layer_scales, ternary, validation_curve
 from bandgap.plots.posterior import draws_density, layer_weights
 from bandgap.plots.predictions import gap_histogram, intervals, parity
 from bandgap.plots.sources import learning_curve
@@ -24,17 +26,25 @@ __all__ = [
     "distance_percentiles",
     "draws_density",
     "element_counts",
+    "energies",
+    "feature_changes",
     "gap_histogram",
     "intervals",
+    "layer_scales",
     "layer_weights",
     "learning_curve",
     "learning_figure",
     "parity",
     "pit_figure",
+    "rank_counts",
+    "rank_plot",
     "size_histogram",
     "slices_figure",
     "spread_figure",
     "structure_3d",
     "template",
+    "ternary",
+    "traces",
+    "validation_curve",
     "width_figure",
 ]

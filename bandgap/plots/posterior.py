@@ -13,18 +13,19 @@ from bandgap.quantities import Quantity
 _GRID_POINTS = 241
 
 
-def layer_weights(c: ArrayLike, *, layers: Sequence[str], concentration: float = 1.0) -> go.Figure:
-    """Return the posterior of the layer weights c, draws (draw, layer), above their Dirichlet prior, one row a layer.
+def layer_weights(c: ArrayLike, *, layers: Sequence[str], prior_draws: ArrayLike | None = None) -> go.Figure:
+    """Return the posterior of the layer weights c, draws (draw, layer), above their prior, one row a layer.
 
-    The prior of one weight of L is Beta(concentration, (L - 1) concentration).
+    The prior is that of `prior_draws` (draw, layer); without them Dirichlet(1, ..., 1), of which one weight of L is
+    Beta(1, L - 1).
     """
     draws = np.asarray(c, dtype=np.float64)
     n_layers = draws.shape[1]
     grid = np.linspace(0.0, 1.0, _GRID_POINTS)
-    prior = beta.pdf(grid.clip(1e-3, 1 - 1e-3), concentration, (n_layers - 1) * concentration)
+    priors = _prior_densities(prior_draws, grid, n_layers=n_layers)
     densities = [_share_density(draws[:, k], grid) for k in range(n_layers)]
     fig = go.Figure()
-    for k, (name, density) in enumerate(zip(layers, densities, strict=True)):
+    for k, (name, density, prior) in enumerate(zip(layers, densities, priors, strict=True)):
         base, peak = float(n_layers - 1 - k), max(density.max(), prior.max())
         _ridge(fig, grid, base=base, height=0.82 * density / peak, colour=MODEL, name=name, filled=True)
         _ridge(
@@ -49,15 +50,17 @@ def layer_weights(c: ArrayLike, *, layers: Sequence[str], concentration: float =
 
 
 def draws_density(
-    draws: ArrayLike, *, quantity: Quantity, log: bool = False, prior: tuple[ArrayLike, ArrayLike] | None = None
+    draws: ArrayLike, *, quantity: Quantity, log: bool = False, prior_draws: ArrayLike | None = None
 ) -> go.Figure:
-    """Return the posterior density of a positive scalar from its draws, any shape; `prior` is (values, density).
+    """Return the posterior density of a positive scalar from its draws, any shape, beside that of draws from its prior.
 
-    With `log` the axis is logarithmic and the density is that of the logarithm.
+    The dotted line is the median. With `log` the axis is logarithmic and the density is that of the logarithm.
     """
     values = np.asarray(draws, dtype=np.float64).ravel()
     scale = np.log10(values) if log else values
-    grid = np.linspace(*padded(scale), _GRID_POINTS)
+    before = None if prior_draws is None else np.asarray(prior_draws, dtype=np.float64).ravel()
+    shown = scale if before is None else np.concatenate([scale, _central(np.log10(before) if log else before)])
+    grid = np.linspace(*padded(shown), _GRID_POINTS)
     x = 10**grid if log else grid
     density = _density(scale, grid)
     fig = go.Figure()
@@ -70,11 +73,12 @@ def draws_density(
         fillcolor=faint(MODEL),
         hoverinfo="skip",
     )
-    if prior is not None:
+    if before is not None:
         fig.add_scatter(
-            x=np.asarray(prior[0]),
-            y=np.asarray(prior[1]),
+            x=x,
+            y=_density(np.log10(before) if log else before, grid),
             mode="lines",
+            name="before (prior)",
             line={"color": PRIOR, "width": 2, "dash": "dash"},
             hoverinfo="skip",
         )
@@ -117,6 +121,21 @@ def _share_density(shares: Floats, grid: Floats) -> Floats:
     density = _density(shares, wide)
     n = grid.size
     return density[n - 1 : 2 * n - 1] + density[n - 1 :: -1][:n] + density[: 2 * n - 3 : -1][:n]
+
+
+def _central(values: Floats) -> Floats:
+    """Return the central nine tenths, so that a long tail of the prior does not push the posterior aside."""
+    low, high = np.quantile(values, [0.05, 0.95])
+    result: Floats = values[(values >= low) & (values <= high)]
+    return result
+
+
+def _prior_densities(draws: ArrayLike | None, grid: Floats, *, n_layers: int) -> list[Floats]:
+    if draws is None:
+        density = np.asarray(beta.pdf(grid.clip(1e-3, 1 - 1e-3), 1.0, n_layers - 1.0), dtype=np.float64)
+        return [density] * n_layers
+    values = np.asarray(draws, dtype=np.float64)
+    return [_share_density(values[:, k], grid) for k in range(n_layers)]
 
 
 def _log_ticks(x: Floats) -> list[float]:

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bandgap.posterior.function_share import function_share
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, with_noise
 from bandgap.standardise import Standardiser
 
@@ -72,8 +73,10 @@ class NetworkPosterior:
         return with_noise(self.mean_draws_eV(features), self.sigma_eV)
 
     def summaries(self) -> dict[str, Floats]:
-        """Return draws of sigma in eV and, where there are any, of c and tau."""
+        """Return draws of sigma in eV and, where there are any, of c, tau and the layers' shares of the function."""
         found = {"sigma_eV": self.sigma_eV, "c": self.layer_weights, "tau": self.tau}
+        if self.layer_weights is not None and self.layer_sensitivity is not None:
+            found["kappa"] = function_share(self.layer_weights, self.layer_sensitivity)
         return {name: value for name, value in found.items() if value is not None}
 
     def _evaluate(self, x: Floats) -> Floats:

@@ -10,13 +10,21 @@ from torch import Tensor
 
 Floats = NDArray[np.float64]
 
+MAX_RECORDED = 1000  # draws of a chain in a record
+
 
 @dataclass(frozen=True, eq=False)
 class Diagnostics:
-    """Figures of convergence by name (rhat_max, ess_min, divergences, ...) and sentences to show with the result."""
+    """Figures of convergence by name (rhat_max, ess_min, divergences, ...) and sentences to show with the result.
+
+    `record` holds what pages draw, index order (chain, draw, ...): under "trace.NAME" iterations of what convergence is
+    judged on, under "energy" their energies, under "prior.NAME" draws from the prior, and under "features.NAME" what
+    became of the features of an output layer, (chain, feature).
+    """
 
     figures: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    record: Mapping[str, Floats] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,3 +97,8 @@ class StoredPosterior(Posterior, Protocol):
 def with_noise(means_eV: Floats, sigma_eV: Floats) -> PredictiveDraws:
     """Return the predictive draws of means (chain, draw, n) with normal noise of sd `sigma_eV` (chain, draw)."""
     return PredictiveDraws(means_eV, means_eV.reshape(sigma_eV.size, means_eV.shape[-1]), sigma_eV.reshape(-1))
+
+
+def thinned(draws: int) -> NDArray[np.int64]:
+    """Return which of so many draws of a chain are recorded for pages: all, or `MAX_RECORDED` evenly spaced."""
+    return np.linspace(0, draws - 1, min(draws, MAX_RECORDED)).round().astype(np.int64)

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from bandgap.errors import ConfigError
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.network_chain import SamplerConfig
+from bandgap.networks import layer_gradient_norms
 from bandgap.posterior import NetworkPosterior
 from bandgap.progress import Progress, Update, no_progress
 from bandgap.recalibration import GapScale, StatisticsChoice
 from bandgap.source import SourceModel
 from bandgap.transfer.bnn import sample_around
 from bandgap.transfer.method import TargetData
-from bandgap.transfer.sampled_network import layers_of, rows_for_source
+from bandgap.transfer.sampled_network import layers_of, rows_for_source, with_sensitivity
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def fit(
     """Sample all weights and scales given the target's training rows (features (n, p), gaps in eV)."""
     progress(Update("preparing the transfer"))
     rows = rows_for_source(source, data, statistics=config.standardise, gap_scale=config.gap_scale)
-    return sample_around(
+    posterior = sample_around(
         layers_of(source.params),
         rows,
         noise_b=rows.noise_b(config.noise_share),
@@ -56,3 +57,4 @@ def fit(
         progress=progress,
         checkpoint=checkpoint,
     )
+    return with_sensitivity(posterior, layer_gradient_norms(source.params, rows.x).mean(0))

@@ -8,7 +8,7 @@ and better covering where the source fit has error. theta_hat is the source's po
 variational posterior.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -27,7 +27,13 @@ from bandgap.recalibration import GapScale, StatisticsChoice
 from bandgap.source import SourceModel
 from bandgap.transfer.centres import Centre, centred
 from bandgap.transfer.method import TargetData
-from bandgap.transfer.sampled_network import layers_of, rows_for_source, sample_posterior, with_figures
+from bandgap.transfer.sampled_network import (
+    layers_of,
+    rows_for_source,
+    sample_posterior,
+    with_figures,
+    with_sensitivity,
+)
 
 Rate = float | Literal["corr"]
 
@@ -88,7 +94,7 @@ def fit(
     posterior = sample_posterior(
         net, prior, rows.standardiser, sampler=config.sampler, seed=seed, progress=progress, checkpoint=checkpoint
     )
-    return replace(with_figures(posterior, lam=lam), layer_sensitivity=alpha.mean(0).numpy())
+    return with_sensitivity(with_figures(posterior, lam=lam), alpha.mean(0))
 
 
 def correlated_rate(alpha: torch.Tensor, config: BtlPcpConfig, *, seed: int) -> float:

@@ -31,7 +31,7 @@ from bandgap.standardise import Standardiser
 from bandgap.transfer.btl_pcp import Rate, check_prior
 from bandgap.transfer.centres import centred, variational_posterior
 from bandgap.transfer.method import TargetData
-from bandgap.transfer.sampled_network import diagnose, layers_of, rows_for_source
+from bandgap.transfer.sampled_network import diagnose, layers_of, recorded, rows_for_source, with_sensitivity
 from bandgap.variational import VariationalFit
 
 
@@ -78,17 +78,17 @@ def fit(
     layers, sds = layers_of(known.mean), layers_of(known.sd)
     net = whiten_scaled(layers, sds, rows.x, rows.y, device=place, dtype=torch.float32)
     draws, info = sample_network(net, prior, config=config.sampler, seed=seed, progress=progress, checkpoint=checkpoint)
-    found = diagnose(info)
-    return _posterior(
+    found = recorded(diagnose(info), info, prior, unit_eV=rows.standardiser.y_sd_eV, seed=seed)
+    posterior = _posterior(
         draws,
         prior,
         known,
         basis=net.basis.cpu(),
         standardiser=rows.standardiser,
-        gains=gains,
         diagnostics=replace(found, figures={**found.figures, "lam": prior.lam}),
         seed=seed,
     )
+    return with_sensitivity(posterior, gains.mean(0))
 
 
 def _rate(
@@ -113,7 +113,6 @@ def _posterior(
     *,
     basis: Tensor,
     standardiser: Standardiser,
-    gains: Tensor,
     diagnostics: Diagnostics,
     seed: int,
 ) -> ScaledNetworkPosterior:
@@ -136,6 +135,5 @@ def _posterior(
         seed=seed,
         layer_weights=c.numpy(),
         tau=tau.numpy(),
-        layer_sensitivity=gains.mean(0).numpy(),
         diagnostics=diagnostics,
     )

@@ -57,5 +57,12 @@ def fit(
     figures, warnings = converged(info.figures() | problem.judge_fit(sampled.delta))
     figures |= {"log10_tau": float(info.log_tau.mean()) / 2.302585092994046}
     return problem.posterior(
-        sampled.delta, sampled.sigma2, mode=config.mode, seed=seed, figures=figures, warnings=warnings
+        sampled.delta,
+        sampled.sigma2,
+        mode=config.mode,
+        seed=seed,
+        figures=figures,
+        warnings=warnings,
+        traces={"tau": info.log_tau, "sigma": 0.5 * info.log_sigma2},
+        kept_share=info.kept_share,
     )

@@ -16,6 +16,7 @@ import numpy as np
 from bandgap.errors import ConfigError
 from bandgap.inference import diagnostics
 from bandgap.inference.global_scale import integrate_global_scale, metropolis
+from bandgap.inference.horseshoe import kept_share_of
 from bandgap.inference.noise_variance import NoisePrior
 from bandgap.inference.reduced_regression import square_root
 from bandgap.inference.spectral_regression import SpectralRegression, spectral_regression
@@ -99,7 +100,17 @@ def fit(
     delta = np.stack(deltas)
     figures, warnings = converged(_judge(found) | problem.judge_fit(delta))
     figures |= accepted | {"log10_x": float(found.mean()) / math.log(10.0), "lam": prior.lam}
-    return problem.posterior(delta, np.stack(sigma2s), mode=config.mode, seed=seed, figures=figures, warnings=warnings)
+    noise = np.stack(sigma2s)
+    return problem.posterior(
+        delta,
+        noise,
+        mode=config.mode,
+        seed=seed,
+        figures=figures,
+        warnings=warnings,
+        traces={"x": found, "sigma": 0.5 * np.log(noise)},
+        kept_share=_kept_share(problem, found) if config.structure == "isotropic" else None,
+    )
 
 
 def scale_problem(
@@ -116,6 +127,12 @@ def scale_problem(
     moved = float((rows**2 if root is None else (rows @ root) ** 2).sum()) / len(rows)
     rates = np.ones(p) if structure == "source" else isotropic_rates(s1)
     return spectral_regression(problem.regression, root=root), source_distance(rates, lam=lam, median_x=1.0 / moved)
+
+
+def _kept_share(problem: LastLayerProblem, log_x: Floats) -> Floats:
+    """Return the mean of 1 - kappa_j (chain, p) over draws of log x (chain, draw), all features with the same scale."""
+    diagonal = np.diag(problem.regression.gram)
+    return np.stack([np.mean([kept_share_of(diagonal, x) for x in np.exp(chain)], axis=0) for chain in log_x])
 
 
 def _judge(log_x: Floats) -> dict[str, float]:

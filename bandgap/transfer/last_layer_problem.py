@@ -11,7 +11,9 @@ hardly move (a sum of squares below `min_ss`, a dead unit) has no change delta e
 what it is, and a half-Cauchy scale has no mean. Its source error stays.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -24,6 +26,7 @@ from bandgap.inference.reduced_regression import ReducedRegression, reduce_regre
 from bandgap.inference.spectral_regression import least_cross_validation, spectral_regression
 from bandgap.networks import Params, hidden_features
 from bandgap.posterior import Diagnostics, LastLayerPosterior
+from bandgap.posterior.protocol import thinned
 from bandgap.quantities import MORE_ITERATIONS, quantity_words
 from bandgap.recalibration import GapScale, StatisticsChoice, standardiser_for
 from bandgap.source import SourceModel
@@ -81,8 +84,14 @@ class LastLayerProblem:
         seed: int,
         figures: dict[str, float],
         warnings: tuple[str, ...] = (),
+        traces: Mapping[str, Floats] = MappingProxyType({}),
+        kept_share: Floats | None = None,
     ) -> LastLayerPosterior:
-        """Return the posterior of draws of delta (chain, draw, n_changes) and of the noise variance (chain, draw)."""
+        """Return the posterior of draws of delta (chain, draw, n_changes) and of the noise variance (chain, draw).
+
+        `traces` (chain, draw) are the iterations of what is judged, by name; `kept_share` (chain, n_changes) how much
+        of each change the prior leaves.
+        """
         chains, kept = sigma2.shape
         noise, rng = sigma2.reshape(-1), np.random.default_rng([seed, 0x1A57])
         source, r = self.regression.source, self.regression
@@ -102,8 +111,27 @@ class LastLayerProblem:
             output=output.reshape(chains, kept, -1),
             sigma=self.unit * np.sqrt(sigma2),
             seed=seed,
-            diagnostics=Diagnostics(self.figures | figures, self.warnings + warnings),
+            diagnostics=Diagnostics(
+                self.figures | figures, self.warnings + warnings, self._record(delta, traces, kept_share)
+            ),
         )
+
+    def _record(self, delta: Floats, traces: Mapping[str, Floats], kept_share: Floats | None) -> dict[str, Floats]:
+        """Return what pages draw: traces, and what became of every feature (chain, q), NaN for one without a change.
+
+        A change is told as that of the gap, in eV, when the feature moves by one standard deviation of the source.
+        """
+        places = np.flatnonzero(self.used)[self.kept]
+        unit = self.unit * self.standardiser.y_sd_eV
+        found = {"change_eV": unit * delta.mean(axis=1), "change_sd_eV": unit * delta.std(axis=1)}
+        if kept_share is not None:
+            found["kept_share"] = kept_share
+        record = {f"trace.{name}": values[:, thinned(values.shape[1])] for name, values in traces.items()}
+        for name, values in found.items():
+            wide = np.full((values.shape[0], self.used.size), np.nan)
+            wide[:, places] = values
+            record[f"features.{name}"] = wide
+        return record
 
     def without_changes(self, *, chains: int, draws: int, prior: NoisePrior, seed: int) -> tuple[Floats, Floats]:
         """Return draws where no feature has a change: delta (chain, draw, 0) and the noise variance (chain, draw)."""

@@ -1,6 +1,7 @@
 """What the methods that sample a network's weights share: rows, posterior, and a verdict on the chains."""
 
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -13,6 +14,8 @@ from bandgap.inference.scales import ScalePrior
 from bandgap.inference.whitened_network import Layers, WhitenedNetwork
 from bandgap.networks import Params, layer_of
 from bandgap.posterior import Diagnostics, NetworkPosterior
+from bandgap.posterior.function_share import function_share
+from bandgap.posterior.protocol import thinned
 from bandgap.progress import Progress
 from bandgap.quantities import MORE_ITERATIONS, quantity_words
 from bandgap.recalibration import GapScale, StatisticsChoice, standardiser_for
@@ -21,6 +24,9 @@ from bandgap.standardise import Standardiser
 from bandgap.transfer.method import TargetData
 
 RHAT_LIMIT, DIVERGENT_SHARE = 1.05, 0.001
+AnyNetwork = TypeVar("AnyNetwork", bound=NetworkPosterior)
+
+PRIOR_DRAWS = 1000  # of the scales, for pages
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +74,32 @@ def sample_posterior(
 ) -> NetworkPosterior:
     """Sample the weights of a network and their scales; return the kept draws as a posterior."""
     draws, info = sample_network(net, prior, config=sampler, seed=seed, progress=progress, checkpoint=checkpoint)
-    return _posterior(net, prior, draws, standardiser=standardiser, diagnostics=diagnose(info), seed=seed)
+    found = recorded(diagnose(info), info, prior, unit_eV=standardiser.y_sd_eV, seed=seed)
+    return _posterior(net, prior, draws, standardiser=standardiser, diagnostics=found, seed=seed)
+
+
+def recorded(
+    diagnostics: Diagnostics, info: SamplerInfo, prior: ScalePrior, *, unit_eV: float, seed: int
+) -> Diagnostics:
+    """Return the diagnostics with what pages draw: traces, energies, and draws of the scales from their prior.
+
+    `unit_eV` is the standard deviation of the gaps by which sigma is standardised.
+    """
+    every = thinned(info.energy.shape[1])
+    traces = {f"trace.{name}": values[:, every] for name, values in info.judged.items()}
+    state = prior.draw(PRIOR_DRAWS, generator=torch.Generator().manual_seed(seed))
+    sigma = torch.exp(prior.log_sigma(state)) * unit_eV
+    tau, c = prior.tau_and_weights(state)
+    named = {"prior.sigma_eV": sigma, "prior.tau": tau, "prior.c": c}
+    from_prior = {name: value.cpu().numpy()[None] for name, value in named.items()}
+    return replace(diagnostics, record={**traces, "energy": info.energy[:, every], **from_prior})
+
+
+def with_sensitivity(posterior: AnyNetwork, sensitivity: Tensor) -> AnyNetwork:
+    """Return the posterior with what each layer does to the function, (L,): of its draws, and of those of its prior."""
+    alpha, found = sensitivity.cpu().numpy(), posterior.diagnostics
+    record = {**found.record, "prior.kappa": function_share(found.record["prior.c"], alpha)}
+    return replace(posterior, layer_sensitivity=alpha, diagnostics=replace(found, record=record))
 
 
 def with_figures(posterior: NetworkPosterior, **figures: float) -> NetworkPosterior:

@@ -30,6 +30,11 @@ def test_the_weight_that_changed_is_found_and_the_others_stay_near_the_source(so
     assert {"rhat_tau", "ess_tau", "rhat_sigma", "rhat_fit_max", "ess_min", "log10_tau"} <= set(figures)
     assert posterior.n_chains == 2 and posterior.n_draws == 200
     assert np.median(posterior.sigma_eV) == pytest.approx(0.3, rel=0.15)  # 200 rows: 5 %, three times
+    record = posterior.diagnostics.record
+    share = record["features.kept_share"].mean(0)
+    assert share[3] > 0.95 and np.delete(share, 3).max() < 0.6
+    assert np.argmax(np.abs(record["features.change_eV"].mean(0))) == 3
+    assert record["trace.tau"].shape == record["trace.sigma"].shape == (2, 400)
 
 
 def test_intervals_cover_new_observations(source_of):

@@ -1,0 +1,102 @@
+"""Figures that show whether chains agree: traces, rank plots and energies.
+
+Rank plots: Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021), section 4.2. Energies: Betancourt (2016).
+"""
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import ArrayLike
+from scipy.stats import gaussian_kde, rankdata
+
+from bandgap.plots.style import BASELINE, GOOD, MIND, MODEL, OBSERVED, PRIOR, TEMPLATE, Floats, faint, padded
+
+CHAIN_COLOURS = (MODEL, OBSERVED, GOOD, PRIOR, MIND, BASELINE)
+_DASHES = ("solid", "dot", "dash", "dashdot", "longdash", "longdashdot")
+_POINTS = 500  # of a chain in a trace
+
+
+def traces(draws: ArrayLike, *, label: str) -> go.Figure:
+    """Return the path of every chain: draws (chain, draw) against their number; long chains are drawn thinned."""
+    values = np.asarray(draws, dtype=np.float64)
+    every = np.linspace(0, values.shape[1] - 1, min(values.shape[1], _POINTS)).round().astype(int)
+    fig = go.Figure()
+    for k, chain in enumerate(values):
+        fig.add_scatter(
+            x=every + 1,
+            y=chain[every],
+            mode="lines",
+            name=f"chain {k + 1}",
+            line={"color": CHAIN_COLOURS[k % len(CHAIN_COLOURS)], "width": 1},
+            opacity=0.75,
+            hovertemplate=f"chain {k + 1}, draw %{{x}}: %{{y:.3g}}<extra></extra>",
+        )
+    fig.update_layout(template=TEMPLATE, height=260)
+    fig.update_xaxes(title="draw after warm-up", showgrid=False)
+    fig.update_yaxes(title=label)
+    return fig
+
+
+def rank_counts(draws: ArrayLike, *, bins: int = 20) -> Floats:
+    """Return how many draws of each chain have their rank among all draws (chain, draw) in each bin, (chain, bin)."""
+    values = np.asarray(draws, dtype=np.float64)
+    ranks = rankdata(values).reshape(values.shape)
+    place = np.minimum(((ranks - 0.5) / values.size * bins).astype(int), bins - 1)
+    return np.stack([np.bincount(chain, minlength=bins) for chain in place]).astype(np.float64)
+
+
+def rank_plot(draws: ArrayLike, *, bins: int = 20) -> go.Figure:
+    """Return the rank plot of draws (chain, draw): the same height everywhere where chains agree."""
+    values = np.asarray(draws, dtype=np.float64)
+    bins = min(bins, values.shape[1])
+    counts = rank_counts(values, bins=bins)
+    edges = np.linspace(0, 100, bins + 1)
+    fig = go.Figure()
+    for k, heights in enumerate(counts):
+        fig.add_scatter(
+            x=edges,
+            y=np.append(heights, heights[-1]),
+            mode="lines",
+            name=f"chain {k + 1}",
+            line={
+                "color": CHAIN_COLOURS[k % len(CHAIN_COLOURS)],
+                "dash": _DASHES[k % len(_DASHES)],
+                "width": 2,
+                "shape": "hv",
+            },
+            hovertemplate=f"chain {k + 1}: %{{y:.0f}} draws<extra></extra>",
+        )
+    fig.add_hline(y=values.shape[1] / bins, line={"color": BASELINE, "width": 1, "dash": "dot"})
+    legend = {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "font": {"size": 11}}
+    fig.update_layout(template=TEMPLATE, height=260, showlegend=True, legend=legend)
+    fig.update_xaxes(title="rank among all draws (%)", range=[0, 100], showgrid=False)
+    fig.update_yaxes(title="draws", rangemode="tozero")
+    return fig
+
+
+def energies(energy: ArrayLike) -> go.Figure:
+    """Return the distribution of energies (chain, draw) about their mean, beside that of their changes draw by draw."""
+    values = np.asarray(energy, dtype=np.float64)
+    about = (values - values.mean(axis=1, keepdims=True)).ravel()
+    change = np.diff(values, axis=1).ravel()
+    grid = np.linspace(*padded(np.concatenate([about, change])), 201)
+    fig = go.Figure()
+    for draws, colour, dash, name in (
+        (about, MODEL, "solid", "energy, less its mean"),
+        (change, OBSERVED, "dash", "change from draw to draw"),
+    ):
+        density = gaussian_kde(draws)(grid) if draws.std() > 0 else np.zeros_like(grid)
+        fig.add_scatter(
+            x=grid,
+            y=density,
+            mode="lines",
+            name=name,
+            line={"color": colour, "width": 2, "dash": dash},
+            fill="tozeroy",
+            fillcolor=faint(colour, 0.12),
+            hoverinfo="skip",
+        )
+    legend = {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "font": {"size": 11}}
+    fig.update_layout(template=TEMPLATE, height=240, showlegend=True, legend=legend)
+    fig.update_xaxes(title="energy (natural units)", showgrid=False)
+    fig.update_yaxes(visible=False)
+    return fig

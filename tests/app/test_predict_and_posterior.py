@@ -1,0 +1,235 @@
+"""Predict and Posterior in full: data sets, rows, downloads, what to compute next; layers, chains, features."""
+
+import base64
+import csv
+import io
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from bandgap.jobs.home import DETAILS, EXTXYZ, Home
+from bandgap.jobs.worker import work_all
+from bandgap.structures import read_structures
+from tests.app.conftest import Workspace, empty_workspace, texts
+from tests.app.test_actions import click
+from tests.app.test_finished_run import SHORT, figure, train_source
+
+Visit = Callable[..., AppTest]
+
+HORSESHOE = {"chains": 2, "warmup": 50, "draws": 60, "keep": 60}
+METHODS = {
+    "btl_pcp_pe": {"sampler": SHORT},
+    "last_layer_horseshoe": {"sampler": HORSESHOE},
+    "nptl_head": {"samples": 30, "choice_samples": 10, "alphas": [0.0, 1.0, 100.0]},
+    "fine_tune": {},
+}
+
+
+@dataclass(frozen=True)
+class Made:
+    """A workspace with a finished run of each of `METHODS`, and the prediction of its own data set by the first."""
+
+    workspace: Workspace
+    runs: dict[str, str]
+    dataset: str
+    prediction: str
+
+
+def make(home: Path, source: Path) -> Made:
+    """Train and predict as the worker would: of 60 structures the last ten have no gap."""
+    workspace = empty_workspace(home)
+    folder = train_source(source)
+    families = {"last_layer_horseshoe": "output layer alone", "nptl_head": "output layer alone"}
+    methods = workspace.library.catalogue("method") | {
+        name: {"title": name, "summary": "", "cost": "", "settings": {}, "family": family}
+        for name, family in families.items()
+    }
+    workspace.library.register("method", methods)
+    workspace.library.register("source", {"demo": {"title": "demo molecules", "folder": str(folder)}})
+    dataset = workspace.add_labelled()
+    gaps = np.where(np.arange(60) < 50, np.linspace(5.0, 8.0, 60), np.nan)
+    workspace.library.save_gaps(dataset, gaps, labels={"source": "gaps.csv", "matched": 50}, level_of_theory="PBE")
+    runs = {name: workspace.add_run(dataset, method=name, settings=settings)[0] for name, settings in METHODS.items()}
+    work_all(workspace.home)
+    return Made(workspace, runs, dataset, predict_dataset(workspace, runs["btl_pcp_pe"], dataset))
+
+
+def predict_dataset(workspace: Workspace, run: str, dataset: str) -> str:
+    """Predict a data set as the page asks for it and return the job's id."""
+    payload = {"run": run, "dataset": dataset, "name": "waters"}
+    job = workspace.jobs.submit(workspace.id, "predict", title="Predicting", payload=payload, subject=dataset)
+    work_all(workspace.home)
+    ended = workspace.jobs.job(workspace.id, job.id)
+    assert ended is not None and ended.state == "finished", ended
+    return job.id
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return make(tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("source"))
+
+
+@pytest.fixture
+def workspace(made: Made, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    monkeypatch.setenv("BANDGAP_HOME", str(made.workspace.home.folder))
+    return made.workspace
+
+
+def alts(at: AppTest) -> list[str]:
+    return [str(chart.proto.alt) for chart in at.get("plotly_chart")]
+
+
+def numbers(packed: dict[str, str]) -> np.ndarray:
+    """Unpack an array as Plotly sends it."""
+    return np.frombuffer(base64.b64decode(packed["bdata"]), dtype=packed["dtype"])
+
+
+def test_predict_page_of_a_data_set_names_nearest_structures_and_those_learned_from(visit: Visit, made: Made) -> None:
+    at = visit("predict", run=made.runs["btl_pcp_pe"])
+    table = at.dataframe[0].value
+    assert len(table) == 60
+    learned = table["note"].str.contains("The run learned from this structure")
+    assert learned.sum() == 40
+    assert (table.loc[learned, "nearest_known"] == table.loc[learned, "id"]).all()
+    assert table["nearest_percentile"].between(0, 100).all()
+
+
+def test_predict_page_asks_for_a_data_set_of_the_workspace_once(visit: Visit, made: Made) -> None:
+    run = made.runs["fine_tune"]
+    at = visit("predict", run=run)
+    at.radio[0].set_value("A data set of this workspace").run()
+    assert at.selectbox[1].options == ["waters"]
+    click(at, "Predict")
+    jobs = [j for j in made.workspace.jobs.jobs(made.workspace.id, kinds=["predict"]) if j.payload["run"] == run]
+    assert [job.payload["dataset"] for job in jobs] == [made.dataset]
+    assert at.query_params["prediction"] == jobs[0].id
+    work_all(made.workspace.home)
+    at.run()
+    assert at.selectbox(key="next-criterion").options == ["distance from known"]  # one network knows no more
+    assert "too few draws to know what a label would tell" in texts(at)
+
+
+def test_predict_page_filters_rows_and_shows_the_numbers_of_the_chosen_one(visit: Visit, made: Made) -> None:
+    at = visit("predict", run=made.runs["btl_pcp_pe"])
+    first = at.dataframe[0].value.iloc[3]["id"]
+    at.session_state[f"predicted-{made.prediction}-all-"] = {"selection": {"rows": [3], "columns": [], "cells": []}}
+    at.run()
+    text = texts(at)
+    assert f"Nearest known: {first}".replace("-", "\\-") in text or f"Nearest known: {first}" in text.replace("\\", "")
+    assert "95 % prediction interval:" in text and "Atoms: 3" in text
+    at.text_input[0].set_value(str(first)).run()
+    assert (at.dataframe[0].value["id"].str.contains(str(first), regex=False)).all()
+    at.text_input[0].set_value("no such name").run()
+    assert at.dataframe[0].value.empty
+
+
+def test_what_to_compute_next_ranks_structures_without_a_gap_by_expected_reduction(visit: Visit, made: Made) -> None:
+    at = visit("predict", run=made.runs["btl_pcp_pe"])
+    ids = [v.id for v in made.workspace.library.verdicts(made.dataset)]
+    ranked = at.dataframe[1].value
+    assert list(ranked["rank"]) == list(range(1, 11)) and set(ranked["id"]) == set(ids[50:])
+    assert ranked["reduction_share"].iloc[0] > 0 and (ranked["reduction_share"] >= 0).all()
+    assert "uncertainty of the 10 unlabelled structures from **" in texts(at)
+    at.toggle[0].set_value(False).run()
+    alone = at.dataframe[1].value["reduction_share"]
+    assert list(alone) == sorted(alone, reverse=True)
+    at.selectbox(key="next-criterion").set_value("standard deviation").run()
+    assert list(at.dataframe[1].value["sd_eV"]) == sorted(at.dataframe[1].value["sd_eV"], reverse=True)
+    at.number_input[0].set_value(3).run()
+    assert len(at.dataframe[1].value) == 3
+
+
+def test_extxyz_of_a_prediction_holds_every_structure_with_its_numbers(made: Made) -> None:
+    folder = made.workspace.home.prediction_folder(made.runs["btl_pcp_pe"], made.prediction)
+    records = read_structures((folder / EXTXYZ).read_bytes(), "p.extxyz")
+    assert len(records) == 60
+    info = records[0].info
+    assert info["lower_95_eV"] < info["predicted_gap_eV"] < info["upper_95_eV"]
+
+
+def test_downloads_have_one_row_an_input_with_units_and_a_companion(workspace: Workspace, made: Made) -> None:
+    from components.prediction_files import companion_json, download_csv, row_counts
+
+    from bandgap.prediction_details import load_details
+    from bandgap.prediction_store import load_predictions
+
+    folder = made.workspace.home.prediction_folder(made.runs["btl_pcp_pe"], made.prediction)
+    found, details = load_predictions(folder / "quantiles.safetensors"), load_details(folder / DETAILS)
+    rows = list(csv.DictReader(io.StringIO(download_csv(found, details, level=0.8, kind="credible").decode())))
+    assert len(rows) == 60
+    assert {"mean_eV", "lower_eV", "upper_eV", "warning", "nearest_known", "nearest_distance"} <= set(rows[0])
+    assert (rows[0]["level"], rows[0]["interval"]) == ("0.8", "credible")
+    run = made.workspace.library.run(made.workspace.id, made.runs["btl_pcp_pe"])
+    assert run is not None
+    manifest = json.loads((made.workspace.home.run_folder(run.id) / "manifest.json").read_text())
+    about = json.loads(
+        companion_json(
+            manifest,
+            run=run,
+            prediction=made.prediction,
+            name="waters",
+            level=0.8,
+            kind="credible",
+            columns=list(rows[0]),
+            counts=row_counts(found.status),
+        )
+    )
+    assert about["run"] == run.id and about["rows"]["all"] == 60
+    assert about["interval"] == {"kind": "credible", "level": 0.8}
+    assert about["units"]["mean_eV"] == "eV" and {"bandgap", "numpy"} <= set(about["versions"])
+
+
+def test_posterior_page_shows_shares_of_the_function_priors_traces_and_energies(visit: Visit, made: Made) -> None:
+    at = visit("posterior", run=made.runs["btl_pcp_pe"])
+    text = texts(at)
+    assert "Of the freedom to change the predicted gap, layer 1 " in text and "(before: " in text
+    assert "**R-hat** " in text and "**Effective draws** " in text and "**Divergences** " in text
+    assert "**Energy** E-BFMI " in text
+    assert "Median " in text
+    ridge = figure(at, 0)
+    assert sum(trace["name"].startswith("prior, ") for trace in ridge["data"] if "name" in trace) == 3
+    assert "Layer weights of three layers in a ternary diagram" in alts(at)
+    assert at.selectbox(key="trace-quantity").options[:2] == ["log tau", "log sigma"]
+    trace = figure(at, alts(at).index("Traces of log tau, one line a chain"))
+    assert len(trace["data"]) == 2 and list(numbers(trace["data"][0]["x"])) == list(range(1, 41))
+    at.selectbox(key="trace-quantity").set_value("energy").run()
+    assert "Energies about their mean beside their changes" in alts(at)
+
+
+def test_posterior_page_of_an_output_layer_shows_which_features_moved(visit: Visit, made: Made) -> None:
+    at = visit("posterior", run=made.runs["last_layer_horseshoe"])
+    text = texts(at)
+    assert "its posterior is that of the output layer, feature by feature" in text
+    assert "Together that is the change of " in text and "free features. The largest change is " in text
+    changes = figure(at, alts(at).index("Changes of the output weights, largest first"))
+    sizes = np.abs(numbers(changes["data"][0]["x"]))
+    assert 0 < len(sizes) <= 4
+    assert list(sizes) == sorted(sizes, reverse=True)
+
+
+def test_posterior_page_of_nptl_shows_the_curve_that_chose_alpha(visit: Visit, made: Made) -> None:
+    at = visit("posterior", run=made.runs["nptl_head"])
+    assert "was chosen among 3 values by held-out rows" in texts(at)
+    curve = figure(at, alts(at).index("Held-out score against alpha"))
+    assert list(curve["data"][0]["x"]) == ["0", "1", "100"]
+
+
+def test_predict_page_of_damaged_or_older_details_says_what_to_do(
+    visit: Visit, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(made.workspace.home.folder, tmp_path, dirs_exist_ok=True)
+    monkeypatch.setenv("BANDGAP_HOME", str(tmp_path))
+    run = made.runs["btl_pcp_pe"]
+    path = Home(tmp_path).prediction_folder(run, made.prediction) / DETAILS
+    path.write_bytes(b"\x00 damaged")
+    assert "Run predict again" in visit("predict", run=run).error[0].value
+    path.unlink()
+    at = visit("predict", run=run)
+    assert "made by an older version. Predict once more to rank" in texts(at)
+    assert "nearest_known" not in at.dataframe[0].value
