@@ -126,8 +126,8 @@ def _sentence(ranking: Ranking, n: int) -> str:
     chosen = words.count(len(ranking.rows), "structure")
     return (
         f"Computing {'it' if len(ranking.rows) == 1 else 'all ' + chosen} is expected to bring the model's own "
-        f"uncertainty of the {n:,} unlabelled structures from **{before:.2g} eV** to **{after:.2g} eV** (root mean "
-        "square; noise not counted)."
+        f"uncertainty of {f'the {n:,} unlabelled structures' if n > 1 else 'the one without a gap'} from "
+        f"**{before:.2g} eV** to **{after:.2g} eV** (root mean square; noise not counted)."
     )
 
 

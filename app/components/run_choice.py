@@ -16,8 +16,8 @@ def choose_run(purpose: str) -> RunRow | None:
     finished = {run.id: run for run in runs if run.job in jobs and jobs[run.job].state == "finished"}
     present = session.chosen("run")
     if not finished:
-        states = [words.STATES[jobs[run.job].state] for run in runs[:1] if run.job in jobs]
-        text = f"There is no finished run yet; the newest one is {states[0]}." if states else "There is no run yet."
+        states = [words.STANDING[jobs[run.job].state] for run in runs[:1] if run.job in jobs]
+        text = f"There is no finished run yet; the newest one {states[0]}." if states else "There is no run yet."
         st.info(f"{text} {purpose}", icon=":material/model_training:")
         st.page_link("views/train.py", label="Go to Train", icon=":material/arrow_forward:")
         return None

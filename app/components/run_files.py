@@ -152,8 +152,8 @@ def _read_run(folder: str) -> RunFiles:
         draws, record = (load_file(path / n) if (path / n).is_file() else {} for n in (SUMMARIES, RECORD))
     except (OSError, ValueError, SafetensorError) as error:
         raise ArtifactError(
-            f"The run in {path} cannot be read ({type(error).__name__}: {error}). "
-            "Other runs are not touched; train this one again."
+            f"The files of run {path.name} cannot be read ({type(error).__name__}). Other runs are not touched; train "
+            "this one again."
         ) from error
     return RunFiles(manifest, draws, record)
 

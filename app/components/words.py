@@ -15,6 +15,15 @@ STATES: dict[State, str] = {
     "finished": "finished",
     "interrupted": "interrupted",
 }
+STANDING: dict[State, str] = {
+    "queued": "is waiting",
+    "running": "is running",
+    "cancelling": "is being cancelled",
+    "cancelled": "was cancelled",
+    "failed": "has failed",
+    "finished": "is finished",
+    "interrupted": "was interrupted",
+}
 _BY_COLUMN = {quantity.column: quantity for quantity in Quantity}
 _EARLY = 0.05  # below this share of the work the time left is not said
 

@@ -97,13 +97,13 @@ def test_page_without_runs_says_what_to_do(
     assert sentence in texts(visit(name))
 
 
-@pytest.mark.parametrize("state", ["running", "failed"])
+@pytest.mark.parametrize("state", ["is running", "has failed"])
 def test_pages_of_a_run_that_is_not_finished_say_so(visit: Visit, workspace: Workspace, state: str) -> None:
     run, job = workspace.add_run(workspace.add_labelled())
     workspace.make_running(job)
-    if state == "failed":
+    if state == "has failed":
         workspace.jobs.end(job.id, "failed", error="no")
-    assert f"There is no finished run yet; the newest one is {state}." in texts(visit("calibration", run=run))
+    assert f"There is no finished run yet; the newest one {state}." in texts(visit("calibration", run=run))
     assert "There is no finished run yet. Comparing needs at least 2" in texts(visit("compare", run=run))
 
 

@@ -102,7 +102,7 @@ def test_result_pages_of_a_failed_run_say_so(visit: Visit, workspace: Workspace,
     run, job = workspace.add_run(workspace.add_labelled())
     workspace.make_running(job)
     workspace.jobs.end(job.id, "failed", error="no")
-    assert "There is no finished run yet; the newest one is failed." in texts(visit(name, run=run))
+    assert "There is no finished run yet; the newest one has failed." in texts(visit(name, run=run))
 
 
 @pytest.mark.parametrize("name", ["posterior", "predict"])

@@ -1,0 +1,141 @@
+"""Every page in every state of a workspace: no exception, and what it says there."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from bandgap.jobs.home import Home
+from bandgap.jobs.worker import work_all
+from tests.app.conftest import MAIN, Workspace, empty_workspace, texts
+from tests.app.test_finished_run import predict, train_source
+
+DATA = "**60 structures**: 60 ready; 60 have a gap and can be learned from."
+NO_RUN, NO_PAIR = "There is no run yet.", "There is no finished run yet. Comparing needs at least 2"
+READ_AGAIN = "Other runs are not touched; train this one again."
+SENTENCES = {
+    "empty": {
+        "home": "Start with the demo data: molecular crystals with known gaps",
+        "data": "Molecular crystals with gaps from tight-binding calculations",
+        "sources": "No data set has 50 structures with a gap yet. Upload molecules and their gaps first",
+        "train": "There are no data yet. A transfer needs structures with known gaps.",
+        "compare": NO_PAIR,
+        "posterior": NO_RUN,
+        "calibration": NO_RUN,
+        "predict": NO_RUN,
+        "about": "There is no run yet; its commands will stand here.",
+    },
+    "one data set": {
+        "home": "60 labelled structures can be learned from. Choose a method, and start.",
+        "data": DATA,
+        "sources": "This server offers no files. Whoever runs it can name one folder with OE62 files",
+        "train": "18 structures held out by single structures; no conformal intervals; device auto.",
+        "compare": NO_PAIR,
+        "posterior": NO_RUN,
+        "calibration": NO_RUN,
+        "predict": NO_RUN,
+        "about": "This workspace takes 14 kB of uploaded files and 0 bytes of runs",
+    },
+    "running job": {
+        "home": "R-hat 1.08 · acceptance 0.8",
+        "data": DATA,
+        "sources": "Networks that learned gaps from many molecules",
+        "train": "A run that is at work is not deleted. Cancel it first.",
+        "compare": NO_PAIR,
+        "posterior": "There is no finished run yet; the newest one is running.",
+        "calibration": "There is no finished run yet; the newest one is running.",
+        "predict": "There is no finished run yet; the newest one is running.",
+        "about": "btl\\_pcp\\_pe, n = 40, on waters:",
+    },
+    "finished run": {
+        "home": "See which layers of the network moved, and whether the chains agree on it.",
+        "data": DATA,
+        "sources": "**Error on held-out molecules**: 0.99 eV",
+        "train": "The transfer is finished after",
+        "compare": "Difference to last_layer_ridge, n = 40",
+        "posterior": "On 10 held-out structures the error is **0.32 eV**",
+        "calibration": "**100 %** of 10 known gaps fall in their 95 % prediction interval",
+        "predict": "**1 structure predicted**; 1 refused.",
+        "about": "STRUCTURES are the files of the data set, GAPS.csv is the table of their gaps",
+    },
+    "failed run": {
+        "home": "60 labelled structures can be learned from. Choose a method, and start.",
+        "data": DATA,
+        "sources": "Networks that learned gaps from many molecules",
+        "train": "12 structures hold Br, which the source model never saw.",
+        "compare": NO_PAIR,
+        "posterior": "There is no finished run yet; the newest one has failed.",
+        "calibration": "There is no finished run yet; the newest one has failed.",
+        "predict": "There is no finished run yet; the newest one has failed.",
+        "about": "This workspace takes 14 kB of uploaded files and 0 bytes of runs",
+    },
+    "corrupt artifact": {
+        "home": "See which layers of the network moved, and whether the chains agree on it.",
+        "data": DATA,
+        "sources": "**Error on held-out molecules**: 0.99 eV",
+        "train": READ_AGAIN,
+        "compare": READ_AGAIN,
+        "posterior": READ_AGAIN,
+        "calibration": READ_AGAIN,
+        "predict": READ_AGAIN,
+        "about": "STRUCTURES are the files of the data set, GAPS.csv is the table of their gaps",
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str]:
+    """A workspace with two finished runs on the same split and a prediction, and the id of the first run."""
+    made = empty_workspace(tmp_path_factory.mktemp("home"))
+    source = train_source(tmp_path_factory.mktemp("source"))
+    made.library.register("source", {"demo": {"title": "demo molecules", "folder": str(source)}})
+    dataset = made.add_labelled()
+    run, _ = made.add_run(dataset, method="last_layer_ridge")
+    made.add_run(dataset, method="last_layer_ols")
+    work_all(made.home)
+    predict(made, run)
+    return made, run
+
+
+def in_state(state: str, trained: tuple[Workspace, str], home: Path) -> tuple[Workspace, str]:
+    """Return a workspace of its own in this state and the id of its run, if it has one."""
+    if state in ("finished run", "corrupt artifact"):
+        shutil.copytree(trained[0].home.folder, home, dirs_exist_ok=True)
+        workspace, run = Workspace(trained[0].id, Home(home)), trained[1]
+        if state == "corrupt artifact":
+            (workspace.home.run_folder(run) / "manifest.json").write_text("{")
+        return workspace, run
+    workspace = empty_workspace(home)
+    if state == "empty":
+        return workspace, ""
+    dataset = workspace.add_labelled()
+    if state == "one data set":
+        return workspace, ""
+    run, job = workspace.add_run(dataset)
+    workspace.make_running(job)
+    if state == "failed run":
+        workspace.jobs.end(job.id, "failed", error="12 structures hold Br, which the source model never saw.")
+    return workspace, run
+
+
+@pytest.mark.parametrize("state", list(SENTENCES))
+def test_every_page_says_where_the_workspace_stands(
+    state: str, trained: tuple[Workspace, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BANDGAP_HOME", str(tmp_path))
+    workspace, run = in_state(state, trained, tmp_path)
+    pages = sorted(path.stem for path in (MAIN.parent / "views").glob("*.py"))
+    assert pages == sorted(SENTENCES[state])
+    for page, sentence in SENTENCES[state].items():
+        at = AppTest.from_file(str(MAIN), default_timeout=30)
+        at.query_params["ws"] = workspace.id
+        if run:
+            at.query_params["run"] = run
+        at.run()
+        if page != "home":
+            at.switch_page(f"views/{page}.py").run()
+        assert not at.exception, (page, at.exception)
+        text = texts(at)
+        assert sentence in text, (page, text)
+        assert "Traceback" not in text and str(tmp_path) not in text, page
