@@ -2,7 +2,7 @@
 
 import typer
 
-from bandgap.cli import bench_accuracy, bench_last_layer, bench_networks, bench_posterior
+from bandgap.cli import bench_accuracy, bench_last_layer, bench_networks, bench_pages, bench_posterior
 
 bench = typer.Typer(no_args_is_help=True)
 
@@ -23,3 +23,4 @@ bench.command("last-layer", epilog="Example: bandgap bench last-layer --n 500 --
 bench.command("posterior", epilog="Example: bandgap bench posterior --repeats 3 --json posterior.json")(
     bench_posterior.posterior
 )
+bench.command("pages", epilog="Example: bandgap bench pages --visits 20 --json pages.json")(bench_pages.pages)

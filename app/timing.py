@@ -1,0 +1,51 @@
+"""Times of script runs: visits the pages of a workspace again and again in this process and prints them as JSON.
+
+For `bandgap bench pages`, which runs this file in a process of its own. Streamlit's test runner runs the script as the
+server does, without a browser.
+"""
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+from streamlit.testing.v1 import AppTest
+
+HEAVY = ("torch", "dscribe", "ase", "sklearn")
+TIMEOUT_S = 120.0
+FOLDER = Path(__file__).parent
+
+
+def main() -> None:
+    """Read the query parameters of the pages and the number of visits from the command line."""
+    choices, visits = json.loads(sys.argv[1]), int(sys.argv[2])
+    pages = {path.stem: visited(path, choices, visits) for path in sorted((FOLDER / "views").glob("*.py"))}
+    peak_MB = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3  # Linux counts kB
+    result = {"pages": pages, "memory_MB": peak_MB, "heavy": [m for m in HEAVY if m in sys.modules]}
+    sys.stdout.write(json.dumps(result) + "\n")
+
+
+def visited(page: Path, choices: dict[str, str], visits: int) -> dict[str, list[float] | float]:
+    """Return the seconds on the clock and of the processor of every visit, and those of the first one."""
+    at = AppTest.from_file(str(FOLDER / "main.py"), default_timeout=TIMEOUT_S)
+    for key, value in choices.items():
+        at.query_params[key] = value
+    at.run()
+    started = time.perf_counter()
+    if page.stem != "home":
+        at.switch_page(f"views/{page.name}").run()
+    first = time.perf_counter() - started
+    clock, processor = [], []
+    for _ in range(visits):
+        before, used = time.perf_counter(), time.process_time()
+        at.run()
+        clock.append(time.perf_counter() - before)
+        processor.append(time.process_time() - used)
+    if at.exception:
+        raise SystemExit(f"{page.stem}: {at.exception[0].value}")
+    return {"first_s": first, "clock_s": clock, "processor_s": processor}
+
+
+if __name__ == "__main__":
+    main()

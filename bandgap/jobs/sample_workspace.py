@@ -1,0 +1,162 @@
+"""A workspace of any size for measurements of the pages: many structures, many finished runs.
+
+Two runs are really trained and one prediction is really made, on crystals of the demo; the other runs are copies of
+their folders, and the structures of the large data set repeat those that were checked.
+"""
+
+import gzip
+import io
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from bandgap.datasets.demo import data_folder
+from bandgap.errors import BandgapError, InputError
+from bandgap.jobs.catalogue import register_all
+from bandgap.jobs.data_tasks import shapes_path
+from bandgap.jobs.home import Home
+from bandgap.jobs.library import Library
+from bandgap.jobs.store import JobStore
+from bandgap.jobs.worker import work_all
+from bandgap.progress import Progress, Update
+from bandgap.shapes import load_shape, save_shapes
+
+CHECKED = 120  # crystals of the demo that are really checked and learned from
+BRIEF = {"sampler": {"warmup": 30, "draws": 60, "keep": 60, "chains": 2}}
+METHODS = ({"method": "btl_pcp_pe", "settings": BRIEF}, {"method": "last_layer_ridge", "settings": {}})
+
+
+@dataclass(frozen=True)
+class SampleWorkspace:
+    """Ids: the workspace, its data set of many structures, its runs (the trained ones first), and a prediction."""
+
+    id: str
+    dataset: str
+    runs: tuple[str, ...]
+    prediction: str
+
+
+def build_workspace(home: Home, *, structures: int, runs: int, progress: Progress) -> SampleWorkspace:
+    """Fill a new workspace; raises InputError on fewer runs or structures than are really made."""
+    if runs < len(METHODS) or structures < CHECKED:
+        raise InputError(
+            f"{structures} structures and {runs} runs. Accepted: at least {CHECKED} structures and {len(METHODS)} runs."
+        )
+    library, store, workspace = Library(home), JobStore(home), str(uuid.uuid4())
+    register_all(str(home.folder))
+    progress(Update("checking crystals", 0, 1))
+    dataset = library.add_dataset(workspace, "demo crystals", files=[("crystals.extxyz", _first_crystals())])
+    _do(store, workspace, "check", dataset.id, {"dataset": dataset.id})
+    gaps = pd.read_csv(data_folder() / "crystals.csv", nrows=CHECKED)["gap_eV"].to_numpy(dtype=np.float64)
+    labels = {"source": "demo", "matched": CHECKED}
+    library.save_gaps(dataset.id, gaps, labels=labels, level_of_theory="GFN1-xTB")
+    trained = []
+    for number, method in enumerate(METHODS):
+        progress(Update("training", number, len(METHODS)))
+        trained.append(_train(library, store, workspace, dataset.id, method))
+    progress(Update("predicting", 0, 1))
+    payload = {"run": trained[0], "dataset": dataset.id, "name": dataset.name}
+    prediction = _do(store, workspace, "predict", dataset.id, payload)
+    copies = []
+    for number in range(runs - len(trained)):
+        progress(Update("copying runs", number, runs - len(trained)))
+        copies.append(_copy(library, store, workspace, trained[number % len(trained)], number))
+    large = _repeat(library, workspace, dataset.id, structures, progress=progress)
+    return SampleWorkspace(workspace, large, (*trained, *copies), prediction)
+
+
+def _first_crystals() -> bytes:
+    """Return the first frames of the demo's extXYZ."""
+
+    def lines() -> Iterator[bytes]:
+        with gzip.open(data_folder() / "crystals.extxyz.gz") as file:
+            for _ in range(CHECKED):
+                count = file.readline()
+                yield count
+                for _ in range(int(count) + 1):
+                    yield file.readline()
+
+    text = io.BytesIO()
+    text.writelines(lines())
+    return text.getvalue()
+
+
+def _do(store: JobStore, workspace: str, kind: str, subject: str, payload: dict[str, str]) -> str:
+    """Do one job here and return its id; raises BandgapError where it fails."""
+    job = store.submit(workspace, kind, title=kind, payload=payload, subject=subject)
+    work_all(store.home)
+    ended = store.job(workspace, job.id)
+    if ended is None or ended.state != "finished":
+        raise BandgapError(f"The job {kind} of the sample workspace did not finish: {ended and ended.error}")
+    return job.id
+
+
+def _train(library: Library, store: JobStore, workspace: str, dataset: str, method: Mapping[str, object]) -> str:
+    run_id, numbers = str(uuid.uuid4()), {"n": 60, "n_test": 50, "seed": 0, "conformal_share": 0.0}
+    config = {"source": "demo", "device": "cpu", **method, **numbers}
+    job = store.submit(
+        workspace,
+        "transfer",
+        title=f"{method['method']}, n = 60",
+        payload={**config, "dataset": dataset, "run": run_id},
+        subject=run_id,
+    )
+    library.add_run(
+        workspace,
+        job=job.id,
+        run_id=run_id,
+        dataset=dataset,
+        source="demo",
+        method=str(method["method"]),
+        title=job.title,
+        config=config,
+    )
+    work_all(store.home)
+    ended = store.job(workspace, job.id)
+    if ended is None or ended.state != "finished":
+        raise BandgapError(f"A run of the sample workspace did not finish: {ended and ended.error}")
+    return run_id
+
+
+def _copy(library: Library, store: JobStore, workspace: str, original: str, number: int) -> str:
+    """Return the id of a finished run whose folder is a copy of another one's."""
+    run, run_id = library.run(workspace, original), str(uuid.uuid4())
+    assert run is not None
+    shutil.copytree(store.home.run_folder(original), store.home.run_folder(run_id))
+    title = f"{run.title}, copy {number + 1}"
+    config = {**run.config, "seed": number + 1}
+    payload = {**config, "dataset": run.dataset, "run": run_id}
+    job = store.submit(workspace, "transfer", title=title, payload=payload, subject=run_id)
+    store.claim("sample")
+    store.end(job.id, "finished")
+    library.add_run(
+        workspace,
+        job=job.id,
+        run_id=run_id,
+        dataset=run.dataset,
+        source=run.source,
+        method=run.method,
+        title=title,
+        config=config,
+    )
+    return run_id
+
+
+def _repeat(library: Library, workspace: str, dataset: str, structures: int, *, progress: Progress) -> str:
+    """Return the id of a data set of that many structures, which repeat those of another one."""
+    progress(Update("repeating structures", 0, 1))
+    verdicts = library.verdicts(dataset)
+    large = library.add_dataset(workspace, f"{structures:,} structures")
+    library.save_verdicts(
+        large.id,
+        (replace(verdicts[k % CHECKED], id=f"structure-{k + 1:06d}") for k in range(structures)),
+        level_of_theory="GFN1-xTB",
+    )
+    source = shapes_path(library.home, dataset)
+    shapes = [load_shape(source, k) for k in range(CHECKED)]
+    save_shapes(shapes_path(library.home, large.id), [shapes[k % CHECKED] for k in range(structures)])
+    return large.id
