@@ -64,7 +64,7 @@ def test_held_back_structures_are_those_of_the_training_draw_that_came_last(run,
     manifest = manifest_of(run)
     ids = sorted(record.id for record in records)
     drawn = [ids[i] for i in np.random.default_rng(5).permutation(60)]
-    assert manifest["split"] == {"test": drawn[:10], "train": drawn[10:40]}
+    assert manifest["split"] == {"test": drawn[:10], "train": drawn[10:40], "by_formula": False}
     assert manifest["conformal"]["ids"] == drawn[40:]
     assert manifest["n"] == 30
 

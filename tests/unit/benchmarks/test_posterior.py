@@ -114,7 +114,7 @@ def test_predictions_of_the_product_are_those_of_its_weights(problem):
     scales = [state["log_tau"] - 2 * state["log_sigma"], state["log_sigma"], *state["w"]]
     z = [torch.from_numpy(state[f"z{i + 1}"])[None].float() for i in range(2)]
     record = Record(
-        [z[0] @ net.basis, z[1]], theta[2].double(), torch.tensor([scales]).double(), *(torch.zeros(1),) * 3
+        [z[0] @ net.basis, z[1]], theta[2].double(), torch.tensor([scales]).double(), *(torch.zeros(1),) * 4
     )
     found = PredictingNetwork(problem).predict(record, prior, generator=torch.Generator())
     np.testing.assert_allclose(found[0].numpy(), plain_f(problem, state), atol=1e-4)

@@ -108,7 +108,7 @@ def test_figures_name_every_scale_and_what_is_judged(result):
     assert set(figures) == {
         *(f"{kind}_{name}" for kind in ("rhat", "ess") for name in ("tau", "sigma", "c1", "c2", "c3")),
         "rhat_max", "rhat_fit_max", "ess_min", "ess_fit_median",
-        "divergences", "accept_mean", "step_rad", "gradients_per_iteration",
+        "divergences", "accept_mean", "ebfmi_min", "step_rad", "gradients_per_iteration",
     }  # fmt: skip
     assert all(isinstance(value, float) and np.isfinite(value) for value in figures.values())
     worst = max(value for name, value in figures.items() if name.startswith("rhat_"))
