@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from bandgap.jobs.data_tasks import shapes_path
 from bandgap.prediction_details import PredictionDetails
 from bandgap.quantities import Quantity
-from components import tables, words
+from components import stores, tables, words
+from components.structure_view import draw_structure
 
 Show = Literal["all", "with a warning", "refused"]
 
@@ -108,12 +110,14 @@ def row_numbers(table: pd.DataFrame, row: int, details: PredictionDetails | None
     return {name: text for name, text in found.items() if text}
 
 
-def chosen_structure(table: pd.DataFrame, row: int, details: PredictionDetails | None) -> None:
-    """Draw what is known of the chosen structure."""
+def chosen_structure(table: pd.DataFrame, row: int, details: PredictionDetails | None, *, dataset: str) -> None:
+    """Draw what is known of the chosen structure, a row of this data set."""
     with st.container(border=True, key="chosen-structure"):
         st.markdown(f"**{words.escaped(str(table.iloc[row]['id']))}**")
         lines = row_numbers(table, row, details)
         st.markdown("  \n".join(f"{words.sentence(name)}: {words.escaped(text)}" for name, text in lines.items()))
+        formula = str(table.iloc[row]["formula"])
+        draw_structure(shapes_path(stores.home(), dataset), row, formula=formula, key=f"chosen-{dataset}-{row}")
 
 
 def column_settings() -> dict[str, object]:

@@ -35,6 +35,7 @@ class Shown:
     run: RunRow
     id: str
     name: str
+    dataset: str
     extxyz: Path | None
     learned: Collection[str] = ()
 
@@ -72,7 +73,7 @@ def _predicted(shown: Shown, *, level: float, kind: IntervalKind) -> None:
         _downloads(shown, table, level=level, kind=kind)
     with right:
         if row is not None:
-            prediction_table.chosen_structure(table, row, shown.details)
+            prediction_table.chosen_structure(table, row, shown.details, dataset=shown.dataset)
         values = {name: table[f"{name}_eV"].to_numpy() for name in ("mean", "lower", "upper")}
         unusual = (table["status"] == "warning").to_numpy()
         fig = plots.intervals(*values.values(), ids=table["id"].tolist(), unusual=unusual)

@@ -24,16 +24,12 @@ def structure_view(path: Path, row: int, verdict: Verdict, *, key: str) -> bool:
     if verdict.status == "refused":
         st.warning(f"Refused: {words.escaped(verdict.problem)}", icon=":material/block:")
         return True
-    try:
-        shape = load_shape(path, row)
-        if shape is None:
-            raise ArtifactError("The file holds no atoms for this structure.")
-    except ArtifactError:
+    shape = _shape(path, row)
+    if shape is None:
         return False
     left, right = st.columns([3, 2], gap="medium")
     with left:
-        fig = plots.structure_3d(shape)
-        frame.figure(fig, key=key, alt=f"Structure {verdict.formula} in three dimensions", caption=CAPTION)
+        _draw(shape, formula=verdict.formula, key=key)
     with right:
         if verdict.problem:
             st.warning(words.sentence(words.escaped(verdict.problem)), icon=":material/warning:")
@@ -45,6 +41,24 @@ def structure_view(path: Path, row: int, verdict: Verdict, *, key: str) -> bool:
         with st.expander(f"Atoms ({shape.numbers.size:,})"):
             st.dataframe(atom_table(shape), hide_index=True, height=260)
     return True
+
+
+def draw_structure(path: Path, row: int, *, formula: str, key: str) -> None:
+    """Draw the structure of one row, or nothing where what is stored of it cannot be read."""
+    shape = _shape(path, row)
+    if shape is not None:
+        _draw(shape, formula=formula, key=key)
+
+
+def _draw(shape: Shape, *, formula: str, key: str) -> None:
+    frame.figure(plots.structure_3d(shape), key=key, alt=f"Structure {formula} in three dimensions", caption=CAPTION)
+
+
+def _shape(path: Path, row: int) -> Shape | None:
+    try:
+        return load_shape(path, row)
+    except ArtifactError:
+        return None
 
 
 def structure_numbers(shape: Shape, verdict: Verdict) -> dict[str, str]:

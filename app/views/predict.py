@@ -63,6 +63,7 @@ def result(run: RunRow, predictions: list[Job]) -> None:
             run,
             job.id,
             job.payload["name"],
+            job.payload["dataset"],
             extxyz_of(run.id, job.id),
             frozenset(files.manifest.get("split", {}).get("train", ())) if own else frozenset(),
         )

@@ -120,6 +120,7 @@ def test_predict_page_filters_rows_and_shows_the_numbers_of_the_chosen_one(visit
     first = at.dataframe[0].value.iloc[3]["id"]
     at.session_state[f"predicted-{made.prediction}-all-"] = {"selection": {"rows": [3], "columns": [], "cells": []}}
     at.run()
+    assert "Structure H2O in three dimensions" in alts(at)
     text = texts(at)
     assert f"Nearest known: {first}".replace("-", "\\-") in text or f"Nearest known: {first}" in text.replace("\\", "")
     assert "95 % prediction interval:" in text and "Atoms: 3" in text
