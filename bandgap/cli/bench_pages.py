@@ -8,7 +8,6 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from bandgap.cli import options
@@ -55,6 +54,7 @@ def pages(
 
 def print_pages(result: dict[str, Any]) -> None:
     """Print a row for every page, the memory and what should not be loaded."""
+    import numpy as np
     from rich.console import Console
     from rich.table import Column, Table
 

@@ -1,7 +1,7 @@
 """Dual averaging of a step size towards a wanted acceptance probability (Hoffman and Gelman, 2014, section 3.2)."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from torch import Tensor
@@ -27,7 +27,10 @@ def averaging_step(
 
 @dataclass(frozen=True)
 class DualAveraging:
-    """State of the adaptation; `update` returns the next one. `final` is the averaged step to use after warm-up."""
+    """State of the adaptation; `update` returns the next one. `final` is the averaged step to use after warm-up.
+
+    No step is longer than `most`; where one would be, the search goes on from there, so that it can come back at once.
+    """
 
     log_step: float
     log_average: float
@@ -35,6 +38,7 @@ class DualAveraging:
     gap: float = 0.0
     count: int = 0
     target: float = 0.8
+    most: float = math.inf
 
     @property
     def step(self) -> float:
@@ -50,9 +54,14 @@ class DualAveraging:
         gap, log_step, log_average = averaging_step(
             self.gap, self.log_average, anchor=self.anchor, miss=self.target - accept, count=float(count)
         )
-        return DualAveraging(log_step, log_average, self.anchor, gap, count, self.target)
+        if log_step > math.log(self.most):
+            log_step = math.log(self.most)
+            gap = (self.anchor - log_step) * GAMMA / math.sqrt(count)
+            weight = count**-KAPPA
+            log_average = weight * log_step + (1.0 - weight) * self.log_average
+        return replace(self, log_step=log_step, log_average=log_average, gap=gap, count=count)
 
 
-def dual_averaging(step: float, *, target: float = 0.8) -> DualAveraging:
+def dual_averaging(step: float, *, target: float = 0.8, most: float = math.inf) -> DualAveraging:
     """Start the adaptation at a step size; the search is drawn to ten times it, as the source recommends."""
-    return DualAveraging(math.log(step), math.log(step), math.log(10.0 * step), target=target)
+    return DualAveraging(math.log(step), math.log(step), math.log(10.0 * step), target=target, most=most)

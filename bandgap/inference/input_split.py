@@ -11,10 +11,9 @@ import math
 import torch
 from torch import Tensor
 
-from bandgap.inference.joint_hmc import LARGEST_LOG, Transition, judge
+from bandgap.inference.joint_hmc import LARGEST_LOG, LARGEST_SIGNAL, Transition, judge, signal
 from bandgap.inference.partial_centring import square_norm
-from bandgap.inference.scales import ScalePrior
-from bandgap.inference.soft_rectifier import rectified
+from bandgap.inference.scales import ScalePrior, Scales
 from bandgap.inference.whitened_network import (
     Layers,
     WhitenedNetwork,
@@ -29,7 +28,10 @@ TRAILING_ANGLE = 1.5  # radians of a path of the trailing weights
 
 
 def leading_inputs(net: WhitenedNetwork) -> int:
-    """Return how many inputs lead; all of them where splitting does not pay or the weights are not alike."""
+    """Return how many inputs lead; all of them where splitting does not pay or the weights are not alike.
+
+    The row space's inputs come in the order of falling variance.
+    """
     r = net.inputs.shape[1]
     if not net.isotropic:
         return r
@@ -39,13 +41,16 @@ def leading_inputs(net: WhitenedNetwork) -> int:
     return k if k < WORTH * r else r
 
 
-def input_norms(net: WhitenedNetwork, leading: int) -> list[float]:
-    """Return the root mean square length of the inputs of every sampled layer, at the source for those not known."""
-    inputs, pre = [net.inputs[:, :leading]], net.base
-    for theta in net.theta_hat[1:-1]:
-        inputs.append(rectified(pre, 1.0)[0])
-        pre = inputs[-1] @ theta.T
-    return [float(h.double().square().sum(-1).mean().sqrt()) for h in inputs]
+def unit_spans(net: WhitenedNetwork, z: Layers, scales: Scales, *, usual: Tensor, leading: int) -> list[float]:
+    """Return what a path of one radian adds to a unit's input, by hidden layer: a root mean square.
+
+    The inputs are those at weights z and `scales`, of the first layer the leading ones; the layers' scales are `usual`
+    (L,). Nothing is returned where that is not a positive number in every layer.
+    """
+    inputs = hidden_features(net, z, scales).inputs[:-1]
+    inputs[0] = inputs[0][:, :leading]
+    spans = [float(usual[layer]) * net.reach(layer, h) for layer, h in enumerate(inputs)]
+    return spans if all(0.0 < span < math.inf for span in spans) else []
 
 
 def step_trailing(
@@ -56,20 +61,31 @@ def step_trailing(
     prior: ScalePrior,
     leading: int,
     step: float,
+    max_steps: int,
     generator: torch.Generator,
 ) -> tuple[Layers, Transition]:
-    """Move the trailing weights of the first layer along one path, with everything else fixed."""
-    scales = prior.scales(state.clamp(-LARGEST_LOG, LARGEST_LOG))
+    """Move the trailing weights of the first layer along one path, with everything else fixed.
+
+    Its steps are at most `step` radians long, unless that takes more than `max_steps`.
+    """
+    scales = prior.scales(state.clamp(-LARGEST_LOG, LARGEST_LOG).nan_to_num(0.0))
     part, others = net.at_inputs(slice(leading, None), z[0]), z[1:]
     start = z[0][:, :, leading:]
-    n_steps = math.ceil(TRAILING_ANGLE / step)
+    n_steps = min(max_steps, math.ceil(TRAILING_ANGLE / step))
+    step = min(step, TRAILING_ANGLE / n_steps)
     shear, sin = math.tan(0.5 * step), math.sin(step)
 
     def look(q: Tensor) -> tuple[Tensor, Tensor]:
         at = [q, *others]
         hidden = hidden_features(part, at, scales)
+        fine = signal(hidden, scales.rho) < LARGEST_SIGNAL  # a NaN compares as False
+        if not bool(fine.all()):
+            hidden = hidden.without(~fine)
         output = integrate_output(part, hidden, scales)
-        return slopes(part, at, scales, hidden, output)[0][0], output.log_likelihood
+        force, value = slopes(part, at, scales, hidden, output)[0][0], output.log_likelihood
+        fine &= torch.isfinite(value) & torch.isfinite(force).flatten(1).all(1)
+        force = torch.where(fine[:, None, None], force, torch.zeros_like(force))
+        return force, torch.where(fine, value, torch.full_like(value, -torch.inf))
 
     q = start.clone()
     v = torch.randn(q.shape, generator=generator, device=q.device, dtype=q.dtype)

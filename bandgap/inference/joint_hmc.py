@@ -11,7 +11,7 @@ With `widths` the forces are those of a network with rounded ReLU (`soft_rectifi
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -164,17 +164,22 @@ class _Forces:
         self._lean = LeanForce(net, prior, frames, widths) if lean(net, widths) else None
 
     def __call__(self, z: Layers, state: Tensor) -> Force:
-        if self._lean is not None and bool((state.abs() < LARGEST_LOG).all()):
-            found = []
-            for i in range(state.shape[0]):
-                of_chain = self._lean([q[i] for q in z], state[i : i + 1], i)
-                if of_chain is None:
-                    break
-                found.append(of_chain)
-            else:
-                by_z = [torch.stack(layer) for layer in zip(*(layers for layers, _ in found), strict=True)]
-                return Force(by_z, torch.cat([by_state for _, by_state in found]), torch.zeros_like(state[:, 0]))
-        return log_force(self._net, z, state, self._prior, self._frames, widths=self._widths, with_value=False)
+        if self._lean is None:
+            return log_force(self._net, z, state, self._prior, self._frames, widths=self._widths, with_value=False)
+        each = [self._of_chain([q[i : i + 1] for q in z], state[i : i + 1], i) for i in range(state.shape[0])]
+        by_z = [torch.cat(layer) for layer in zip(*(layers for layers, _ in each), strict=True)]
+        return Force(by_z, torch.cat([by_state for _, by_state in each]), torch.zeros_like(state[:, 0]))
+
+    def _of_chain(self, z: Layers, state: Tensor, chain: int) -> tuple[Layers, Tensor]:
+        """Return the forces of one chain, which depend on no other: z a list of (1, out, in), the state (1, width)."""
+        assert self._lean is not None
+        found = self._lean([q[0] for q in z], state, chain) if bool((state.abs() < LARGEST_LOG).all()) else None
+        if found is not None:
+            return [q[None] for q in found[0]], found[1]
+        rest = self._net.rest
+        net = self._net if rest is None else replace(self._net, rest=rest[chain : chain + 1])
+        force = log_force(net, z, state, self._prior, self._frames, widths=self._widths, with_value=False)
+        return force.by_z, force.by_state
 
 
 def log_force(

@@ -20,7 +20,7 @@ ROUGH_SIGNAL = 1e4  # trace of rho H'H up to which a force may form H'H in float
 
 def lean(net: WhitenedNetwork, widths: Sequence[float]) -> bool:
     """Return whether `LeanForce` can give the forces of this network."""
-    return bool(widths) and net.isotropic and net.y.ndim == 1 and not net.y.is_cuda
+    return bool(widths) and min(widths) > 0 and net.isotropic and net.y.ndim == 1 and net.y.device.type == "cpu"
 
 
 class LeanForce:
@@ -52,7 +52,8 @@ class LeanForce:
         """
         scales = self._prior.scales(state)
         s, rho, variance = scales.s[0].tolist(), float(scales.rho), float(scales.sigma) ** 2
-        if not all(map(math.isfinite, (*s, rho, variance))) or min(s) <= 0.0 or variance == 0.0:
+        largest = torch.finfo(self._y.dtype).max
+        if not all(0.0 < number < largest for number in (*s, rho, variance)):
             return None
         self._place(zeta, s)
         self._forward(s, chain)
@@ -62,7 +63,7 @@ class LeanForce:
             return None
         match = torch.mv(h.T, self._y).double()
         pull = match - signal @ self._start
-        inverse = torch.cholesky_inverse(torch.linalg.cholesky(signal.mul_(rho).add_(torch.eye(len(pull)))))
+        inverse = torch.cholesky_inverse(torch.linalg.cholesky(self._with_one(signal.mul_(rho))))
         solved = inverse @ pull
         mean = torch.add(self._start, solved, alpha=rho)
         misfit = self._square - float((match + pull) @ self._start) - rho * float(pull @ solved)
@@ -79,6 +80,12 @@ class LeanForce:
         _, by_prior = self._prior.log_density_and_gradient(state)
         by_state = self._prior.by_state(state, by_scales) + by_prior
         return (by_zeta, by_state) if bool(torch.isfinite(by_state).all()) else None
+
+    @staticmethod
+    def _with_one(matrix: Tensor) -> Tensor:
+        """Return the matrix, in place, with 1 added to its diagonal."""
+        matrix.diagonal().add_(1.0)
+        return matrix
 
     def _place(self, zeta: Layers, s: list[float]) -> None:
         """Write z and, with frames, z in their directions and the factors z / zeta."""

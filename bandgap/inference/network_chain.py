@@ -11,7 +11,7 @@ from torch import Tensor
 from bandgap.errors import ConfigError
 from bandgap.inference.adaptation import DualAveraging, dual_averaging
 from bandgap.inference.checkpoints import under
-from bandgap.inference.input_split import input_norms, leading_inputs, step_trailing
+from bandgap.inference.input_split import leading_inputs, step_trailing, unit_spans
 from bandgap.inference.interweaving import informed_directions, step_interwoven
 from bandgap.inference.joint_hmc import Transition, step_joint
 from bandgap.inference.partial_centring import Frame, find_frames
@@ -111,10 +111,10 @@ class Chain:
         self._centred = config.coordinates == "partially centred" and net.isotropic
         self._free = prior if not self._centred and isinstance(prior, FreeScalePrior) else None
         self._generator, self._host = generator, host
-        self._adaptation: DualAveraging = dual_averaging(START_STEP, target=_given(config.target_accept, ACCEPT))
+        target = _given(config.target_accept, ACCEPT)
+        self._adaptation: DualAveraging = dual_averaging(START_STEP, target=target, most=MAX_STEP)
         self._leading = leading_inputs(net)
-        self._trailing: DualAveraging = dual_averaging(TRAILING_STEP, target=TRAILING_ACCEPT)
-        self._reaches = input_norms(net, self._leading)
+        self._trailing: DualAveraging = dual_averaging(TRAILING_STEP, target=TRAILING_ACCEPT, most=MAX_STEP)
         self._spans: list[float] = []  # of a unit's input in one radian, by layer; found in warm-up
         self.step, self.n_steps = START_STEP, 1
         device, dtype = net.inputs.device, net.inputs.dtype
@@ -242,7 +242,8 @@ class Chain:
             self._state,
             prior=self._prior,
             leading=self._leading,
-            step=min(step, MAX_STEP),
+            step=step,
+            max_steps=self._config.max_steps,
             generator=self._generator,
         )
         if self.iteration < self._config.warmup:
@@ -281,18 +282,18 @@ class Chain:
         values, vectors = torch.linalg.eigh(torch.cov(recent.T))
         spread = (vectors * values.clamp_min(1e-3).sqrt()).T.contiguous()
         self._brackets, self._flights = BRACKET * spread, (FRAMED_FLIGHT if frames else FLIGHT) * spread
-        scales = torch.exp(torch.log(self._prior.scales(recent).s).mean(0)).tolist()
-        self._spans = [scale * reach for scale, reach in zip(scales, self._reaches, strict=False)]
+        now, usual = self._prior.scales(self._state), torch.log(self._prior.scales(recent).s).mean(0).exp()
+        self._spans = unit_spans(self._net, self._z, now, usual=usual, leading=self._leading)
         if frames:
             self._frames = find_frames(self._net, self._prior, self._visited)
             self._frames[0] = self._frames[0].leading_inputs(self._leading)
             target = _given(self._config.target_accept, FRAMED_ACCEPT)
-            self._adaptation = dual_averaging(RESTART * self.step, target=target)
+            self._adaptation = dual_averaging(RESTART * self.step, target=target, most=MAX_STEP)
 
 
 def _averaged(adaptation: DualAveraging, numbers: Sequence[float]) -> DualAveraging:
     log_step, log_average, anchor, gap, count, target = numbers
-    return DualAveraging(log_step, log_average, anchor, gap, int(count), target)
+    return DualAveraging(log_step, log_average, anchor, gap, int(count), target, adaptation.most)
 
 
 def _given(value: float | None, default: float) -> float:

@@ -45,6 +45,10 @@ class ScaledNetwork(WhitenedNetwork):
         """Return the weights of a sampled layer from the second on, (chain, out, in), for s of shape (chain, 1, 1)."""
         return self.theta_hat[layer] + s * (self.sd[layer] * z)
 
+    def reach(self, layer: int, h: Tensor) -> float:
+        """Return by how much z of one layer moves a unit's input at scale 1, as `WhitenedNetwork.reach`."""
+        return float((h.double().square() @ self.sd[layer].double().square().T).mean().sqrt())
+
     def by_z(self, layer: int, s: Tensor, g: Tensor, h: Tensor) -> Tensor:
         """Return a gradient by z of a sampled layer, (chain, out, in), as `WhitenedNetwork.by_z`."""
         return s * (self.sd[layer] * (g.transpose(1, 2) @ h))

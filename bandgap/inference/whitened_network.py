@@ -84,6 +84,7 @@ class WhitenedNetwork:
 
         `chosen` is a run of inputs from the first or to the last. Only where the network is isotropic.
         """
+        assert self.rest is None, "inputs are split once"
         others = slice(chosen.stop, None) if chosen.start is None else slice(None, chosen.start)
         rest = self.inputs[:, others] @ z_1[:, :, others].transpose(1, 2)
         return replace(self, inputs=self.inputs[:, chosen].contiguous(), rest=rest)
@@ -91,6 +92,13 @@ class WhitenedNetwork:
     def weights(self, layer: int, s: Tensor, z: Tensor) -> Tensor:
         """Return the weights of a sampled layer from the second on, (chain, out, in), for s of shape (chain, 1, 1)."""
         return self.theta_hat[layer] + s * z
+
+    def reach(self, layer: int, h: Tensor) -> float:
+        """Return by how much z of one layer, of unit variance, moves a unit's input at scale 1: a root mean square.
+
+        `h` (..., n, in) are the layer's inputs.
+        """
+        return float(h.double().square().sum(-1).mean().sqrt())
 
     def by_z(self, layer: int, s: Tensor, g: Tensor, h: Tensor) -> Tensor:
         """Return a gradient by z of a sampled layer, (chain, out, in).

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from bandgap.inference.input_split import input_norms, leading_inputs, step_trailing
+from bandgap.inference.input_split import leading_inputs, step_trailing, unit_spans
 from bandgap.inference.joint_hmc import log_force, square_norm
 from bandgap.inference.scaled_network import whiten_scaled
 from bandgap.inference.whitened_network import hidden_features, integrate_output, whiten
@@ -41,13 +41,34 @@ def test_nothing_is_split_where_most_inputs_lead_or_weights_differ():
     assert leading_inputs(scaled) == scaled.inputs.shape[1]
 
 
-def test_norms_are_those_of_the_inputs_at_the_source():
+def test_spans_are_what_one_radian_adds_to_a_units_input():
+    """Scales times the root mean square over draws of the change of the pre-activations, in both kinds of network."""
+    theta_hat, x, y = raw(7, 5)
+    scaled = whiten_scaled(theta_hat, sds_of(theta_hat), x, y, device=CPU, dtype=torch.float64)
+    usual = torch.tensor([0.5, 2.0, 1.0], dtype=torch.float64)
+    for net in (problem()[0], scaled):
+        scales = problem()[1].scales(STATE[:1])
+        z = draw_z(net, 1)
+        spans = unit_spans(net, z, scales, usual=usual, leading=net.inputs.shape[1])
+        inputs, many = hidden_features(net, z, scales).inputs, draw_z(net, 4000, seed=3)
+        one = torch.ones(4000, 1, 1, dtype=torch.float64)
+        moved = inputs[1] @ (net.weights(1, one, many[1]) - net.theta_hat[1]).mT
+        expected = [0.5 * net.project(many[0]).square().mean().sqrt(), 2.0 * moved.square().mean().sqrt()]
+        assert spans == pytest.approx([float(e) for e in expected], rel=0.05)
     net, prior = problem()
-    still = [torch.zeros((1, *shape), dtype=torch.float64) for shape in net.shapes]
-    inputs = hidden_features(net, still, prior.scales(STATE[:1])).inputs
-    expected = [float(inputs[0].square().sum(-1).mean().sqrt()), float(inputs[1].square().sum(-1).mean().sqrt())]
-    assert input_norms(net, net.inputs.shape[1]) == pytest.approx(expected)
-    assert input_norms(net, 2)[0] == pytest.approx(float(net.inputs[:, :2].square().sum(-1).mean().sqrt()))
+    first = unit_spans(net, draw_z(net, 1), prior.scales(STATE[:1]), usual=usual, leading=2)[0]
+    assert first == pytest.approx(0.5 * float(net.inputs[:, :2].square().sum(-1).mean().sqrt()))
+
+
+@pytest.mark.parametrize("step", [0.69, 1000.0])
+def test_absurd_trailing_path_is_rejected_and_leaves_the_chain_where_it_was(step):
+    net, prior = problem()
+    state = state_of([8.0, -12.0, 0.0, 0.0, 0.0])
+    z = draw_z(net, 1, size=30.0)
+    generator = torch.Generator().manual_seed(1)
+    moved, did = step_trailing(net, z, state, prior=prior, leading=2, step=step, max_steps=3, generator=generator)
+    assert not bool(did.accepted.any()) and bool(did.divergent.all())
+    assert all(torch.equal(a, b) for a, b in zip(moved, z, strict=True))
 
 
 @pytest.mark.parametrize("chosen", [slice(None, 3), slice(3, None)])
@@ -92,7 +113,7 @@ def test_trailing_paths_move_their_weights_alone_and_keep_the_law():
     y = (h @ w.unsqueeze(-1)).squeeze(-1) + scales.sigma[:, None] * noise[:, h.shape[2] :]
     own, start = dataclasses.replace(net, y=y), z
     for _ in range(3):
-        z, did = step_trailing(own, z, state, prior=prior, leading=2, step=0.3, generator=generator)
+        z, did = step_trailing(own, z, state, prior=prior, leading=2, step=0.3, max_steps=20, generator=generator)
     assert float(did.accept.mean()) > 0.6
     assert torch.equal(z[0][:, :, :2], start[0][:, :, :2]) and torch.equal(z[1], start[1])
     moved, before = z[0][:, :, 2:], start[0][:, :, 2:]

@@ -1,13 +1,16 @@
 """The lean force is the general one with rounded ReLU, and says where it cannot be."""
 
+import dataclasses
+
 import pytest
 import torch
 
 from bandgap.inference.joint_hmc import Phase, log_force, path
 from bandgap.inference.lean_force import LeanForce, lean
 from bandgap.inference.partial_centring import find_frames
+from bandgap.inference.scaled_network import whiten_scaled
 from bandgap.inference.whitened_network import whiten
-from tests.unit.inference.problems import CPU, draw_z, prior_of, raw, state_of
+from tests.unit.inference.problems import CPU, draw_z, prior_of, raw, sds_of, state_of
 
 STATE = state_of([-2.0, -0.7, -0.5, 0.2, -0.4], [-4.0, -0.2, 0.1, -1.2, 0.3])
 WIDTHS = (0.4, 0.3)
@@ -63,7 +66,10 @@ def test_weights_that_are_not_finite_have_no_lean_force():
 
 def test_it_is_for_rounded_networks_with_one_set_of_labels():
     net, _ = problem()
-    assert lean(net, WIDTHS) and not lean(net, ())
+    theta_hat, x, y = raw(7, 5)
+    scaled = whiten_scaled(theta_hat, sds_of(theta_hat), x, y, device=CPU, dtype=torch.float64)
+    assert lean(net, WIDTHS) and not lean(net, ()) and not lean(net, (0.4, 0.0))
+    assert not lean(scaled, WIDTHS) and not lean(dataclasses.replace(net, y=net.y.expand(2, -1)), WIDTHS)
 
 
 def test_rounded_path_is_reversible_and_its_energies_are_the_exact_ones():
@@ -79,3 +85,22 @@ def test_rounded_path_is_reversible_and_its_energies_are_the_exact_ones():
     torch.testing.assert_close(back.z, start.z, rtol=0, atol=1e-9)
     torch.testing.assert_close(back.state, start.state, rtol=0, atol=1e-9)
     torch.testing.assert_close(error_back, -error, rtol=0, atol=1e-9)
+
+
+def test_chain_without_a_lean_force_leaves_those_of_the_others_alone():
+    net, prior = problem()
+    z = draw_z(net, 2)
+    net = net.at_inputs(slice(None, 3), z[0])
+    z = [z[0][:, :, :3].contiguous(), *z[1:]]
+    state = torch.cat([STATE[:1], state_of([14.0, -0.7, 0.0, 0.0, 0.0])])
+    assert LeanForce(net, prior, [], WIDTHS)([q[1] for q in z], state[1:], 1) is None
+    still = Phase(z, state, [torch.zeros_like(q) for q in z], torch.zeros(2, 5, dtype=torch.float64))
+    settings = {"prior": prior, "directions": 0.1 * torch.eye(5, dtype=torch.float64), "step": 0.01, "n_steps": 2}
+    both, _ = path(net, still, widths=WIDTHS, **settings)
+    for chain in (0, 1):
+        one = slice(chain, chain + 1)
+        alone = dataclasses.replace(net, rest=net.rest[one])
+        start = Phase([q[one] for q in z], state[one], [v[one] for v in still.v], still.u[one])
+        end, _ = path(alone, start, widths=WIDTHS, **settings)
+        assert torch.equal(both.state[one], end.state)
+        assert all(torch.equal(a[one], b) for a, b in zip(both.v, end.v, strict=True))

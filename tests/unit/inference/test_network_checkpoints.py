@@ -8,6 +8,7 @@ import torch
 
 from bandgap.errors import ArtifactError, Cancelled
 from bandgap.inference.checkpoints import Checkpoint, content_of
+from bandgap.inference.input_split import leading_inputs
 from bandgap.inference.inverse_gamma_scales import InverseGammaScales
 from bandgap.inference.network_chain import SamplerConfig
 from bandgap.inference.network_sampler import sample_network
@@ -26,6 +27,7 @@ KINDS = ("point estimate", "variational", "inverse gamma")
 def problem_of(kind):
     theta_hat, x, y = raw(7, 5)
     if kind == "point estimate":
+        x = x * torch.tensor([2.0, 1.0, 0.05, 0.02, 0.01])  # so that trailing inputs move apart from the rest
         return whiten(theta_hat, x, y, device=CPU, dtype=torch.float32), prior_of(theta_hat, x)
     if kind == "variational":
         sds = [0.1 + 0.05 * torch.rand(t.shape, generator=torch.Generator().manual_seed(3)) for t in theta_hat]
@@ -38,6 +40,10 @@ def problem_of(kind):
 @pytest.fixture(scope="module")
 def problems():
     return {kind: problem_of(kind) for kind in KINDS}
+
+
+def test_runs_cover_split_inputs(problems):
+    assert [leading_inputs(net) < net.inputs.shape[1] for net, _ in problems.values()] == [True, False, False]
 
 
 def run(problem, *, config=CONFIG, seed=3, progress=no_progress, checkpoint=None):
