@@ -113,7 +113,7 @@ class Chain:
         self._generator, self._host = generator, host
         target = _given(config.target_accept, ACCEPT)
         self._adaptation: DualAveraging = dual_averaging(START_STEP, target=target, most=MAX_STEP)
-        self._leading = leading_inputs(net)
+        self._leading = leading_inputs(net) if self._centred else net.inputs.shape[1]  # worth it on long paths
         self._trailing: DualAveraging = dual_averaging(TRAILING_STEP, target=TRAILING_ACCEPT, most=MAX_STEP)
         self._spans: list[float] = []  # of a unit's input in one radian, by layer; found in warm-up
         self.step, self.n_steps = START_STEP, 1

@@ -47,7 +47,7 @@ def shell() -> Shell:
 
     def call(*words: Any) -> "subprocess.CompletedProcess[str]":
         command = [sys.executable, "-c", "from bandgap.cli import main; main()", *map(str, words)]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=1200)
 
     return call
 
