@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from bandgap.inference.joint_hmc import LARGEST_LOG, LARGEST_SIGNAL, Transition, judge, signal
+from bandgap.inference.joint_hmc import LARGEST_SIGNAL, Transition, in_range, judge, rotate, signal
 from bandgap.inference.partial_centring import square_norm
 from bandgap.inference.scales import ScalePrior, Scales
 from bandgap.inference.whitened_network import (
@@ -68,12 +68,11 @@ def step_trailing(
 
     Its steps are at most `step` radians long, unless that takes more than `max_steps`.
     """
-    scales = prior.scales(state.clamp(-LARGEST_LOG, LARGEST_LOG).nan_to_num(0.0))
+    scales = prior.scales(in_range(state))
     part, others = net.at_inputs(slice(leading, None), z[0]), z[1:]
     start = z[0][:, :, leading:]
     n_steps = min(max_steps, math.ceil(TRAILING_ANGLE / step))
     step = min(step, TRAILING_ANGLE / n_steps)
-    shear, sin = math.tan(0.5 * step), math.sin(step)
 
     def look(q: Tensor) -> tuple[Tensor, Tensor]:
         at = [q, *others]
@@ -93,9 +92,7 @@ def step_trailing(
     energy = 0.5 * (square_norm([q]) + square_norm([v])) - value
     v.add_(force, alpha=0.5 * step)
     for i in range(n_steps):
-        q.add_(v, alpha=shear)
-        v.sub_(q, alpha=sin)
-        q.add_(v, alpha=shear)
+        rotate([q], [v], step)
         force, value = look(q)
         v.add_(force, alpha=step if i + 1 < n_steps else 0.5 * step)
     did = judge(0.5 * (square_norm([q]) + square_norm([v])) - value - energy, energy, generator=generator)

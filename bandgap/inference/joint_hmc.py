@@ -89,7 +89,7 @@ def step_joint(
     v = [torch.randn(q.shape, generator=generator, device=q.device, dtype=q.dtype) for q in z]
     u = torch.randn(state.shape, generator=generator, device=state.device, dtype=state.dtype)
     start = Phase(enter(frames, z, prior.scales(state)) if frames else z, state, v, u)
-    end, error, energy = _follow(
+    end, error, energy = path(
         net, start, prior=prior, directions=directions, step=step, n_steps=n_steps, frames=frames, widths=widths
     )
     did = judge(error, energy, generator=generator)
@@ -116,44 +116,37 @@ def path(
     n_steps: int,
     frames: Frames = (),
     widths: Sequence[float] = (),
-) -> tuple[Phase, Tensor]:
-    """Follow the motion for `n_steps` steps; return its end and the error of the energy there, (chain,).
-
-    With `frames`, `start.z` and the end's are zeta (`partial_centring`).
-    """
-    return _follow(
-        net, start, prior=prior, directions=directions, step=step, n_steps=n_steps, frames=frames, widths=widths
-    )[:2]
-
-
-def _follow(
-    net: WhitenedNetwork,
-    start: Phase,
-    *,
-    prior: ScalePrior,
-    directions: Tensor,
-    step: float,
-    n_steps: int,
-    frames: Frames,
-    widths: Sequence[float],
 ) -> tuple[Phase, Tensor, Tensor]:
-    """Return the end of the path, the error of the energy there, and the energy at its start, both (chain,)."""
+    """Follow the motion for `n_steps` steps; return its end, the error of the energy there and the energy at the start.
+
+    Both energies have shape (chain,). With `frames`, `start.z` and the end's are zeta (`partial_centring`).
+    """
     q, h, v, u = [a.clone() for a in start.z], start.state, [w.clone() for w in start.v], start.u
-    shear, sin = math.tan(0.5 * step), math.sin(step)
     forces = _Forces(net, prior, frames, widths)
     force = forces(q, h)
     energy = start.energy - exact_value(net, q, h, prior, frames)
     u = _kick(v, u, force, directions, 0.5 * step)
     for i in range(n_steps):
-        for a, w in zip(q, v, strict=True):  # a rotation as three shears, in place
-            a.add_(w, alpha=shear)
-            w.sub_(a, alpha=sin)
-            a.add_(w, alpha=shear)
+        rotate(q, v, step)
         h = h + step * (u @ directions)
         force = forces(q, h)
         u = _kick(v, u, force, directions, step if i + 1 < n_steps else 0.5 * step)
     end = Phase(q, h, v, u)
     return end, end.energy - exact_value(net, q, h, prior, frames) - energy, energy
+
+
+def rotate(z: Layers, v: Layers, step: float) -> None:
+    """Follow the prior's motion of weights and momenta for `step` radians: a rotation as three shears, in place."""
+    shear, sin = math.tan(0.5 * step), math.sin(step)
+    for a, w in zip(z, v, strict=True):
+        a.add_(w, alpha=shear)
+        w.sub_(a, alpha=sin)
+        a.add_(w, alpha=shear)
+
+
+def in_range(state: Tensor) -> Tensor:
+    """Return states (chain, width) with what is out of the range of numbers brought to its ends, NaN to 0."""
+    return state.clamp(-LARGEST_LOG, LARGEST_LOG).nan_to_num(0.0)
 
 
 class _Forces:
@@ -198,7 +191,7 @@ def log_force(
     that the integrator stays reversible even there. Without `with_value` the value may lack a part. With `widths` the
     network's ReLU is rounded off.
     """
-    safe = state.clamp(-LARGEST_LOG, LARGEST_LOG).nan_to_num(0.0)
+    safe = in_range(state)
     scales = prior.scales(safe)
     at = place(frames, z, scales) if frames else None
     z = z if at is None else at.z
@@ -230,7 +223,7 @@ def exact_value(net: WhitenedNetwork, z: Layers, state: Tensor, prior: ScalePrio
     """Return the value of `log_force` without widths, (chain,), and no gradient."""
     if not frames:
         return log_density(net, z, state, prior)
-    at = place(frames, z, prior.scales(state.clamp(-LARGEST_LOG, LARGEST_LOG).nan_to_num(0.0)))
+    at = place(frames, z, prior.scales(in_range(state)))
     return log_density(net, at.z, state, prior) + at.added()
 
 
@@ -241,7 +234,7 @@ def log_density(
 
     `projected` is `net.project(z[0])` where it is known already.
     """
-    safe = state.clamp(-LARGEST_LOG, LARGEST_LOG).nan_to_num(0.0)
+    safe = in_range(state)
     scales = prior.scales(safe)
     hidden = hidden_features(net, z, scales, projected=projected)
     fine = (state == safe).all(-1) & (signal(hidden, scales.rho) < LARGEST_SIGNAL)

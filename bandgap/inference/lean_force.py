@@ -63,14 +63,15 @@ class LeanForce:
             return None
         match = torch.mv(h.T, self._y).double()
         pull = match - signal @ self._start
-        inverse = torch.cholesky_inverse(torch.linalg.cholesky(self._with_one(signal.mul_(rho))))
+        signal.mul_(rho).diagonal().add_(1.0)
+        inverse = torch.cholesky_inverse(torch.linalg.cholesky(signal))
         solved = inverse @ pull
         mean = torch.add(self._start, solved, alpha=rho)
         misfit = self._square - float((match + pull) @ self._start) - rho * float(pull @ solved)
         by_h = torch.addr(inverse, mean, mean, beta=rho, alpha=1.0 / variance)[:, :-1].to(h.dtype)
         g = torch.mm(h, by_h, out=self._slope[-1])
         torch.addr(g, self._y, (mean[:-1] / variance).to(h.dtype), beta=-1.0, out=g)
-        by_log_square = self._backward(g, s, chain)
+        by_log_square = self._backward(g, s)
         by_rho = 0.5 * (float(inverse.trace()) - len(pull)) + 0.5 * rho * float(solved @ solved) / variance
         by_zeta = self._by_zeta(zeta, by_log_square)
         by_scales = ScaleGradient(
@@ -80,12 +81,6 @@ class LeanForce:
         _, by_prior = self._prior.log_density_and_gradient(state)
         by_state = self._prior.by_state(state, by_scales) + by_prior
         return (by_zeta, by_state) if bool(torch.isfinite(by_state).all()) else None
-
-    @staticmethod
-    def _with_one(matrix: Tensor) -> Tensor:
-        """Return the matrix, in place, with 1 added to its diagonal."""
-        matrix.diagonal().add_(1.0)
-        return matrix
 
     def _place(self, zeta: Layers, s: list[float]) -> None:
         """Write z and, with frames, z in their directions and the factors z / zeta."""
@@ -118,7 +113,7 @@ class LeanForce:
             torch.mul(y, 0.5 / w, out=u).clamp_(0.0, 1.0)
             torch.add(y, u, alpha=-w, out=self._wide[i][:, :-1]).mul_(u)
 
-    def _backward(self, g: Tensor, s: list[float], chain: int) -> list[float]:
+    def _backward(self, g: Tensor, s: list[float]) -> list[float]:
         """Write the gradients by z into `_spare`, and return those by the layers' log s^2 at fixed z."""
         by_log_square = [0.0] * len(s[:-1])
         for i in range(len(by_log_square) - 1, -1, -1):

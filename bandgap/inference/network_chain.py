@@ -138,7 +138,7 @@ class Chain:
         refresh = [int(config.warmup * share) for share in REFRESH]
         for i in range(self.iteration, config.warmup + config.draws):
             if i == config.warmup:
-                self.step = min(self._adaptation.final, MAX_STEP)
+                self.step = self._adaptation.final
                 self._history, self._visited = [], []
             did = self._move(still=i < FIRST_SCALE_MOVE)
             if i < config.warmup:
@@ -258,7 +258,7 @@ class Chain:
 
     def _adapt(self, i: int, accept: float, *, refresh: list[int]) -> None:
         self._adaptation = self._adaptation.update(accept)
-        self.step = min(self._adaptation.step, MAX_STEP)
+        self.step = self._adaptation.step
         self._history.append(self._state)
         if self._centred and i % VISIT_EVERY == 0:
             self._visited = [*self._visited, (self._z, self._state)][-VISITS:]

@@ -64,8 +64,12 @@ class PcpScales:
     def log_density_and_gradient(self, state: Tensor) -> tuple[Tensor, Tensor]:
         """Return `log_density` (chain,) and its gradient by the state (chain, 2 + L)."""
         if not state.is_cuda:
-            found = self._plain_gradient(state.numpy())
-            return torch.from_numpy(found[0]), torch.from_numpy(found[1])
+            value, gradient = self._plain_gradient(state.numpy())
+            return torch.from_numpy(value), torch.from_numpy(gradient)
+        return self._gradient(state)
+
+    def _gradient(self, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the value and its gradient by operations that run on any device."""
         log_scale, log_sigma, w = state[:, 0], state[:, 1], state[:, 2:]
         c = torch.softmax(w, -1)
         p_scale, by_log, by_rate = pcp.log_density_and_gradient(torch.exp(log_scale), self._terms(c), lam=self.lam)

@@ -109,14 +109,6 @@ def log_density_and_gradient(tau: Tensor, terms: DistanceTerms, *, lam: float) -
     d log p / d a_j = w_j tau (-(lam / (2 d) + 1 / (2 S)) phi'(a_j tau) + a_j (2 + a_j tau) / ((1 + a_j tau)^2 S')),
     written with S = tau^2 Q and S' = tau M so that tau = 0 is no special case.
     """
-    if not (tau.is_cuda or tau.requires_grad or terms.rates.requires_grad):
-        found = plain_gradient(tau.numpy(), terms.weights.numpy(), terms.rates.numpy(), lam=lam)
-        value, by_log_tau, by_a = (torch.from_numpy(np.asarray(array)) for array in found)
-        return value, by_log_tau, by_a
-    return _gradient(tau, terms, lam)
-
-
-def _gradient(tau: Tensor, terms: DistanceTerms, lam: float) -> tuple[Tensor, Tensor, Tensor]:
     a, w, products, x = terms.rates, terms.weights, terms.products, terms.rates * tau.unsqueeze(-1)
     ratio = 1.0 / (1.0 + x)
     bent = products * ratio

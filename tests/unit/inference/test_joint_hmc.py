@@ -67,9 +67,9 @@ def test_path_with_turned_momenta_comes_back(problem):
     net, prior = problem
     start = phase_of(net)
     settings = {"prior": prior, "directions": FLIGHTS, "step": 0.1, "n_steps": 20}
-    end, error = path(net, start, **settings)
+    end, error, _ = path(net, start, **settings)
     assert float((end.state - STATE).abs().min()) > 0.02
-    back, error_back = path(net, Phase(end.z, end.state, [-v for v in end.v], -end.u), **settings)
+    back, error_back, _ = path(net, Phase(end.z, end.state, [-v for v in end.v], -end.u), **settings)
     torch.testing.assert_close(back.z, start.z, rtol=0, atol=1e-9)
     torch.testing.assert_close(back.state, start.state, rtol=0, atol=1e-9)
     torch.testing.assert_close(back.v, [-v for v in start.v], rtol=0, atol=1e-9)
@@ -115,7 +115,7 @@ def test_prior_of_the_weights_is_followed_without_error():
     net = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64)
     start = phase_of(net, state_of([-30.0, 12.0, 0.0, 0.0, 0.0]))
     still = torch.zeros(5, 5, dtype=torch.float64)
-    end, error = path(net, start, prior=prior_of(theta_hat, x), directions=still, step=1.5, n_steps=7)
+    end, error, _ = path(net, start, prior=prior_of(theta_hat, x), directions=still, step=1.5, n_steps=7)
     assert float(error.abs().max()) < 1e-6
     angle = 1.5 * 7
     expected = [math.cos(angle) * q + math.sin(angle) * v for q, v in zip(start.z, start.v, strict=True)]

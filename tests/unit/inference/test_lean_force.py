@@ -78,10 +78,10 @@ def test_rounded_path_is_reversible_and_its_energies_are_the_exact_ones():
     u = torch.randn(STATE.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     start = Phase(draw_z(net, 2), STATE, draw_z(net, 2, seed=1), u)
     settings = {"prior": prior, "directions": flights, "step": 0.1, "n_steps": 20, "widths": WIDTHS}
-    end, error = path(net, start, **settings)
+    end, error, _ = path(net, start, **settings)
     exact = [p.energy - log_force(net, p.z, p.state, prior).value for p in (start, end)]
     torch.testing.assert_close(error, exact[1] - exact[0])
-    back, error_back = path(net, Phase(end.z, end.state, [-v for v in end.v], -end.u), **settings)
+    back, error_back, _ = path(net, Phase(end.z, end.state, [-v for v in end.v], -end.u), **settings)
     torch.testing.assert_close(back.z, start.z, rtol=0, atol=1e-9)
     torch.testing.assert_close(back.state, start.state, rtol=0, atol=1e-9)
     torch.testing.assert_close(error_back, -error, rtol=0, atol=1e-9)
@@ -96,11 +96,11 @@ def test_chain_without_a_lean_force_leaves_those_of_the_others_alone():
     assert LeanForce(net, prior, [], WIDTHS)([q[1] for q in z], state[1:], 1) is None
     still = Phase(z, state, [torch.zeros_like(q) for q in z], torch.zeros(2, 5, dtype=torch.float64))
     settings = {"prior": prior, "directions": 0.1 * torch.eye(5, dtype=torch.float64), "step": 0.01, "n_steps": 2}
-    both, _ = path(net, still, widths=WIDTHS, **settings)
+    both, *_ = path(net, still, widths=WIDTHS, **settings)
     for chain in (0, 1):
         one = slice(chain, chain + 1)
         alone = dataclasses.replace(net, rest=net.rest[one])
         start = Phase([q[one] for q in z], state[one], [v[one] for v in still.v], still.u[one])
-        end, _ = path(alone, start, widths=WIDTHS, **settings)
+        end, *_ = path(alone, start, widths=WIDTHS, **settings)
         assert torch.equal(both.state[one], end.state)
         assert all(torch.equal(a[one], b) for a, b in zip(both.v, end.v, strict=True))

@@ -95,9 +95,9 @@ def test_path_with_turned_momenta_comes_back(problem):
     start = Phase(draw_z(net, 2), state, draw_z(net, 2, seed=1), u)
     flights = 0.3 * torch.eye(state.shape[1], dtype=torch.float64)
     settings = {"prior": prior, "directions": flights, "step": 0.1, "n_steps": 15, "frames": frames}
-    end, error = path(net, start, **settings)
+    end, error, _ = path(net, start, **settings)
     assert float((end.state - state).abs().max()) > 0.02
-    back, error_back = path(net, Phase(end.z, end.state, [-v for v in end.v], -end.u), **settings)
+    back, error_back, _ = path(net, Phase(end.z, end.state, [-v for v in end.v], -end.u), **settings)
     torch.testing.assert_close(back.z, start.z, rtol=0, atol=1e-8)
     torch.testing.assert_close(back.state, start.state, rtol=0, atol=1e-8)
     torch.testing.assert_close(error_back, -error, rtol=0, atol=1e-8)

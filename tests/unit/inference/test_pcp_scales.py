@@ -119,3 +119,9 @@ def test_scales_and_tau_of_the_variational_case_belong_together():
 def test_prior_of_alpha_that_is_zero_everywhere_is_refused():
     with pytest.raises(ConfigError, match="alpha must be finite, >= 0 and not all zero"):
         point_estimate_scales(torch.zeros(4, 3).double(), noise_b=0.3)
+
+
+@pytest.mark.parametrize("prior", [prior_of(lam=2.0, c0=0.8), variational_of(lam=0.1)], ids=["point", "variational"])
+def test_gradient_by_operations_of_any_device_is_the_one_by_numpy(prior):
+    state = prior.draw(200, generator=torch.Generator().manual_seed(2))
+    torch.testing.assert_close(prior.log_density_and_gradient(state), prior._gradient(state))
