@@ -15,6 +15,7 @@ from bandgap.reliability import (
     spread_table,
     width_table,
 )
+from components.drawing import drawn
 from components.figure_table import figure_with_table
 
 
@@ -26,7 +27,7 @@ def coverage_view(curve: CoverageCurve, *, before: CoverageCurve | None, level: 
     area = f"Miscalibration area {curve.miscalibration_area:.3f}"
     area += "" if before is None else f", as trained {before.miscalibration_area:.3f}"
     figure_with_table(
-        plots.coverage_figure(first, level=level, after=None if before is None else table),
+        drawn(plots.coverage_figure, first, level=level, after=None if before is None else table),
         table,
         key="coverage",
         alt=f"Share of gaps in their {kind} interval against its level, with what chance allows",
@@ -40,7 +41,7 @@ def pit_view(heldout: HeldOut) -> None:
     st.markdown("**Where the known gaps fall in what was predicted**", help=Quantity.PIT.help)
     table = pit_table(heldout)
     figure_with_table(
-        plots.pit_figure(table),
+        drawn(plots.pit_figure, table),
         table,
         key="pit",
         alt="PIT histogram of the prediction intervals with the range of chance",
@@ -56,7 +57,7 @@ def spread_views(heldout: HeldOut, level: float, kind: IntervalKind) -> None:
         st.markdown("**Do wide intervals belong to large errors?**")
         table = width_table(heldout, level, kind)
         figure_with_table(
-            plots.width_figure(table),
+            drawn(plots.width_figure, table),
             table,
             key="width",
             alt=f"Absolute error against width of the {kind} interval",
@@ -70,7 +71,7 @@ def spread_views(heldout: HeldOut, level: float, kind: IntervalKind) -> None:
     with right:
         st.markdown("**Is the predicted spread the real one?**", help=Quantity.SD.help)
         figure_with_table(
-            plots.spread_figure(spread),
+            drawn(plots.spread_figure, spread),
             spread,
             key="spread",
             alt="Error by group of predicted standard deviation, with the range of chance",
@@ -87,7 +88,7 @@ def slices(heldout: HeldOut, level: float, kind: IntervalKind) -> None:
     by = st.segmented_control("Slices by", ["element", "formula"], default="element", key="slices-by") or "element"
     table = (element_table if by == "element" else formula_table)(heldout, level, kind)
     figure_with_table(
-        plots.slices_figure(table, level=level),
+        drawn(plots.slices_figure, table, level=level),
         table,
         key="slices",
         alt=f"Coverage of the {kind} interval by {by}, with counts and the range of chance",

@@ -6,6 +6,7 @@ import streamlit as st
 from bandgap import plots
 from bandgap.quantities import Quantity
 from components import frame, posterior_words, words
+from components.drawing import drawn
 from components.run_files import RunFiles
 
 ENOUGH_DRAWS = 400  # Vehtari et al. (2021), section 4: effective draws below which R-hat and intervals are unreliable
@@ -76,12 +77,14 @@ def _figures(files: RunFiles, traces: dict[str, np.ndarray]) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         alt = f"Traces of {_named(name)}, one line a chain"
-        frame.figure(plots.traces(values, label=_named(name)), key="trace", alt=alt, caption=_TRACE_CAPTION)
+        frame.figure(drawn(plots.traces, values, label=_named(name)), key="trace", alt=alt, caption=_TRACE_CAPTION)
     with right:
-        frame.figure(plots.rank_plot(values), key="ranks", alt=f"Rank plot of {_named(name)}", caption=_RANK_CAPTION)
+        frame.figure(
+            drawn(plots.rank_plot, values), key="ranks", alt=f"Rank plot of {_named(name)}", caption=_RANK_CAPTION
+        )
     if name == "energy":
         alt = "Energies about their mean beside their changes"
-        frame.figure(plots.energies(values), key="energies", alt=alt, caption=_ENERGY_CAPTION)
+        frame.figure(drawn(plots.energies, values), key="energies", alt=alt, caption=_ENERGY_CAPTION)
 
 
 def _place(name: str) -> tuple[int, str]:

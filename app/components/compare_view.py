@@ -5,12 +5,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 
 from bandgap import plots
 from bandgap.csv_tables import csv_text
-from bandgap.heldout import HeldOut
 from bandgap.jobs.rows import RunRow
 from bandgap.paired import Figure, PairedDifference
 from bandgap.quantities import Quantity
@@ -22,7 +20,8 @@ from bandgap.run_tables import (
     learning_table,
     split_flags,
 )
-from components import frame, words
+from components import words
+from components.drawing import drawn
 from components.figure_table import figure_with_table
 from components.heldout_runs import learning_points
 
@@ -98,25 +97,12 @@ def difference_view(found: Found, *, figure: Figure, baseline: str) -> None:
         quantity = QUANTITIES[figure]
         with right:
             figure_with_table(
-                plots.difference_figure(table, quantity=quantity),
+                drawn(plots.difference_figure, table, quantity=quantity),
                 table,
                 key="differences",
                 alt=f"Differences in {quantity.label} to {baseline} with 95 % intervals",
                 caption=_DIFFERENCE_CAPTION,
             )
-
-
-@st.cache_resource(max_entries=64, show_spinner=False)
-def parity_of(key: tuple[str, tuple[float, float], float, bool], _held: HeldOut) -> tuple[go.Figure, pd.DataFrame]:
-    """Return the parity plot of a run and its numbers; `key` is run, ends of both axes, level, and whether it is dark.
-
-    Building a figure takes tens of milliseconds, and a page of eight is drawn anew at every click.
-    """
-    _, ends, level, _ = key
-    table = _held.predictions.to_frame(level)[["id", "mean_eV", "lower_eV", "upper_eV", "formula"]]
-    table.insert(1, "gap_eV", _held.gaps_eV)
-    values = (table[name].to_numpy() for name in ("gap_eV", "mean_eV", "lower_eV", "upper_eV"))
-    return plots.parity(*values, ids=_held.predictions.ids, ends=ends), table
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
@@ -145,7 +131,10 @@ def parity_view(runs: Sequence[StoredRun], level: float) -> None:
     across = 2 if len(runs) in (2, 4) else 3
     for start in range(0, len(runs), across):
         for column, run in zip(st.columns(across, gap="medium"), runs[start : start + across], strict=False):
-            fig, table = parity_of((run.id, ends, level, frame.dark()), run.heldout)
+            table = run.heldout.predictions.to_frame(level)[["id", "mean_eV", "lower_eV", "upper_eV", "formula"]]
+            table.insert(1, "gap_eV", run.heldout.gaps_eV)
+            shown = (table[name].to_numpy() for name in ("gap_eV", "mean_eV", "lower_eV", "upper_eV"))
+            fig = drawn(plots.parity, *shown, ids=run.heldout.predictions.ids, ends=ends)
             with column:
                 st.markdown(f"**{words.escaped(run.label)}**")
                 alt = f"Predicted against known gaps of {run.label}"
@@ -160,7 +149,7 @@ def learning_view(runs: Mapping[str, RunRow], baseline: StoredRun, *, figure: Fi
     quantity = QUANTITIES[figure]
     st.subheader("More labelled structures", anchor=False)
     figure_with_table(
-        plots.learning_figure(table, quantity=quantity),
+        drawn(plots.learning_figure, table, quantity=quantity),
         table,
         key="learning",
         alt=f"{quantity.label} against the number of labelled structures learned from",

@@ -5,7 +5,7 @@ import session
 import streamlit as st
 
 from bandgap.errors import BandgapError
-from bandgap.jobs.disk import QUOTA_VARIABLE, dataset_sizes, quota_bytes, room
+from bandgap.jobs.disk import QUOTA_VARIABLE, quota_bytes, room
 from bandgap.jobs.housekeeping import Losses, delete_dataset, losses, rename_dataset
 from bandgap.jobs.rows import Dataset
 from components import frame, stores, words
@@ -64,13 +64,13 @@ def _delete(dataset: Dataset) -> None:
 
 
 def _space(datasets: list[Dataset]) -> None:
-    sizes = dataset_sizes(stores.library(), session.workspace())
     taken, quota = room(stores.library(), session.workspace()), quota_bytes()
+    sizes = taken.datasets
     of = f" of at most {words.size(quota)}" if quota else ""
     runs = f", {words.size(taken.runs)} of it in runs" if taken.runs else ""
     st.write(f"This workspace takes **{words.size(taken.taken)}**{of}{runs}.")
     st.caption(f"Who runs this server sets the limit ({QUOTA_VARIABLE}); at the limit nothing more can be stored.")
-    others = sum(sizes.values()) - sum(sizes[d.id] for d in datasets)
+    others = taken.uploads - sum(sizes[d.id] for d in datasets)
     names = [d.name for d in datasets] + (["structures uploaded for predictions"] if others else [])
     room_of = [words.size(sizes[d.id]) for d in datasets] + ([words.size(others)] if others else [])
     st.dataframe(pd.DataFrame({"data set": names, "room": room_of}), hide_index=True, height="content")

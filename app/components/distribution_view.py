@@ -8,6 +8,7 @@ from bandgap import plots
 from bandgap.jobs.listing import Overview
 from bandgap.quantities import Quantity
 from components import frame, words
+from components.drawing import drawn
 
 GAPS_CAPTION = "Known gaps. A second hump or a far tail often means two levels of theory or a wrong unit."
 ELEMENTS_CAPTION = "Structures that contain an element. An element that few structures contain is learned badly."
@@ -28,15 +29,19 @@ def distribution_view(view: Overview) -> None:
     left, right = st.columns(2, gap="medium")
     with left:
         if view.gaps_eV.size:
-            frame.figure(plots.gap_histogram(view.gaps_eV), key="gaps", alt="Known band gaps", caption=GAPS_CAPTION)
+            frame.figure(
+                drawn(plots.gap_histogram, view.gaps_eV), key="gaps", alt="Known band gaps", caption=GAPS_CAPTION
+            )
         else:
             st.info("No gap is known yet. Give them under Known gaps.")
     with right:
-        fig = plots.element_counts(view.elements, n=n)
+        fig = drawn(plots.element_counts, view.elements, n=n)
         frame.figure(fig, key="elements", alt="Structures by element", caption=ELEMENTS_CAPTION)
     left, right = st.columns(2, gap="medium")
     with left:
-        frame.figure(plots.size_histogram(view.n_atoms), key="sizes", alt="Numbers of atoms", caption=SIZES_CAPTION)
+        frame.figure(
+            drawn(plots.size_histogram, view.n_atoms), key="sizes", alt="Numbers of atoms", caption=SIZES_CAPTION
+        )
     with right, st.expander("The numbers as tables"):
         st.dataframe(summary_table(view), hide_index=True, height="content", alt="Quantiles of gaps and sizes")
         st.dataframe(element_table(view), hide_index=True, height=240, alt="Structures by element")

@@ -16,6 +16,7 @@ from bandgap.jobs.data_tasks import domain_paths
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.sources import sources_of
 from components import frame, stores, tables, words
+from components.drawing import drawn
 from components.job_panel import job_panel
 
 SHOWN = 500  # rows of the table, the farthest first
@@ -135,7 +136,7 @@ def _result(summary: dict[str, Any], table: pd.DataFrame, csv: Path) -> None:
             on_click="ignore",
         )
     with right:
-        fig = plots.distance_percentiles(table["percentile"] / 100.0, far=FAR)
+        fig = drawn(plots.distance_percentiles, table["percentile"] / 100.0, far=FAR)
         frame.figure(fig, key="domain", alt="Percentiles of the distances to the source", caption=CAPTION)
         st.caption(f"Distances are to {words.count(summary['n_known'], 'structure')} of the source's data.")
 

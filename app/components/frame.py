@@ -7,7 +7,6 @@ from typing import Any
 import session
 import streamlit as st
 
-from bandgap import plots
 from bandgap.errors import BandgapError
 from bandgap.jobs.lock import worker_status
 from components import stores, words
@@ -59,9 +58,7 @@ def dark() -> bool:
 
 
 def figure(fig: Any, *, key: str, alt: str, caption: str = "") -> None:
-    """Show a Plotly figure in the present theme, with alternative text and one sentence on what to look for."""
-    if dark() or fig.layout.template.layout.font.color != plots.TEMPLATE.layout.font.color:
-        fig.update_layout(template=plots.template(dark=dark()))  # takes longer than all else here
+    """Show a Plotly figure, as `drawn` made it, with alternative text and one sentence on what to look for."""
     config = {"displaylogo": False, "displayModeBar": False, "responsive": True}
     st.plotly_chart(fig, key=key, theme=None, width="stretch", config=config, alt=alt)
     if caption:

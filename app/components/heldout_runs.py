@@ -38,9 +38,9 @@ def stored_run(run: RunRow, label: str, *, data: str) -> StoredRun:
 
 def learning_points(runs: Mapping[str, RunRow], baseline: StoredRun) -> list[LearningPoint]:
     """Return the errors of all runs that were made from the same data as the baseline; damaged ones are left out."""
-    own = runs[baseline.id].dataset
-    read = [_point(str(stores.home().run_folder(run.id)), run.id) for run in runs.values() if run.dataset == own]
-    return [point for point, content in filter(None, read) if content == baseline.data_fingerprint]
+    own, home = runs[baseline.id].dataset, stores.home()
+    same = tuple(run.id for run in runs.values() if run.dataset == own)
+    return [point for point, content in _points(str(home.folder), same) if content == baseline.data_fingerprint]
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
@@ -53,8 +53,13 @@ def _read(folder: str, run_id: str, dataset: str) -> HeldOut:
     return load_heldout(Path(folder), manifest, known=known)
 
 
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _points(home: str, run_ids: tuple[str, ...]) -> list[tuple[LearningPoint, str]]:
+    return [point for run_id in run_ids if (point := _point(home, run_id))]
+
+
 @st.cache_resource(max_entries=2000, show_spinner=False)
-def _point(folder: str, run_id: str) -> tuple[LearningPoint, str] | None:
+def _point(home: str, run_id: str) -> tuple[LearningPoint, str] | None:
     try:
         manifest = read_run(run_id).manifest
         figures = {name: float(value) for name, value in manifest["metrics"].items() if value is not None}

@@ -6,6 +6,7 @@ import streamlit as st
 from bandgap import plots
 from bandgap.jobs.rows import RunRow
 from components import frame, stores, tables
+from components.drawing import drawn
 from components.run_files import read_heldout
 
 
@@ -16,7 +17,7 @@ def heldout_view(run: RunRow) -> None:
         return
     st.subheader("Held-out structures", anchor=False)
     columns = {name: table[name].to_numpy() for name in ("gap_eV", "mean_eV", "lower_eV", "upper_eV")}
-    fig = plots.parity(*columns.values(), ids=table["id"].tolist())
+    fig = drawn(plots.parity, *columns.values(), ids=table["id"].tolist())
     left, right = st.columns(2, gap="medium")
     with left:
         frame.figure(fig, key="parity", alt="Predicted against known gaps of the held-out structures", caption=CAPTION)

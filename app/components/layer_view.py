@@ -6,6 +6,7 @@ import streamlit as st
 from bandgap import plots
 from bandgap.quantities import Quantity
 from components import frame, posterior_words, tables
+from components.drawing import drawn
 from components.run_files import RunFiles
 
 
@@ -20,12 +21,12 @@ def layers(files: RunFiles) -> None:
         st.markdown(sentence, help=Quantity.KAPPA.help)
     left, right = st.columns(2, gap="large")
     with left:
-        fig = plots.layer_weights(c, layers=names, prior_draws=prior)
+        fig = drawn(plots.layer_weights, c, layers=names, prior_draws=prior)
         alt = "Posterior density of the layer weights beside their prior"
         frame.figure(fig, key="layers", alt=alt, caption=_RIDGE_CAPTION)
     with right:
         if c.shape[1] == 3:
-            fig = plots.ternary(c, layers=names, prior=prior)
+            fig = drawn(plots.ternary, c, layers=names, prior=prior)
             alt = "Layer weights of three layers in a ternary diagram"
             frame.figure(fig, key="ternary", alt=alt, caption=_TERNARY_CAPTION)
         elif "kappa" in files.draws:
@@ -50,8 +51,8 @@ def scales(files: RunFiles) -> None:
                 prior = before * files.record["prior.tau"].reshape(-1, 1)
             draws = _flat(files, "c") * files.draws["tau"].reshape(-1, 1)
             st.markdown(f"**{Quantity.LAYER_TAU.label}**", help=Quantity.LAYER_TAU.help)
-            fig = plots.layer_scales(
-                _floored(draws), layers=names, title=Quantity.LAYER_TAU.axis, prior=_floored(prior)
+            fig = drawn(
+                plots.layer_scales, _floored(draws), layers=names, title=Quantity.LAYER_TAU.axis, prior=_floored(prior)
             )
             frame.figure(fig, key="layer-tau", alt="Scale of every layer beside its prior", caption=_INTERVAL_CAPTION)
 
@@ -65,7 +66,9 @@ def numbers(files: RunFiles) -> None:
 
 def _shares(files: RunFiles, names: list[str]) -> None:
     title = f"{Quantity.KAPPA.label} (0 to 1)"
-    fig = plots.layer_scales(_flat(files, "kappa"), layers=names, title=title, prior=_prior(files, "kappa"), log=False)
+    fig = drawn(
+        plots.layer_scales, _flat(files, "kappa"), layers=names, title=title, prior=_prior(files, "kappa"), log=False
+    )
     alt = "Share of every layer in the change of the predicted gap, beside its prior"
     frame.figure(fig, key="kappa", alt=alt, caption=_INTERVAL_CAPTION)
 
@@ -75,7 +78,9 @@ def _scale(files: RunFiles, quantity: Quantity, key: str, *, log: bool) -> None:
     unit = f" {quantity.unit}" if quantity.unit else ""
     st.markdown(f"**{quantity.label}**: {posterior_words.scale_sentence(draws, unit=unit)}", help=quantity.help)
     if np.ptp(draws) > 0:
-        fig = plots.draws_density(draws, quantity=quantity, log=log, prior_draws=files.record.get(f"prior.{key}"))
+        fig = drawn(
+            plots.draws_density, draws, quantity=quantity, log=log, prior_draws=files.record.get(f"prior.{key}")
+        )
         frame.figure(fig, key=key, alt=f"Posterior density of {quantity.label} beside its prior")
 
 

@@ -8,6 +8,7 @@ import streamlit as st
 from bandgap import plots
 from bandgap.jobs.rows import RunRow
 from components import frame, posterior_words, words
+from components.drawing import drawn
 from components.run_files import RunFiles
 
 SHOWN_FEATURES = 15
@@ -67,8 +68,12 @@ def features(files: RunFiles) -> None:
     st.subheader("Which features moved", anchor=False, help=_FEATURE_HELP)
     st.markdown(feature_sentence(change[known], share, n_features=change.size), width=720)
     order = np.argsort(-np.abs(change[known]), kind="stable")[:SHOWN_FEATURES]
-    fig = plots.feature_changes(
-        change[known][order], spread[known][order], None if share is None else share[order], features=known[order] + 1
+    fig = drawn(
+        plots.feature_changes,
+        change[known][order],
+        spread[known][order],
+        None if share is None else share[order],
+        features=known[order] + 1,
     )
     caption = "Bars: one posterior standard deviation. A bar across zero is a weight that may as well have stayed."
     frame.figure(fig, key="features", alt="Changes of the output weights, largest first", caption=caption)
@@ -98,7 +103,7 @@ def chosen_setting(files: RunFiles) -> None:
     picked = files.figures.get(name, float(values[np.argmin(scores)]))
     st.subheader(f"How {name} was chosen", anchor=False, help=_CURVE_HELP)
     st.markdown(setting_sentence(name, picked, values, scores, share=files.figures.get("prior_share")), width=720)
-    fig = plots.validation_curve(values, scores, name=SETTINGS.get(name, name), chosen=picked)
+    fig = drawn(plots.validation_curve, values, scores, name=SETTINGS.get(name, name), chosen=picked)
     caption = "Lower is better. A flat curve: the choice hardly matters. A minimum at an end: try values beyond it."
     frame.figure(fig, key="validation", alt=f"Held-out score against {name}", caption=caption)
 

@@ -15,6 +15,7 @@ from bandgap.prediction_details import PredictionDetails
 from bandgap.predictions import INTERVAL_KINDS, NEGATIVE_END_NOTE, IntervalKind, Predictions
 from bandgap.quantities import Quantity
 from components import frame, prediction_files, prediction_table, words
+from components.drawing import drawn
 from components.next_list import next_view
 
 KINDS: dict[IntervalKind, str] = {
@@ -76,7 +77,7 @@ def _predicted(shown: Shown, *, level: float, kind: IntervalKind) -> None:
             prediction_table.chosen_structure(table, row, shown.details, dataset=shown.dataset)
         values = {name: table[f"{name}_eV"].to_numpy() for name in ("mean", "lower", "upper")}
         unusual = (table["status"] == "warning").to_numpy()
-        fig = plots.intervals(*values.values(), ids=table["id"].tolist(), unusual=unusual)
+        fig = drawn(plots.intervals, *values.values(), ids=table["id"].tolist(), unusual=unusual)
         alt = f"Predicted gaps of {shown.name} with their intervals"
         frame.figure(fig, key="intervals", alt=alt, caption=FIGURE_CAPTION)
     if np.nanmin(values["lower"], initial=0.0) < 0:

@@ -12,6 +12,7 @@ from bandgap.cards import extras_sentence
 from bandgap.errors import BandgapError
 from bandgap.jobs.sources import Source, delete_source
 from components import frame, stores, tables, words
+from components.drawing import drawn
 
 CAPTION = (
     "Error on molecules that the network did not learn from. A curve that still falls at its end asks for more epochs; "
@@ -60,7 +61,7 @@ def source_details(source: Source) -> None:
     with right:
         history, scale = source.manifest.get("history"), source.manifest.get("gaps", {}).get("sd_eV")
         if history and scale:
-            fig = plots.learning_curve(history, sd_eV=scale)
+            fig = drawn(plots.learning_curve, history, sd_eV=scale)
             frame.figure(fig, key="learning-curve", alt="Error by epoch of the source's training", caption=CAPTION)
         else:
             st.caption("This source model has no learning curve stored.")

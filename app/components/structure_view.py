@@ -14,6 +14,7 @@ from bandgap.plots.elements import symbol_of
 from bandgap.quantities import Quantity
 from bandgap.shapes import Shape, cell_lengths_angles, load_shape
 from components import frame, words
+from components.drawing import drawn
 
 CAPTION = "Drag to turn, scroll to zoom. Bonds are contacts below 1.25 times the sum of the covalent radii."
 
@@ -51,7 +52,8 @@ def draw_structure(path: Path, row: int, *, formula: str, key: str) -> None:
 
 
 def _draw(shape: Shape, *, formula: str, key: str) -> None:
-    frame.figure(plots.structure_3d(shape), key=key, alt=f"Structure {formula} in three dimensions", caption=CAPTION)
+    fig = drawn(plots.structure_3d, shape)
+    frame.figure(fig, key=key, alt=f"Structure {formula} in three dimensions", caption=CAPTION)
 
 
 def _shape(path: Path, row: int) -> Shape | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,12 +22,17 @@ GIGABYTE = 1_000_000_000
 
 @dataclass(frozen=True)
 class Room:
-    """Bytes: data sets and run folders of one workspace, the descriptor cache of all, and what is free."""
+    """Bytes: data sets by id and run folders of one workspace, the descriptor cache of all, and what is free."""
 
-    uploads: int  # uploaded files, and what was computed from them when they were checked
+    datasets: Mapping[str, int]  # uploaded files, and what was computed from them when they were checked
     runs: int  # and source models that were trained in the workspace
     cache: int
     free: int
+
+    @property
+    def uploads(self) -> int:
+        """What all data sets take, those uploaded for predictions included."""
+        return sum(self.datasets.values())
 
     @property
     def taken(self) -> int:
@@ -35,14 +42,14 @@ class Room:
 
 def room(library: Library, workspace: str) -> Room:
     """Return the room of a workspace; files that two data sets share count in both."""
-    uploads = sum(dataset_sizes(library, workspace).values())
     with library.database.reading() as connection:
         own = connection.execute(
             "SELECT DISTINCT subject FROM job WHERE workspace = ? AND kind = 'train_source'", (workspace,)
         ).fetchall()
     folders = [library.home.run_folder(run.id) for run in library.runs(workspace, limit=1_000_000)]
     runs = sum(map(folder_bytes, [*folders, *(library.home.source_folder(row["subject"]) for row in own)]))
-    return Room(uploads, runs, folder_bytes(library.home.cache), shutil.disk_usage(library.home.cache).free)
+    sizes = dataset_sizes(library, workspace)
+    return Room(sizes, runs, folder_bytes(library.home.cache), shutil.disk_usage(library.home.cache).free)
 
 
 def dataset_sizes(library: Library, workspace: str) -> dict[str, int]:
@@ -88,12 +95,12 @@ def check_quota(library: Library, workspace: str, *, adding: int = 0) -> None:
     )
 
 
-def folder_bytes(folder: Path) -> int:
-    """Return the size of all files below a folder, 0 where there is none; files that vanish meanwhile count nothing."""
+def folder_bytes(folder: str | Path) -> int:
+    """Return the size of all files below a folder, 0 where there is none; what cannot be read counts nothing."""
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size if path.is_file() else 0
-        except OSError:
-            continue
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                inside = entry.is_dir(follow_symlinks=False)
+                total += folder_bytes(entry.path) if inside else entry.stat(follow_symlinks=False).st_size
     return total

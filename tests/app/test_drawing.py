@@ -1,0 +1,40 @@
+"""Figures are built once for the same content and theme, and anew for any other content."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
+
+from components import frame
+from components.drawing import drawn
+
+from bandgap import plots
+
+GAPS = np.random.default_rng(0).normal(2.0, 0.5, 4000)
+
+
+def test_equal_content_is_drawn_once() -> None:
+    assert drawn(plots.gap_histogram, GAPS.copy()) is drawn(plots.gap_histogram, GAPS.copy())
+
+
+def test_one_changed_number_is_drawn_anew() -> None:
+    changed = GAPS.copy()
+    changed[2345] = 9.0  # hashes that sample would miss it
+    first, second = drawn(plots.gap_histogram, GAPS), drawn(plots.gap_histogram, changed)
+    assert max(second.data[0].x) > max(first.data[0].x)
+
+
+def test_options_count_as_content() -> None:
+    table = drawn(plots.element_counts, {"C": 5}, n=10)
+    assert drawn(plots.element_counts, {"C": 5}, n=20) is not table
+
+
+def test_themes_do_not_share_a_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    light = drawn(plots.gap_histogram, GAPS)
+    monkeypatch.setattr(frame, "dark", lambda: True)
+    dark = drawn(plots.gap_histogram, GAPS)
+    colours = [fig.layout.template.layout.font.color for fig in (light, dark)]
+    assert colours == [plots.template(dark=theme).layout.font.color for theme in (False, True)]
