@@ -7,7 +7,8 @@ import torch
 
 from bandgap.benchmarks.posterior_problem import Floats, PosteriorProblem
 from bandgap.devices import set_threads
-from bandgap.inference.network_chain import Chain, Record, SamplerConfig
+from bandgap.inference.network_chain import Chain, Record
+from bandgap.inference.sampler_config import SamplerConfig
 from bandgap.inference.scales import ScalePrior
 
 BLOCK = 50  # iterations

@@ -18,8 +18,9 @@ from bandgap.errors import Cancelled
 from bandgap.inference import checkpoints
 from bandgap.inference.chain_board import ChainBoard
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.network_chain import Chain, Record, SamplerConfig
+from bandgap.inference.network_chain import Chain, Record
 from bandgap.inference.network_draws import NetworkDraws, SamplerInfo
+from bandgap.inference.sampler_config import SamplerConfig
 from bandgap.inference.scales import ScalePrior
 from bandgap.inference.whitened_network import Layers, WhitenedNetwork
 

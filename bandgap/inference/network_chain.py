@@ -1,20 +1,19 @@
 """One batch of chains: its state, its adaptation and one iteration of it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bandgap.errors import ConfigError
 from bandgap.inference.adaptation import DualAveraging, dual_averaging
 from bandgap.inference.checkpoints import under
 from bandgap.inference.input_split import leading_inputs, step_trailing, unit_spans
 from bandgap.inference.interweaving import informed_directions, step_interwoven
 from bandgap.inference.joint_hmc import Transition, step_joint
 from bandgap.inference.partial_centring import Frame, find_frames
+from bandgap.inference.sampler_config import SamplerConfig
 from bandgap.inference.scale_moves import step_scales
 from bandgap.inference.scales import FreeScalePrior, ScalePrior
 from bandgap.inference.whitened_network import (
@@ -26,7 +25,6 @@ from bandgap.inference.whitened_network import (
 )
 
 START_STEP = 0.05
-ANGLE, ACCEPT = 0.65, 0.8  # radians of a path of mean length, and its acceptance
 FIRST_SCALE_MOVE = 10  # iterations in which only the weights move, so that a start far off cannot lock the scales
 MAX_STEP = 0.7  # radians: half a turn of the prior's rotation would come back
 START_BRACKET = 2.0  # widths of slice brackets in the prior's units, while widths of the posterior are not known
@@ -35,7 +33,7 @@ FLIGHT = 0.3  # of the scales' standard deviations in one radian: about their wi
 REFRESH = (0.15, 0.3, 0.5, 0.75)  # shares of warm-up at which widths, and from the second on frames, are found anew
 VISITS = 8  # of the last states that are kept, from which frames are found
 SUBSPACE_VISITS = (0.3, 0.4, 0.5, 0.6, 0.7)  # shares of warm-up at which states are kept to find informed directions
-FRAMED_FLIGHT, FRAMED_ANGLE, FRAMED_ACCEPT = 0.7, 4.5, 0.7  # instead of the above in frames
+FRAMED_FLIGHT = 0.7  # instead of FLIGHT in frames
 VISIT_EVERY, RESTART = 5, 0.5  # iterations between states that are kept; of the step, where it is searched anew
 FRAMED_SCALE_MOVES = 3  # directions, drawn at random, along which the scales alone move in an iteration
 BRACKET = 4.0  # widths of slice brackets in standard deviations found in warm-up
@@ -46,45 +44,12 @@ _AVERAGED = ("log_step", "log_average", "anchor", "gap", "count", "target")  # f
 _ON_HOST = ("generator", "host", "numbers", "trailing", "spans")
 
 
-@dataclass(frozen=True)
-class SamplerConfig:
-    """Length of the run: chains, iterations of warm-up and after it, kept draws of all chains together, and the path.
-
-    `coordinates` "whitened" moves whitened weights, and each layer's scale with them in a move of its own
-    (`interweaving`); "partially centred" moves both along one path (`partial_centring`), on 500 crystals of the demo
-    the better of the two, on ten rows the worse. `angle` is the length of a path in radians; it varies by a third up
-    and down. None is 0.65, and 4.5 in partially centred coordinates, where short paths are a random walk of weights and
-    scales together: of tau and c, paths of 2.4, 4.5 and 6.5 radians gave 0.03 to 0.1, 0.24 and 0.17 to 0.22 effective
-    draws per iteration (500 crystals, single chains of 500 to 1,200 iterations). `target_accept` None is 0.8, and 0.7
-    there.
-    """
-
-    chains: int = 4
-    warmup: int = 300
-    draws: int = 1500
-    keep: int = 400
-    coordinates: Literal["whitened", "partially centred"] = "whitened"
-    angle: float | None = None
-    target_accept: float | None = None
-    max_steps: int = 80
-
-    def __post_init__(self) -> None:
-        if self.chains < 2 or self.warmup < 20 or self.draws < 20 or self.keep < self.chains:
-            raise ConfigError(
-                f"sampler: {self.chains} chains, {self.warmup} warm-up iterations, {self.draws} draws, {self.keep} "
-                "kept. Accepted: at least 2 chains, 20 warm-up iterations, 20 draws and one kept draw for every chain."
-            )
-        angle, accept = _given(self.angle, ANGLE), _given(self.target_accept, ACCEPT)
-        if not (angle > 0 and 0 < accept < 1 and self.max_steps >= 1):
-            raise ConfigError(
-                f"sampler: angle {self.angle}, target_accept {self.target_accept}, max_steps {self.max_steps}. "
-                "Accepted: an angle above 0 (radians), a target acceptance between 0 and 1, and at least 1 step."
-            )
-
-
 @dataclass(frozen=True, eq=False)
 class Record:
-    """One iteration: z, scales `state` (chain, width), f at the training inputs (chain, n), acceptance, energy."""
+    """One iteration: z, scales `state` (chain, width), f at the training inputs (chain, n).
+
+    Acceptance and energy are those of the long path; `divergent` counts a path of the trailing inputs too.
+    """
 
     z: Layers
     output: Tensor  # weights of the output layer, (chain, q)
@@ -111,7 +76,7 @@ class Chain:
         self._centred = config.coordinates == "partially centred" and net.isotropic
         self._free = prior if not self._centred and isinstance(prior, FreeScalePrior) else None
         self._generator, self._host = generator, host
-        target = _given(config.target_accept, ACCEPT)
+        target = config.acceptance(framed=False)
         self._adaptation: DualAveraging = dual_averaging(START_STEP, target=target, most=MAX_STEP)
         self._leading = leading_inputs(net) if self._centred else net.inputs.shape[1]  # worth it on long paths
         self._trailing: DualAveraging = dual_averaging(TRAILING_STEP, target=TRAILING_ACCEPT, most=MAX_STEP)
@@ -199,7 +164,7 @@ class Chain:
 
     def _move(self, *, still: bool) -> Transition:
         """Move weights and scales along one path, then the scales alone; `still` keeps the scales where they are."""
-        angle = _given(self._config.angle, FRAMED_ANGLE if self._frames else ANGLE)
+        angle = self._config.radians(framed=bool(self._frames))
         angle *= 0.67 + 0.66 * float(torch.rand(1, generator=self._host))
         self.n_steps = int(min(self._config.max_steps, max(1, np.ceil(angle / self.step))))
         net, first = self._net, self._z[0]
@@ -219,8 +184,8 @@ class Chain:
             widths=[ROUNDING * self.step * span for span in self._spans],
         )
         self._z = [torch.cat([moved[0], first[:, :, self._leading :]], 2), *moved[1:]] if split else moved
-        if self._leading < self._net.inputs.shape[1]:
-            self._move_trailing()
+        if split:
+            did = replace(did, divergent=did.divergent | self._move_trailing().divergent)
         if not still:
             brackets = self._brackets
             if self._frames:
@@ -234,7 +199,7 @@ class Chain:
             )
         return did
 
-    def _move_trailing(self) -> None:
+    def _move_trailing(self) -> Transition:
         step = self._trailing.step if self.iteration < self._config.warmup else self._trailing.final
         self._z, did = step_trailing(
             self._net,
@@ -248,6 +213,7 @@ class Chain:
         )
         if self.iteration < self._config.warmup:
             self._trailing = self._trailing.update(float(did.accept.mean()))
+        return did
 
     def _record(self, did: Transition) -> "Record":
         scales = self._prior.scales(self._state)
@@ -287,14 +253,10 @@ class Chain:
         if frames:
             self._frames = find_frames(self._net, self._prior, self._visited)
             self._frames[0] = self._frames[0].leading_inputs(self._leading)
-            target = _given(self._config.target_accept, FRAMED_ACCEPT)
+            target = self._config.acceptance(framed=True)
             self._adaptation = dual_averaging(RESTART * self.step, target=target, most=MAX_STEP)
 
 
 def _averaged(adaptation: DualAveraging, numbers: Sequence[float]) -> DualAveraging:
     log_step, log_average, anchor, gap, count, target = numbers
     return DualAveraging(log_step, log_average, anchor, gap, int(count), target, adaptation.most)
-
-
-def _given(value: float | None, default: float) -> float:
-    return default if value is None else value

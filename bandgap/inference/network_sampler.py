@@ -22,8 +22,8 @@ from bandgap.devices import cores, set_threads
 from bandgap.inference.chain_board import ChainBoard
 from bandgap.inference.chain_group import Group, GroupPlace, run_group
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.network_chain import SamplerConfig
 from bandgap.inference.network_draws import NetworkDraws, SamplerInfo, running_figures
+from bandgap.inference.sampler_config import SamplerConfig
 from bandgap.inference.scales import ScalePrior
 from bandgap.inference.whitened_network import WhitenedNetwork
 from bandgap.progress import Progress, Update

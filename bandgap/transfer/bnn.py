@@ -14,7 +14,7 @@ from bandgap.devices import choose_device
 from bandgap.errors import ConfigError
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.inverse_gamma_scales import InverseGammaScales
-from bandgap.inference.network_chain import SamplerConfig
+from bandgap.inference.sampler_config import SamplerConfig
 from bandgap.inference.whitened_network import Layers, whiten
 from bandgap.posterior import NetworkPosterior
 from bandgap.progress import Progress, Update, no_progress

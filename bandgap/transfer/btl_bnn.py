@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from bandgap.errors import ConfigError
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.network_chain import SamplerConfig
+from bandgap.inference.sampler_config import SamplerConfig
 from bandgap.networks import layer_gradient_norms
 from bandgap.posterior import NetworkPosterior
 from bandgap.progress import Progress, Update, no_progress

@@ -16,8 +16,8 @@ import torch
 from bandgap.devices import choose_device
 from bandgap.errors import ConfigError
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.network_chain import SamplerConfig
 from bandgap.inference.pcp_scales import point_estimate_scales
+from bandgap.inference.sampler_config import SamplerConfig
 from bandgap.inference.whitened_network import whiten
 from bandgap.networks import layer_gradient_norms
 from bandgap.posterior import NetworkPosterior

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from bandgap.devices import choose_device
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.network_chain import SamplerConfig
 from bandgap.inference.network_draws import NetworkDraws
 from bandgap.inference.network_sampler import sample_network
 from bandgap.inference.pcp_scales import VariationalScales, variational_scales
+from bandgap.inference.sampler_config import SamplerConfig
 from bandgap.inference.scaled_network import whiten_scaled
 from bandgap.networks import layer_variances
 from bandgap.posterior import Diagnostics, ScaledNetworkPosterior

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.network_chain import SamplerConfig
 from bandgap.inference.network_draws import NetworkDraws, SamplerInfo
 from bandgap.inference.network_sampler import sample_network
+from bandgap.inference.sampler_config import SamplerConfig
 from bandgap.inference.scales import ScalePrior
 from bandgap.inference.whitened_network import Layers, WhitenedNetwork
 from bandgap.networks import Params, layer_of

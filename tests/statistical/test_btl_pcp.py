@@ -16,7 +16,7 @@ from scipy import stats
 from bandgap.inference import network_sampler
 from bandgap.inference.diagnostics import rhat
 from bandgap.inference.hmc import HmcConfig, sample
-from bandgap.inference.network_chain import SamplerConfig
+from bandgap.inference.sampler_config import SamplerConfig
 from bandgap.inference.whitened_network import whiten
 from bandgap.progress import no_progress
 from bandgap.transfer import btl_pcp

@@ -10,9 +10,9 @@ from bandgap.errors import ArtifactError, Cancelled
 from bandgap.inference.checkpoints import Checkpoint, content_of
 from bandgap.inference.input_split import leading_inputs
 from bandgap.inference.inverse_gamma_scales import InverseGammaScales
-from bandgap.inference.network_chain import SamplerConfig
 from bandgap.inference.network_sampler import sample_network
 from bandgap.inference.pcp_scales import variational_scales
+from bandgap.inference.sampler_config import SamplerConfig
 from bandgap.inference.scaled_network import whiten_scaled
 from bandgap.inference.whitened_network import whiten
 from bandgap.progress import no_progress

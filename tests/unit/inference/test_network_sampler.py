@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from bandgap.errors import Cancelled, ConfigError
-from bandgap.inference.network_chain import MAX_STEP, SamplerConfig
+from bandgap.inference.network_chain import MAX_STEP
 from bandgap.inference.network_sampler import sample_network
+from bandgap.inference.sampler_config import SamplerConfig
 from bandgap.inference.whitened_network import whiten
 from bandgap.progress import no_progress
 from tests.unit.inference.problems import CPU, prior_of, raw

@@ -1,0 +1,57 @@
+"""How long a run of the network sampler is, and along which paths it moves."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from bandgap.errors import ConfigError
+
+ANGLE, ACCEPT = 0.65, 0.8  # radians of a path of mean length, and its acceptance
+FRAMED_ANGLE, FRAMED_ACCEPT = 4.5, 0.7  # the same in partially centred coordinates
+
+
+@dataclass(frozen=True)
+class SamplerConfig:
+    """Length of the run: chains, iterations of warm-up and after it, kept draws of all chains together, and the path.
+
+    `coordinates` "whitened" moves whitened weights, and each layer's scale with them in a move of its own
+    (`interweaving`); "partially centred" moves both along one path (`partial_centring`), on 500 crystals of the demo
+    the better of the two, on ten rows the worse. `angle` is the length of a path in radians; it varies by a third up
+    and down. None is 0.65, and 4.5 in partially centred coordinates, where short paths are a random walk of weights and
+    scales together: of tau and c, paths of 2.4, 4.5 and 6.5 radians gave 0.03 to 0.1, 0.24 and 0.17 to 0.22 effective
+    draws per iteration (500 crystals, single chains of 500 to 1,200 iterations). `target_accept` None is 0.8, and 0.7
+    there.
+    """
+
+    chains: int = 4
+    warmup: int = 300
+    draws: int = 1500
+    keep: int = 400
+    coordinates: Literal["whitened", "partially centred"] = "whitened"
+    angle: float | None = None
+    target_accept: float | None = None
+    max_steps: int = 80
+
+    def __post_init__(self) -> None:
+        if self.chains < 2 or self.warmup < 20 or self.draws < 20 or self.keep < self.chains:
+            raise ConfigError(
+                f"sampler: {self.chains} chains, {self.warmup} warm-up iterations, {self.draws} draws, {self.keep} "
+                "kept. Accepted: at least 2 chains, 20 warm-up iterations, 20 draws and one kept draw for every chain."
+            )
+        angle, accept = self.radians(framed=False), self.acceptance(framed=False)
+        if not (angle > 0 and 0 < accept < 1 and self.max_steps >= 1):
+            raise ConfigError(
+                f"sampler: angle {self.angle}, target_accept {self.target_accept}, max_steps {self.max_steps}. "
+                "Accepted: an angle above 0 (radians), a target acceptance between 0 and 1, and at least 1 step."
+            )
+
+    def radians(self, *, framed: bool) -> float:
+        """Return the mean length of a path, in partially centred coordinates where `framed`."""
+        if self.angle is not None:
+            return self.angle
+        return FRAMED_ANGLE if framed else ANGLE
+
+    def acceptance(self, *, framed: bool) -> float:
+        """Return the acceptance that the step is made for, in partially centred coordinates where `framed`."""
+        if self.target_accept is not None:
+            return self.target_accept
+        return FRAMED_ACCEPT if framed else ACCEPT
