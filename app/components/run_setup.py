@@ -83,13 +83,14 @@ def choose_source(sources: Mapping[str, Source]) -> Source:
     return sources[picked]
 
 
-def usual_lengths(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-    """Return the lengths of the chains of the first method that samples."""
+def usual_lengths(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return the lengths of the chains of the first method that samples, in words."""
     samplers = (method["settings"].get("sampler", {}) for method in methods.values())
-    return next((sampler for sampler in samplers if {"warmup", "draws"} <= set(sampler)), {"warmup": 0, "draws": 0})
+    first = next((sampler for sampler in samplers if {"warmup", "draws"} <= set(sampler)), {})
+    return {key: f"{length:,}" if (length := first.get(key)) else "the method's own" for key in ("warmup", "draws")}
 
 
-def choose_split(total: int, *, usual: Mapping[str, int]) -> dict[str, Any]:
+def choose_split(total: int, *, usual: Mapping[str, str]) -> dict[str, Any]:
     """Draw what is learned from and what is held out, and the settings that are rarely changed."""
     left, right = st.columns(2)
     most = max(total - 1, 10)
@@ -101,11 +102,9 @@ def choose_split(total: int, *, usual: Mapping[str, int]) -> dict[str, Any]:
         share = st.slider("Hold back for conformal intervals", 0, 50, 0, 5, format="%d %%", help=_CONFORMAL_HELP)
         device = st.selectbox("Device", ["auto", "cpu", "cuda"], help="auto takes a GPU where there is one.")
         warmup = st.number_input(
-            "Warm-up iterations", 20, 100_000, None, placeholder=f"{usual['warmup']:,}", help=_WARMUP_HELP
+            "Warm-up iterations", 20, 100_000, None, placeholder=usual["warmup"], help=_WARMUP_HELP
         )
-        draws = st.number_input(
-            "Draws of each chain", 20, 100_000, None, placeholder=f"{usual['draws']:,}", help=_DRAWS_HELP
-        )
+        draws = st.number_input("Draws of each chain", 20, 100_000, None, placeholder=usual["draws"], help=_DRAWS_HELP)
     n_test = max(1, round(test / 100 * total))
     how = "whole formulas" if grouped else "single structures"
     back = f"{share} % of the {n:,} held back for conformal intervals" if share else "no conformal intervals"
@@ -120,7 +119,7 @@ def run_config(
 ) -> dict[str, Any]:
     """Return the settings of one method's run: of a method that samples, also how long its chains are."""
     own = method["settings"].get("sampler", {})
-    lengths = {key: own[key] for key in ("warmup", "draws") if key in own} | dict(sampler)
+    lengths = {key: own[key] for key in ("warmup", "draws") if own.get(key) is not None} | dict(sampler)
     return {**config, "method": name, "settings": {"sampler": lengths} if own else {}}
 
 

@@ -61,7 +61,7 @@ def run_group(
     it is told to stop, and at its end. Raises ArtifactError on a file of another run, and what `look` raises.
     """
     run = _GroupRun(net, prior, config, place)
-    total, chain = config.warmup + config.draws, run.chain
+    total, chain = config.warmup + config.n_draws, run.chain
     file = None if checkpoint is None else checkpoint.of_part(place.number)
     if file is not None and file.path.exists():
         run.resume(file, board)
@@ -93,8 +93,8 @@ class _GroupRun:
         generator = torch.Generator(device=device).manual_seed(int(words.generate_state(1, np.uint64)[0]) % 2**63)
         host = torch.Generator().manual_seed(int(words.generate_state(2, np.uint64)[1]) % 2**63)
         self.chain = Chain(net, prior, config, place.chains, generator, host)
-        keep = min(config.keep // config.chains, config.draws)
-        self._kept_at = set(np.linspace(0, config.draws - 1, num=keep).round().astype(int).tolist())
+        keep = min(config.keep // config.chains, config.n_draws)
+        self._kept_at = set(np.linspace(0, config.n_draws - 1, num=keep).round().astype(int).tolist())
         self._states: list[Tensor] = []  # each (chain, width)
         self._fitted: list[Tensor] = []  # each (chain, n)
         self._accept: list[Tensor] = []  # each (chain,)

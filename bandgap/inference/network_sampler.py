@@ -22,6 +22,7 @@ from bandgap.devices import cores, set_threads
 from bandgap.inference.chain_board import ChainBoard
 from bandgap.inference.chain_group import Group, GroupPlace, run_group
 from bandgap.inference.checkpoints import Checkpoint
+from bandgap.inference.network_chain import planned
 from bandgap.inference.network_draws import NetworkDraws, SamplerInfo, running_figures
 from bandgap.inference.sampler_config import SamplerConfig
 from bandgap.inference.scales import ScalePrior
@@ -50,6 +51,7 @@ def sample_network(
     of chains has a file beside its path, from which it goes on where there is one: the draws are then those of a run
     without the break, bit for bit. Raises ArtifactError on a file of another problem, other settings or another seed.
     """
+    config = planned(config, net, prior)
     firsts = range(0, config.chains, CHAINS_PER_GROUP)
     places = [
         GroupPlace(i, first, min(CHAINS_PER_GROUP, config.chains - first), (seed, i)) for i, first in enumerate(firsts)
@@ -89,13 +91,13 @@ def sample_network(
 def _work(net: WhitenedNetwork, config: SamplerConfig) -> float:
     weights = sum(math.prod(shape) for shape in net.shapes)
     groups = -(-config.chains // CHAINS_PER_GROUP)
-    iterations = config.warmup + config.draws
+    iterations = config.warmup + config.n_draws
     return iterations * (groups * ITERATION + config.chains * float(net.n_rows) * weights)
 
 
 def _open_board(path: Path | None, prior: ScalePrior, config: SamplerConfig) -> ChainBoard:
     groups = -(-config.chains // CHAINS_PER_GROUP)
-    return ChainBoard.open(path, groups=groups, chains=config.chains, draws=config.draws, width=prior.units.shape[0])
+    return ChainBoard.open(path, groups=groups, chains=config.chains, draws=config.n_draws, width=prior.units.shape[0])
 
 
 class _Watch:
@@ -103,7 +105,7 @@ class _Watch:
 
     def __init__(self, board: ChainBoard, prior: ScalePrior, config: SamplerConfig, progress: Progress) -> None:
         self._board, self._prior, self._config, self._progress = board, prior, config, progress
-        self._total = len(board.done) * (config.warmup + config.draws)
+        self._total = len(board.done) * (config.warmup + config.n_draws)
         self._reported, self._judged_at = 0, -math.inf
         self._figures: dict[str, float] = {}
 

@@ -1,12 +1,14 @@
 """How long a run of the network sampler is, and along which paths it moves."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from bandgap.errors import ConfigError
 
 ANGLE, ACCEPT = 0.65, 0.8  # radians of a path of mean length, and its acceptance
 FRAMED_ANGLE, FRAMED_ACCEPT = 4.5, 0.7  # the same in partially centred coordinates
+DRAWS, FRAMED_DRAWS = 1500, 600  # iterations of a chain after warm-up
+FRAMED_ROWS = 150  # from which partially centred coordinates are chosen
 
 
 @dataclass(frozen=True)
@@ -14,27 +16,32 @@ class SamplerConfig:
     """Length of the run: chains, iterations of warm-up and after it, kept draws of all chains together, and the path.
 
     `coordinates` "whitened" moves whitened weights, and each layer's scale with them in a move of its own
-    (`interweaving`); "partially centred" moves both along one path (`partial_centring`), on 500 crystals of the demo
-    the better of the two, on ten rows the worse. `angle` is the length of a path in radians; it varies by a third up
-    and down. None is 0.65, and 4.5 in partially centred coordinates, where short paths are a random walk of weights and
-    scales together: of tau and c, paths of 2.4, 4.5 and 6.5 radians gave 0.03 to 0.1, 0.24 and 0.17 to 0.22 effective
-    draws per iteration (500 crystals, single chains of 500 to 1,200 iterations). `target_accept` None is 0.8, and 0.7
-    there.
+    (`interweaving`); "partially centred" moves both along one path (`partial_centring`). On 200 crystals of the demo
+    the latter gave seven times the effective draws of the slowest quantity per iteration, and four times per second; on
+    60 and 100 two to four times per iteration, and about as many per second; on ten rows it was the worse. "auto" takes
+    it from 150 rows, for the penalized-complexity prior centred on a point estimate. `draws` None is 1,500, and 600 in
+    partially centred coordinates.
+
+    `angle` is the length of a path in radians; it varies by a third up and down. None is 0.65, and 4.5 in partially
+    centred coordinates, where short paths are a random walk of weights and scales together: of tau and c, paths of 2.4,
+    4.5 and 6.5 radians gave 0.03 to 0.1, 0.24 and 0.17 to 0.22 effective draws per iteration (500 crystals, single
+    chains of 500 to 1,200 iterations). `target_accept` None is 0.8, and 0.7 there (0.6 and 0.5 have longer steps, but
+    not more effective draws per second).
     """
 
     chains: int = 4
     warmup: int = 300
-    draws: int = 1500
+    draws: int | None = None
     keep: int = 400
-    coordinates: Literal["whitened", "partially centred"] = "whitened"
+    coordinates: Literal["auto", "whitened", "partially centred"] = "auto"
     angle: float | None = None
     target_accept: float | None = None
     max_steps: int = 80
 
     def __post_init__(self) -> None:
-        if self.chains < 2 or self.warmup < 20 or self.draws < 20 or self.keep < self.chains:
+        if self.chains < 2 or self.warmup < 20 or self.n_draws < 20 or self.keep < self.chains:
             raise ConfigError(
-                f"sampler: {self.chains} chains, {self.warmup} warm-up iterations, {self.draws} draws, {self.keep} "
+                f"sampler: {self.chains} chains, {self.warmup} warm-up iterations, {self.n_draws} draws, {self.keep} "
                 "kept. Accepted: at least 2 chains, 20 warm-up iterations, 20 draws and one kept draw for every chain."
             )
         angle, accept = self.radians(framed=False), self.acceptance(framed=False)
@@ -43,6 +50,19 @@ class SamplerConfig:
                 f"sampler: angle {self.angle}, target_accept {self.target_accept}, max_steps {self.max_steps}. "
                 "Accepted: an angle above 0 (radians), a target acceptance between 0 and 1, and at least 1 step."
             )
+
+    @property
+    def n_draws(self) -> int:
+        """Iterations of a chain after warm-up."""
+        if self.draws is not None:
+            return self.draws
+        return FRAMED_DRAWS if self.coordinates == "partially centred" else DRAWS
+
+    def planned(self, *, rows: int, can_frame: bool) -> "SamplerConfig":
+        """Return the same with its coordinates chosen, for a problem in which `can_frame` says whether both exist."""
+        if self.coordinates != "auto":
+            return self
+        return replace(self, coordinates="partially centred" if can_frame and rows >= FRAMED_ROWS else "whitened")
 
     def radians(self, *, framed: bool) -> float:
         """Return the mean length of a path, in partially centred coordinates where `framed`."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
+from bandgap.inference.sampler_config import SamplerConfig
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.store import JobStore
 
@@ -21,25 +22,33 @@ DESCRIBE_S = 1e-4  # an atom of a crystal: 5 ms for 56 of them (`descriptors.pre
 SIZES = (50, 200)
 LAST_RUNS = 5
 SPREAD = 2.0  # a factor either way, where the machine is not known
-ITERATIONS = 1800  # of the default samplers, to which their costs below refer
 
 Basis = Literal["this method here", "other methods here", "reference"]
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of a fit at n = 50 and n = 200; a sampler's grow with its iterations."""
+    """Seconds of a fit at n = 50 and n = 200; a sampler's grow with its iterations.
+
+    `sampler` says in which coordinates a method's chains move (`SamplerConfig`), "" that it has none.
+    """
 
     small_s: float
     large_s: float
-    sampler: bool = False
+    sampler: Literal["", "auto", "whitened"] = ""
 
     def seconds(self, n: int, iterations: int | None) -> float:
         """Return the seconds of a fit to n structures, a power of n through the two sizes, never falling with n."""
         power = max(0.0, math.log(self.large_s / self.small_s) / math.log(SIZES[1] / SIZES[0]))
-        work = iterations / ITERATIONS if self.sampler and iterations else 1.0
+        work = iterations / usual_iterations(n, self.sampler) if self.sampler and iterations else 1.0
         growth: float = (n / SIZES[1]) ** power
         return self.large_s * growth * work
+
+
+def usual_iterations(n: int, coordinates: Literal["auto", "whitened"] = "auto") -> int:
+    """Return the iterations of a default sampler for n structures, to which its cost refers."""
+    sampler = SamplerConfig(coordinates=coordinates).planned(rows=n, can_frame=True)
+    return sampler.warmup + sampler.n_draws
 
 
 @dataclass(frozen=True)
@@ -141,11 +150,11 @@ def atoms_to_describe(jobs: JobStore, dataset: Dataset, source: str) -> int:
 
 
 COSTS: Mapping[str, Cost] = {
-    "btl_pcp_pe": Cost(90, 180, sampler=True),
-    "btl_pcp_vi": Cost(180, 360, sampler=True),
+    "btl_pcp_pe": Cost(90, 150, sampler="auto"),
+    "btl_pcp_vi": Cost(180, 360, sampler="whitened"),
     "btl_vi": Cost(57, 127),
-    "btl_bnn": Cost(240, 480, sampler=True),
-    "bnn": Cost(240, 480, sampler=True),
+    "btl_bnn": Cost(240, 480, sampler="whitened"),
+    "bnn": Cost(240, 480, sampler="whitened"),
     "feature_gp": Cost(0.2, 0.5),
     "nptl": Cost(5.3, 22),
     "nptl_head": Cost(2, 2.5),

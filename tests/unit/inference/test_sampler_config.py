@@ -1,0 +1,45 @@
+"""What the network sampler chooses by itself, and what it takes as given."""
+
+import dataclasses
+
+import pytest
+
+from bandgap.errors import ConfigError
+from bandgap.inference.sampler_config import FRAMED_ROWS, SamplerConfig
+
+
+@pytest.mark.parametrize(
+    ("rows", "can_frame", "coordinates", "draws"),
+    [
+        (FRAMED_ROWS - 1, True, "whitened", 1500),
+        (FRAMED_ROWS, True, "partially centred", 600),
+        (FRAMED_ROWS, False, "whitened", 1500),
+    ],
+)
+def test_auto_follows_rows_and_prior(rows: int, can_frame: bool, coordinates: str, draws: int) -> None:
+    planned = SamplerConfig().planned(rows=rows, can_frame=can_frame)
+    assert (planned.coordinates, planned.n_draws) == (coordinates, draws)
+
+
+@pytest.mark.parametrize("rows", [10, 1000])
+def test_given_coordinates_and_draws_stay(rows: int) -> None:
+    for coordinates in ("whitened", "partially centred"):
+        given = SamplerConfig(coordinates=coordinates, draws=50)
+        assert given.planned(rows=rows, can_frame=True) == given
+
+
+def test_planning_twice_changes_nothing() -> None:
+    planned = SamplerConfig(draws=70).planned(rows=500, can_frame=True)
+    assert planned.planned(rows=10, can_frame=True) == planned
+
+
+@pytest.mark.parametrize("framed", [False, True])
+def test_given_path_holds_in_both_coordinates(framed: bool) -> None:
+    given = SamplerConfig(angle=1.25, target_accept=0.9)
+    assert (given.radians(framed=framed), given.acceptance(framed=framed)) == (1.25, 0.9)
+
+
+@pytest.mark.parametrize("bad", [{"draws": 19}, {"chains": 1}, {"warmup": 10}, {"keep": 2}, {"angle": 0.0}])
+def test_too_little_is_refused_in_words(bad: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match="Accepted: at least|Accepted: an angle"):
+        dataclasses.replace(SamplerConfig(), **bad)
