@@ -50,14 +50,12 @@ def distribution_view(view: Overview) -> None:
 def summary_table(view: Overview) -> pd.DataFrame:
     """Return number, mean and quantiles of gaps and sizes."""
     rows = {Quantity.GAP.axis: view.gaps_eV, Quantity.N_ATOMS.axis: view.n_atoms.astype(np.float64)}
-    columns = {"quantity": [], "n": [], "mean": [], "min": [], "5 %": [], "median": [], "95 %": [], "max": []}
-    for name, values in rows.items():
-        if values.size:
-            low, p05, median, p95, high = np.quantile(values, [0, 0.05, 0.5, 0.95, 1]).round(2)
-            row = (name, values.size, round(float(values.mean()), 2), low, p05, median, p95, high)
-            for column, value in zip(columns.values(), row, strict=True):
-                column.append(value)
-    return pd.DataFrame(columns)
+    found = [
+        (name, values.size, round(float(values.mean()), 2), *np.quantile(values, [0, 0.05, 0.5, 0.95, 1]).round(2))
+        for name, values in rows.items()
+        if values.size
+    ]
+    return pd.DataFrame(found, columns=["quantity", "n", "mean", "min", "5 %", "median", "95 %", "max"])
 
 
 def element_table(view: Overview) -> pd.DataFrame:

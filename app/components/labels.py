@@ -16,8 +16,8 @@ from bandgap.jobs.rows import Dataset, Verdict
 from bandgap.quantities import Quantity
 from components import frame, stores, words
 
-_FROM_HEADER = "stated in the header"
 _UNITS: tuple[Unit, ...] = ("eV", "Hartree")
+_STATED: dict[str, Unit | None] = {"stated in the header": None} | {unit: unit for unit in _UNITS}
 _KEPT = 1_000  # names of unmatched rows that are kept to show
 _LEVEL_HELP = "How the gaps were computed. It travels with the run and its predictions; mixing levels gives a warning."
 _LEVEL_SHOWN = "PBE, HSE06, GW, ..."
@@ -75,7 +75,7 @@ def _csv_form(dataset: Dataset) -> None:
             "column level_of_theory may state the level row by row.",
         )
         left, right = st.columns(2)
-        unit = left.selectbox("Unit of the gap column", [_FROM_HEADER, *_UNITS])
+        unit = left.selectbox("Unit of the gap column", list(_STATED))
         level = right.text_input("Level of theory", placeholder=_LEVEL_SHOWN, help=_LEVEL_HELP)
         keep = _keep_box(dataset)
         if not st.form_submit_button("Match the gaps", type="secondary" if dataset.labels else "primary"):
@@ -83,9 +83,7 @@ def _csv_form(dataset: Dataset) -> None:
         try:
             if file is None:
                 raise InputError("No table was chosen. Choose a CSV file with a column id or file and a gap column.")
-            read = read_labels(
-                file.getvalue(), unit=None if unit == _FROM_HEADER else unit, name=file.name, level_of_theory=level
-            )
+            read = read_labels(file.getvalue(), unit=_STATED[unit], name=file.name, level_of_theory=level)
             verdicts = stores.library().verdicts(dataset.id)
             found = match_labels([v.id for v in verdicts], [v.file for v in verdicts], read)
         except BandgapError as error:

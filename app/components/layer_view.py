@@ -48,12 +48,10 @@ def scales(files: RunFiles) -> None:
             names = posterior_words.layer_names(files.draws["c"].shape[-1])
             prior = None
             if (before := _prior(files, "c")) is not None:
-                prior = before * files.record["prior.tau"].reshape(-1, 1)
+                prior = _floored(before * files.record["prior.tau"].reshape(-1, 1))
             draws = _flat(files, "c") * files.draws["tau"].reshape(-1, 1)
             st.markdown(f"**{Quantity.LAYER_TAU.label}**", help=Quantity.LAYER_TAU.help)
-            fig = drawn(
-                plots.layer_scales, _floored(draws), layers=names, title=Quantity.LAYER_TAU.axis, prior=_floored(prior)
-            )
+            fig = drawn(plots.layer_scales, _floored(draws), layers=names, title=Quantity.LAYER_TAU.axis, prior=prior)
             frame.figure(fig, key="layer-tau", alt="Scale of every layer beside its prior", caption=_INTERVAL_CAPTION)
 
 
@@ -93,9 +91,10 @@ def _prior(files: RunFiles, name: str) -> np.ndarray | None:
     return None if draws is None else draws.reshape(-1, draws.shape[-1]).astype(np.float64)
 
 
-def _floored(values: np.ndarray | None) -> np.ndarray | None:
+def _floored(values: np.ndarray) -> np.ndarray:
     """Return values that a logarithmic axis can show."""
-    return None if values is None else np.maximum(values, 1e-12)
+    floored: np.ndarray = np.maximum(values, 1e-12)
+    return floored
 
 
 _RIDGE_CAPTION = (

@@ -1,7 +1,7 @@
 """What to compute next: unlabelled structures ranked by what a label of each would tell, and the list as CSV."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -131,7 +131,7 @@ def _sentence(ranking: Ranking, n: int) -> str:
     )
 
 
-def _columns() -> dict[str, object]:
+def _columns() -> dict[str, Any]:
     return tables.columns(["id", "mean_eV", "sd_eV", "formula", "file"]) | {
         "rank": st.column_config.NumberColumn("rank", width=50),
         "mean_eV": st.column_config.NumberColumn("gap (eV)", format="%.2f"),

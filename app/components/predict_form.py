@@ -1,5 +1,7 @@
 """The form that asks for predictions: new files, or a data set of the workspace; one submit makes one job."""
 
+from typing import Any
+
 import session
 import streamlit as st
 
@@ -42,7 +44,7 @@ def predict_form(run: RunRow) -> None:
     st.rerun()
 
 
-def _files() -> list[object]:
+def _files() -> list[Any]:
     return st.file_uploader(
         "New structures", accept_multiple_files=True, help=f"Accepted: {uploads.ACCEPTED}. At most 20 MB a file."
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -120,7 +120,7 @@ def chosen_structure(table: pd.DataFrame, row: int, details: PredictionDetails |
         draw_structure(shapes_path(stores.home(), dataset), row, formula=formula, key=f"chosen-{dataset}-{row}")
 
 
-def column_settings() -> dict[str, object]:
+def column_settings() -> dict[str, Any]:
     """Return headers with units; the note is wide."""
     return tables.columns(SHOWN) | {
         "mean_eV": st.column_config.NumberColumn("gap (eV)", help=Quantity.MEAN.help, format="%.2f"),

@@ -1,5 +1,7 @@
 """The chosen run on the page Train: its job, how it ended, what it warns of, and the way on."""
 
+from typing import Literal
+
 import session
 import streamlit as st
 
@@ -49,7 +51,8 @@ def stopped(run: RunRow, job: Job) -> None:
             "the draws that it would have had without the break. Checkpoints are kept for 14 days."
         )
         label = "Resume from the last checkpoint"
-    kind = "secondary" if kept is None and job.state == "failed" else "primary"
+    anew = kept is None and job.state == "failed"
+    kind: Literal["primary", "secondary"] = "secondary" if anew else "primary"
     if st.button(label, type=kind, key=f"again-{job.id}", icon=":material/resume:"):
         try:
             resuming.start_again(stores.jobs(), stores.library(), run)

@@ -1,7 +1,7 @@
 """The form that starts transfers: data, source model, methods, split; one press makes one run for each method."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import session
 import streamlit as st
@@ -144,7 +144,7 @@ def start_button(
         }
         st.caption(estimate_sentence(found))
     label = "Start the transfer" if len(runs) < 2 else f"Start {len(runs)} transfers"
-    kind = "primary" if primary else "secondary"
+    kind: Literal["primary", "secondary"] = "primary" if primary else "secondary"
     if st.button(label, type=kind, key="start-transfers", disabled=bool(problem)):
         start(dataset, runs, methods=methods)
 

@@ -1,5 +1,7 @@
 """The verdicts of a data set, page by page, with filter, search and CSV, and the structure of the chosen row."""
 
+from functools import partial
+
 import session
 import streamlit as st
 
@@ -26,11 +28,11 @@ def verdict_view(dataset: Dataset) -> None:
     shown = left.segmented_control("Show", list(FILTERS), default="all", required=True, key="verdict-filter")
     search = right.text_input("Find", placeholder="part of an id, file or formula", key="verdict-search")
     status, page = FILTERS[shown or "all"], int(st.session_state.get(f"page-{dataset.id}", 1))
-    query = {"status": status, "search": search, "limit": ROWS}
-    found, total = verdict_page(stores.library(), dataset.id, offset=(page - 1) * ROWS, **query)
+    one_page = partial(verdict_page, stores.library(), dataset.id, status=status, search=search, limit=ROWS)
+    found, total = one_page(offset=(page - 1) * ROWS)
     if not found and page > 1:
         page = 1
-        found, total = verdict_page(stores.library(), dataset.id, **query)
+        found, total = one_page()
     if not found:
         st.info("No structure fits. Choose another verdict, or clear the search.")
         return
@@ -42,7 +44,7 @@ def verdict_view(dataset: Dataset) -> None:
         hide_index=True,
         placeholder="",
         height=tables.height(table, rows=6),
-        column_config=tables.columns(list(table)) | COLUMNS,
+        column_config=tables.columns(table.columns.to_list()) | COLUMNS,
         key=f"verdicts-{dataset.id}-{shown}-{search}-{page}",
         on_select="rerun",
         selection_mode="single-row",
