@@ -4,11 +4,11 @@ import pandas as pd
 import session
 import streamlit as st
 
-from bandgap.errors import BandgapError
 from bandgap.jobs.disk import QUOTA_VARIABLE, quota_bytes, room
 from bandgap.jobs.housekeeping import Losses, delete_dataset, losses, rename_dataset
 from bandgap.jobs.rows import Dataset
-from components import frame, stores, words
+from components import stores, words
+from components.actions import carry_out
 
 
 def care_expander(dataset: Dataset, datasets: list[Dataset]) -> None:
@@ -41,26 +41,21 @@ def _rename(dataset: Dataset) -> None:
     with st.form(f"rename-{dataset.id}", border=False):
         name = st.text_input("Name", value=dataset.name, max_chars=120)
         if st.form_submit_button("Rename"):
-            try:
-                rename_dataset(stores.library(), session.workspace(), dataset.id, name)
-            except BandgapError as error:
-                frame.problem(error)
-                return
-            st.rerun()
+            carry_out(
+                lambda: rename_dataset(stores.library(), session.workspace(), dataset.id, name),
+                f"The data set is now called {name}.",
+            )
 
 
 def _delete(dataset: Dataset) -> None:
     st.write(losses_sentence(losses(stores.library(), session.workspace(), dataset.id)))
     sure = st.checkbox("Yes, delete this data set", key=f"sure-{dataset.id}")
     if st.button("Delete the data set", disabled=not sure, icon=":material/delete:"):
-        try:
-            delete_dataset(stores.library(), session.workspace(), dataset.id)
-        except BandgapError as error:
-            frame.problem(error)
-            return
-        session.choose("data", "")
-        session.tell(f"{words.escaped(dataset.name)} was deleted.")
-        st.rerun()
+        carry_out(
+            lambda: delete_dataset(stores.library(), session.workspace(), dataset.id),
+            f"{dataset.name} is deleted.",
+            forget="data",
+        )
 
 
 def _space(datasets: list[Dataset]) -> None:

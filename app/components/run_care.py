@@ -1,15 +1,12 @@
 """Rename or delete the chosen run; what goes with it is said before."""
 
-from collections.abc import Callable
-
-import session
 import streamlit as st
 
-from bandgap.errors import BandgapError
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.run_care import TITLE_LENGTH, Losses, delete_run, losses, rename_run
 from bandgap.jobs.store import Job
-from components import frame, stores, words
+from components import stores, words
+from components.actions import carry_out
 
 
 def care_expander(run: RunRow, job: Job | None) -> None:
@@ -18,17 +15,15 @@ def care_expander(run: RunRow, job: Job | None) -> None:
         with st.form(f"rename-{run.id}", border=False):
             title = st.text_input("Name", run.title, max_chars=TITLE_LENGTH)
             if st.form_submit_button("Rename"):
-                _done(lambda: rename_run(stores.library(), run, title), f"The run is now called {title}.")
+                carry_out(lambda: rename_run(stores.library(), run, title), f"The run is now called {title}.")
         if job is not None and job.active:
             st.caption("A run that is at work is not deleted. Cancel it first.")
             return
         st.markdown(loss_sentence(losses(stores.jobs(), stores.library(), run)))
         sure = st.checkbox("I do not need them any more", key=f"sure-{run.id}")
         if st.button("Delete this run", disabled=not sure, icon=":material/delete:", key=f"delete-{run.id}"):
-            _done(
-                lambda: delete_run(stores.jobs(), stores.library(), run),
-                f"{run.title} is deleted.",
-                gone=True,
+            carry_out(
+                lambda: delete_run(stores.jobs(), stores.library(), run), f"{run.title} is deleted.", forget="run"
             )
 
 
@@ -43,15 +38,3 @@ def loss_sentence(lost: Losses) -> str:
         f"Deleting it removes its posterior, its figures on held-out structures{made}: {words.size(lost.n_bytes)} for "
         "good. The data set and the source model stay."
     )
-
-
-def _done(action: Callable[[], None], text: str, *, gone: bool = False) -> None:
-    try:
-        action()
-    except BandgapError as error:
-        frame.problem(error)
-        return
-    if gone:
-        session.choose("run", "")
-    session.tell(words.escaped(text))
-    st.rerun()

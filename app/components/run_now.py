@@ -10,6 +10,7 @@ from bandgap.jobs import resuming
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.store import Job
 from components import frame, stores, words
+from components.actions import carry_out
 from components.job_panel import POLL_S, job_panel
 from components.run_files import read_run
 
@@ -54,12 +55,7 @@ def stopped(run: RunRow, job: Job) -> None:
     anew = kept is None and job.state == "failed"
     kind: Literal["primary", "secondary"] = "secondary" if anew else "primary"
     if st.button(label, type=kind, key=f"again-{job.id}", icon=":material/resume:"):
-        try:
-            resuming.start_again(stores.jobs(), stores.library(), run)
-        except BandgapError as error:
-            frame.problem(error)
-            return
-        st.rerun()
+        carry_out(lambda: resuming.start_again(stores.jobs(), stores.library(), run))
 
 
 def follow(jobs: dict[str, Job]) -> None:

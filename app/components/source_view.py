@@ -9,9 +9,9 @@ import streamlit as st
 
 from bandgap import plots
 from bandgap.cards import extras_sentence
-from bandgap.errors import BandgapError
 from bandgap.jobs.sources import Source, delete_source
 from components import frame, stores, tables, words
+from components.actions import carry_out
 from components.drawing import drawn
 
 CAPTION = (
@@ -84,16 +84,12 @@ def delete_expander(source: Source) -> None:
             "transfer can start from it any more, and an interrupted one cannot go on."
         )
         sure = st.checkbox("I do not need it any more", key=f"sure-{source.id}")
-        if not st.button("Delete this source model", disabled=not sure, icon=":material/delete:", key="delete-source"):
-            return
-        try:
-            delete_source(stores.jobs(), stores.library(), session.workspace(), source.id)
-        except BandgapError as error:
-            frame.problem(error)
-            return
-        session.choose("source", "")
-        session.tell(f"{words.escaped(source.title)} is deleted.")
-        st.rerun()
+        if st.button("Delete this source model", disabled=not sure, icon=":material/delete:", key="delete-source"):
+            carry_out(
+                lambda: delete_source(stores.jobs(), stores.library(), session.workspace(), source.id),
+                f"{source.title} is deleted.",
+                forget="source",
+            )
 
 
 def _features(manifest: Mapping[str, Any]) -> int | None:

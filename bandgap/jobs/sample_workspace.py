@@ -20,7 +20,7 @@ from bandgap.jobs.catalogue import register_all
 from bandgap.jobs.data_tasks import shapes_path
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
-from bandgap.jobs.store import JobStore
+from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.worker import work_all
 from bandgap.progress import Progress, Update
 from bandgap.shapes import load_shape, save_shapes
@@ -88,11 +88,16 @@ def _first_crystals() -> bytes:
 def _do(store: JobStore, workspace: str, kind: str, subject: str, payload: dict[str, str]) -> str:
     """Do one job here and return its id; raises BandgapError where it fails."""
     job = store.submit(workspace, kind, title=kind, payload=payload, subject=subject)
-    work_all(store.home)
-    ended = store.job(workspace, job.id)
-    if ended is None or ended.state != "finished":
-        raise BandgapError(f"The job {kind} of the sample workspace did not finish: {ended and ended.error}")
+    _work(store, job)
     return job.id
+
+
+def _work(store: JobStore, job: Job) -> None:
+    """Do the queued jobs, this one the last; raises BandgapError where it fails."""
+    work_all(store.home)
+    ended = store.job(job.workspace, job.id)
+    if ended is None or ended.state != "finished":
+        raise BandgapError(f"The job {job.title} of the sample workspace did not finish: {ended and ended.error}")
 
 
 def _train(library: Library, store: JobStore, workspace: str, dataset: str, method: Mapping[str, object]) -> str:
@@ -115,10 +120,7 @@ def _train(library: Library, store: JobStore, workspace: str, dataset: str, meth
         title=job.title,
         config=config,
     )
-    work_all(store.home)
-    ended = store.job(workspace, job.id)
-    if ended is None or ended.state != "finished":
-        raise BandgapError(f"A run of the sample workspace did not finish: {ended and ended.error}")
+    _work(store, job)
     return run_id
 
 

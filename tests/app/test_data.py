@@ -177,7 +177,7 @@ def test_delete_says_what_is_lost_and_what_stays(visit: Visit, workspace: Worksp
     assert "is in use by a job (btl_pcp_pe, n = 40)" in at.error[0].value
     workspace.jobs.request_cancel(workspace.id, job.id)
     click(at, "Delete the data set")
-    assert "waters was deleted." in texts(at) and "Start with the demo data" in texts(at)
+    assert "waters is deleted." in texts(at) and "Start with the demo data" in texts(at)
     assert len(workspace.library.runs(workspace.id)) == 1
 
 
@@ -188,7 +188,7 @@ def test_renamed_data_set_has_its_new_name(visit: Visit, workspace: Workspace) -
     at.run()
     next(field for field in at.text_input if field.label == "Name").set_value("wet set")
     click(at, "Rename")
-    assert at.selectbox[0].options == ["wet set"]
+    assert at.selectbox[0].options == ["wet set"] and "The data set is now called wet set." in texts(at)
 
 
 def test_upload_over_the_quota_says_so(visit: Visit, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
