@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from bandgap.plots.style import BASELINE, GOOD, LEGEND_ABOVE, MIND, MODEL, TEMPLATE, faint, padded
+from bandgap.plots.style import BASELINE, GOOD, LEGEND_ABOVE, MIND, MODEL, TEMPLATE, bars, faint, marker, padded
 
 _HEIGHT = 340
 _SLICES = 20  # rows of a figure of slices; the table has them all
@@ -31,7 +31,7 @@ def coverage_figure(table: pd.DataFrame, *, level: float, after: pd.DataFrame | 
     near = int(np.argmin(np.abs(shown["level"].to_numpy() - level)))
     point = shown.iloc[[near]]
     fig.add_scatter(x=point["level"], y=point["coverage"], mode="markers", hovertemplate=hover, showlegend=False)
-    fig.data[-1].update(marker={"color": colour, "size": 10, "symbol": "diamond"}, name="at the level")
+    fig.data[-1].update(marker=marker(colour, "diamond", 10), name="at the level")
     fig.update_layout(template=TEMPLATE, height=_HEIGHT, showlegend=True, **LEGEND_ABOVE)
     fig.update_xaxes(title="level of the interval", range=[0, 1.02], dtick=0.2, tickformat=".0%")
     fig.update_yaxes(title="gaps in their interval", range=[0, 1.02], dtick=0.2, tickformat=".0%")
@@ -64,7 +64,7 @@ def width_figure(table: pd.DataFrame) -> go.Figure:
         own = table[table["inside"] == inside]
         fig.add_scatter(x=own["width_eV"], y=own["error_eV"], mode="markers", name=f"{name} ({len(own)})")
         fig.data[-1].update(
-            marker={"color": colour, "symbol": symbol, "size": 6, "line": {"width": 0 if inside else 1.5}},
+            marker=marker(colour, symbol, 6),
             customdata=own[["id", "formula"]].to_numpy(),
             hovertemplate="%{customdata[0]} %{customdata[1]}<br>width %{x:.2f} eV<br>error %{y:.2f} eV<extra></extra>",
         )
@@ -81,15 +81,9 @@ def spread_figure(table: pd.DataFrame) -> go.Figure:
     fig = go.Figure(go.Scatter(x=expected, y=expected, mode="lines", hoverinfo="skip", name="as predicted"))
     fig.data[0].update(
         line={"color": BASELINE, "width": 1},
-        error_y={
-            "type": "data",
-            "symmetric": False,
-            "array": table["chance_upper_eV"] - expected,
-            "arrayminus": expected - table["chance_lower_eV"],
-            "color": faint(BASELINE, 0.6),
-            "thickness": 5,
-            "width": 0,
-        },
+        error_y=bars(
+            expected, table["chance_lower_eV"], table["chance_upper_eV"], colour=faint(BASELINE, 0.6), thickness=5
+        ),
     )
     inside = (table["rmse_eV"] >= table["chance_lower_eV"]) & (table["rmse_eV"] <= table["chance_upper_eV"])
     for chosen, colour, symbol, name in (
@@ -99,7 +93,7 @@ def spread_figure(table: pd.DataFrame) -> go.Figure:
         own = table[chosen]
         fig.add_scatter(x=own["sd_eV"], y=own["rmse_eV"], mode="markers", name=name, customdata=own["structures"])
         fig.data[-1].update(
-            marker={"color": colour, "symbol": symbol, "size": 9, "line": {"width": 0 if symbol == "circle" else 2}},
+            marker=marker(colour, symbol, 9),
             hovertemplate="predicted %{x:.2f} eV<br>found %{y:.2f} eV<br>%{customdata} structures<extra></extra>",
         )
     fig.update_layout(template=TEMPLATE, height=_HEIGHT, showlegend=True, **LEGEND_ABOVE)
@@ -114,22 +108,15 @@ def slices_figure(table: pd.DataFrame, *, level: float) -> go.Figure:
     names = [f"{name} ({count})" for name, count in zip(rows.iloc[:, 0], rows["structures"], strict=True)]
     middle = np.full(len(rows), level)
     fig = go.Figure(go.Scatter(x=middle, y=names, mode="markers", hoverinfo="skip", marker={"opacity": 0}))
-    fig.data[0].error_x = {
-        "type": "data",
-        "symmetric": False,
-        "array": rows["chance_upper"] - level,
-        "arrayminus": level - rows["chance_lower"],
-        "color": faint(BASELINE, 0.6),
-        "thickness": 5,
-        "width": 0,
-    }
+    chance = bars(middle, rows["chance_lower"], rows["chance_upper"], colour=faint(BASELINE, 0.6), thickness=5)
+    fig.data[0].error_x = chance
     within = ((rows["coverage"] >= rows["chance_lower"]) & (rows["coverage"] <= rows["chance_upper"])).to_numpy()
     for chosen, colour, symbol in ((within, MODEL, "circle"), (~within, MIND, "diamond-open")):
         fig.add_scatter(
             x=rows["coverage"][chosen],
             y=[name for name, own in zip(names, chosen, strict=True) if own],
             mode="markers",
-            marker={"color": colour, "symbol": symbol, "size": 9, "line": {"width": 0 if symbol == "circle" else 2}},
+            marker=marker(colour, symbol, 9),
             hovertemplate="%{y}: %{x:.0%}<extra></extra>",
         )
     fig.add_vline(x=level, line={"color": BASELINE, "width": 1, "dash": "dot"})

@@ -6,9 +6,9 @@ Rank plots: Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021), section 4.2
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
-from scipy.stats import gaussian_kde, rankdata
+from scipy.stats import rankdata
 
-from bandgap.plots.style import BASELINE, GOOD, MIND, MODEL, OBSERVED, PRIOR, TEMPLATE, Floats, faint, padded
+from bandgap.plots.style import BASELINE, GOOD, MIND, MODEL, OBSERVED, PRIOR, TEMPLATE, Floats, density, faint, padded
 
 CHAIN_COLOURS = (MODEL, OBSERVED, GOOD, PRIOR, MIND, BASELINE)
 _DASHES = ("solid", "dot", "dash", "dashdot", "longdash", "longdashdot")
@@ -84,10 +84,9 @@ def energies(energy: ArrayLike) -> go.Figure:
         (about, MODEL, "solid", "energy, less its mean"),
         (change, OBSERVED, "dash", "change from draw to draw"),
     ):
-        density = gaussian_kde(draws)(grid) if draws.std() > 0 else np.zeros_like(grid)
         fig.add_scatter(
             x=grid,
-            y=density,
+            y=density(draws, grid),
             mode="lines",
             name=name,
             line={"color": colour, "width": 2, "dash": dash},

@@ -4,7 +4,19 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from bandgap.plots.style import BASELINE, GOOD, LEGEND_INSIDE, MIND, MODEL, OBSERVED, PRIOR, TEMPLATE, padded
+from bandgap.plots.style import (
+    BASELINE,
+    GOOD,
+    LEGEND_INSIDE,
+    MIND,
+    MODEL,
+    OBSERVED,
+    PRIOR,
+    TEMPLATE,
+    bars,
+    marker,
+    padded,
+)
 from bandgap.quantities import Quantity
 
 _SERIES = (MODEL, GOOD, MIND, PRIOR, OBSERVED, BASELINE)
@@ -24,16 +36,8 @@ def difference_figure(table: pd.DataFrame, *, quantity: Quantity) -> go.Figure:
         own = rows[chosen]
         fig.add_scatter(x=own["difference_eV"], y=own.index, mode="markers", name=name)
         fig.data[-1].update(
-            marker={"color": colour, "symbol": symbol, "size": 10, "line": {"width": 2, "color": colour}},
-            error_x={
-                "type": "data",
-                "symmetric": False,
-                "array": own["upper_eV"] - own["difference_eV"],
-                "arrayminus": own["difference_eV"] - own["lower_eV"],
-                "thickness": 2,
-                "width": 0,
-                "color": colour,
-            },
+            marker=marker(colour, symbol, 10),
+            error_x=bars(own["difference_eV"], own["lower_eV"], own["upper_eV"], colour=colour, thickness=2),
             customdata=own[["run", "lower_eV", "upper_eV"]].to_numpy(),
             hovertemplate="%{customdata[0]}<br>%{x:+.3f} eV (%{customdata[1]:+.3f} to %{customdata[2]:+.3f})"
             "<extra></extra>",
@@ -64,15 +68,8 @@ def learning_figure(table: pd.DataFrame, *, quantity: Quantity) -> go.Figure:
         value, colour = own[quantity.column], _SERIES[k % len(_SERIES)]
         fig.add_scatter(x=own["n"], y=value, mode="lines+markers", name=method, line={"color": colour, "width": 2})
         fig.data[-1].update(
-            marker={"symbol": _SYMBOLS[k % len(_SYMBOLS)], "size": 9, "color": colour},
-            error_y={
-                "type": "data",
-                "symmetric": False,
-                "array": own["largest_eV"] - value,
-                "arrayminus": value - own["smallest_eV"],
-                "thickness": 1,
-                "width": 3,
-            },
+            marker=marker(colour, _SYMBOLS[k % len(_SYMBOLS)], 9),
+            error_y=bars(value, own["smallest_eV"], own["largest_eV"], cap=3),
             customdata=own["runs"],
             hovertemplate="n = %{x}: %{y:.3f} eV (%{customdata} runs)<extra>" + method + "</extra>",
         )

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
-from bandgap.plots.style import BASELINE, MODEL, PRIOR, TEMPLATE, faint
+from bandgap.plots.style import BASELINE, MODEL, PRIOR, TEMPLATE, faint, marker
 
 _POINTS = 400  # of a cloud
 
@@ -72,7 +72,7 @@ def layer_scales(
             y=y,
             mode="markers",
             name=name,
-            marker={"color": colour, "symbol": symbol, "size": 9},
+            marker=marker(colour, symbol, 9),
             customdata=np.stack([quantiles[0], quantiles[4]], 1),
             hovertemplate="median %{x:.2g} (95 %: %{customdata[0]:.2g} to %{customdata[1]:.2g})<extra></extra>",
         )
@@ -95,17 +95,17 @@ def feature_changes(
     """
     change, spread = np.asarray(change_eV, dtype=np.float64), np.asarray(sd_eV, dtype=np.float64)
     names = [f"feature {int(k)}" for k in np.asarray(features)]
-    marker: dict[str, object] = {"color": MODEL, "size": 8}
+    points: dict[str, object] = {"color": MODEL, "size": 8}
     if kept_share is not None:
         scale = [[0.0, BASELINE], [1.0, MODEL]]
         bar = {"title": {"text": "share kept"}, "thickness": 10, "len": 0.8}
-        marker |= {"color": np.asarray(kept_share), "cmin": 0, "cmax": 1, "colorscale": scale, "colorbar": bar}
+        points |= {"color": np.asarray(kept_share), "cmin": 0, "cmax": 1, "colorscale": scale, "colorbar": bar}
     fig = go.Figure(
         go.Scatter(
             x=change,
             y=names,
             mode="markers",
-            marker=marker,
+            marker=points,
             error_x={"type": "data", "array": spread, "thickness": 1, "width": 0, "color": faint(MODEL, 0.6)},
             hovertemplate="%{y}: %{x:.3f} eV<extra></extra>",
         )

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
 from bandgap.plots.structures import binned
-from bandgap.plots.style import BASELINE, LEGEND_INSIDE, MIND, MODEL, OBSERVED, TEMPLATE, faint, padded
+from bandgap.plots.style import BASELINE, LEGEND_INSIDE, MIND, MODEL, OBSERVED, TEMPLATE, bars, faint, marker, padded
 from bandgap.quantities import Quantity
 
 _INTERVAL_HOVER = "%{customdata[0]}<br>%{y:.2f} eV (%{customdata[1]:.2f} to %{customdata[2]:.2f})<extra></extra>"
@@ -61,21 +61,8 @@ def parity(
             y=mean[chosen],
             mode="markers",
             name=f"{name} ({np.count_nonzero(chosen)})",
-            marker={
-                "color": colour,
-                "symbol": symbol,
-                "size": 6,
-                "line": {"width": 1.5 if colour == MIND else 0, "color": colour},
-            },
-            error_y={
-                "type": "data",
-                "symmetric": False,
-                "array": (upper - mean)[chosen],
-                "arrayminus": (mean - lower)[chosen],
-                "thickness": 0.8,
-                "width": 0,
-                "color": faint(colour, 0.4),
-            },
+            marker=marker(colour, symbol, 6),
+            error_y=bars(mean[chosen], lower[chosen], upper[chosen], colour=faint(colour, 0.4), thickness=0.8),
             customdata=np.asarray(ids, dtype=object)[chosen],
             hovertemplate="%{customdata}<br>observed %{x:.2f} eV<br>predicted %{y:.2f} eV<extra></extra>",
         )
@@ -105,20 +92,8 @@ def intervals(
             y=mean[rows],
             mode="markers",
             name=name,
-            marker={
-                "color": colour,
-                "symbol": symbol,
-                "size": 7,
-                "line": {"width": 1.5 if colour == MIND else 0, "color": colour},
-            },
-            error_y={
-                "type": "data",
-                "symmetric": False,
-                "array": upper[rows] - mean[rows],
-                "arrayminus": mean[rows] - lower[rows],
-                "thickness": 1,
-                "width": 0,
-            },
+            marker=marker(colour, symbol, 7),
+            error_y=bars(mean[rows], lower[rows], upper[rows]),
             customdata=np.stack([np.asarray(ids, dtype=object)[rows], lower[rows], upper[rows]], axis=1),
             hovertemplate=_INTERVAL_HOVER,
         )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from bandgap.plots.style import BASELINE, GOOD, MODEL, TEMPLATE
+from bandgap.plots.style import BASELINE, GOOD, MODEL, TEMPLATE, marker
 from bandgap.quantities import Quantity
 
 
@@ -34,7 +34,7 @@ def learning_curve(history: Sequence[Sequence[float]], *, sd_eV: float) -> go.Fi
             y=[errors[best, 1]],
             mode="markers",
             name=f"kept (epoch {epochs[best]})",
-            marker={"color": GOOD, "symbol": "diamond", "size": 10},
+            marker=marker(GOOD, "diamond", 10),
             hovertemplate="kept: %{y:.3f} eV<extra></extra>",
         )
     fig.update_layout(

@@ -4,10 +4,11 @@ Palette: Okabe and Ito (2008).
 """
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 MODEL = "#0072B2"  # blue: our model
 OBSERVED = "#D55E00"  # orange: observed, truth
@@ -85,3 +86,35 @@ def faint(colour: str, opacity: float = 0.25) -> str:
     """Return a colour "#RRGGBB" at an opacity."""
     red, green, blue = (int(colour[k : k + 2], 16) for k in (1, 3, 5))
     return f"rgba({red},{green},{blue},{opacity})"
+
+
+def marker(colour: str, symbol: str, size: float) -> dict[str, Any]:
+    """Return a marker; an open symbol gets a line that can be seen, any other none."""
+    line = {"width": 1.5 if symbol.endswith("-open") else 0, "color": colour}
+    return {"color": colour, "symbol": symbol, "size": size, "line": line}
+
+
+def bars(
+    middle: ArrayLike, lower: ArrayLike, upper: ArrayLike, *, colour: str = "", thickness: float = 1.0, cap: float = 0.0
+) -> dict[str, Any]:
+    """Return error bars of the points `middle` (n,), from `lower` to `upper`; without a colour in that of the trace."""
+    at, low, high = (np.asarray(values, dtype=np.float64) for values in (middle, lower, upper))
+    found = {"type": "data", "symmetric": False, "array": high - at, "arrayminus": at - low}
+    return found | {"thickness": thickness, "width": cap} | ({"color": colour} if colour else {})
+
+
+def density(values: Floats, grid: Floats) -> Floats:
+    """Return a kernel density on an even grid, by Scott's rule; draws that do not vary give a narrow peak.
+
+    Draws are shared out between the two grid points beside them first: 4,000 of them then take 1 ms instead of 60.
+    """
+    step = float(grid[1] - grid[0])
+    spread = float(values.std(ddof=1)) if values.size > 2 else 0.0
+    width = max(spread * values.size**-0.2, step)
+    place = np.clip((values - grid[0]) / step, 0.0, grid.size - 1.0)
+    low = np.minimum(place.astype(np.int64), grid.size - 2)
+    high = place - low
+    counts = np.bincount(low, 1.0 - high, grid.size) + np.bincount(low + 1, high, grid.size)
+    kernel = np.exp(-0.5 * (step * np.arange(1 - grid.size, grid.size) / width) ** 2)
+    found = np.convolve(counts, kernel, mode="valid")
+    return np.asarray(found / (values.size * width * np.sqrt(2.0 * np.pi)), dtype=np.float64)
