@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 from bandgap.errors import BandgapError, ConfigError
+from bandgap.jobs.disk import QUOTA_OPTION, QUOTA_VARIABLE, parsed_quota, quota_bytes
 from bandgap.jobs.home import open_home
 
 log = logging.getLogger(__name__)
@@ -74,24 +75,31 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8501,
     *,
+    quota_gb: str | None = None,
     open_browser: bool = False,
     announce: Callable[[str], None] | None = None,
 ) -> int:
     """Run the worker and the page until Ctrl-C or SIGTERM; return the exit code.
 
-    `announce` gets the few lines that a person should see. Raises ConfigError when no port is free, BandgapError when
-    the page does not start.
+    `quota_gb` is how much a workspace may take, in GB as text ("0": no limit), instead of $BANDGAP_QUOTA_GB. `announce`
+    gets the few lines that a person should see. Raises ConfigError when no port is free or the quota is no number,
+    BandgapError when the page does not start.
     """
     say = announce or _write_line
+    if quota_gb is None:
+        quota_bytes()
+    else:
+        parsed_quota(quota_gb, given_as=QUOTA_OPTION)
     home = open_home()
+    environment = _environment(home.folder, quota_gb)
     chosen = free_port(host, port)
     if port and chosen != port:
         say(f"Port {port} is taken; using {chosen}.")
     address = f"http://{_shown(host)}:{chosen}"
     stopping = threading.Event()
     with _signals_set(stopping):
-        page = subprocess.Popen(_page_command(host, chosen), env=_environment(home.folder), stdout=subprocess.DEVNULL)
-        worker = _KeptWorker(home.folder)
+        page = subprocess.Popen(_page_command(host, chosen), env=environment, stdout=subprocess.DEVNULL)
+        worker = _KeptWorker(environment)
         try:
             _wait_until_healthy(page, address, stopping)
             if not stopping.is_set():
@@ -113,8 +121,8 @@ def serve(
 class _KeptWorker:
     """The worker process; started again, with growing pauses, when it ends by itself."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, environment: dict[str, str]) -> None:
+        self._environment = environment
         self._pause = RESTART_S[0]
         self._next = 0.0
         self._process: subprocess.Popen[bytes] | None = None
@@ -130,7 +138,7 @@ class _KeptWorker:
             self._pause = min(2 * self._pause, RESTART_S[1])
         if time.monotonic() >= self._next:
             command = [sys.executable, "-m", "bandgap.jobs.worker"]
-            self._process, self._next = subprocess.Popen(command, env=_environment(self._folder)), 0.0
+            self._process, self._next = subprocess.Popen(command, env=self._environment), 0.0
 
     def stop(self) -> None:
         if self._process is not None:
@@ -152,8 +160,10 @@ def _page_command(host: str, port: int) -> list[str]:
     return [sys.executable, "-m", "streamlit", "run", str(app_folder() / "main.py"), *flags]
 
 
-def _environment(folder: Path) -> dict[str, str]:
-    return {**os.environ, "BANDGAP_HOME": str(folder), "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
+def _environment(folder: Path, quota_gb: str | None) -> dict[str, str]:
+    """Return what page and worker share: data directory, threads, and the quota where one was given."""
+    threads, quota = os.environ.get("OMP_NUM_THREADS", "1"), {} if quota_gb is None else {QUOTA_VARIABLE: quota_gb}
+    return {**os.environ, "BANDGAP_HOME": str(folder), "OMP_NUM_THREADS": threads, **quota}
 
 
 def _wait_until_healthy(page: "subprocess.Popen[bytes]", address: str, stopping: threading.Event) -> None:

@@ -118,7 +118,7 @@ def _downloads(shown: Shown, table: pd.DataFrame, *, level: float, kind: Interva
                 file_name=f"{name}.extxyz",
                 mime="chemical/x-xyz",
                 on_click="ignore",
-                help="Coordinates with mean, standard deviation and 95 % prediction interval in every comment line.",
+                help="Coordinates; mean, standard deviation and 95 % prediction interval, as trained, in the comments.",
             )
 
 

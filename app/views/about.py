@@ -6,7 +6,7 @@ import session
 import streamlit as st
 from components import frame, stores, words
 
-from bandgap.jobs.disk import quota_bytes, room
+from bandgap.jobs.disk import QUOTA_OPTION, QUOTA_VARIABLE, quota_bytes, room
 from bandgap.jobs.lock import worker_status
 from bandgap.jobs.repeating import GAPS, RUN, STRUCTURES, predict_command, transfer_command
 from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
@@ -63,7 +63,8 @@ def space() -> None:
 
 
 def limit_sentence(quota: int) -> str:
-    return f"A workspace may take {words.size(quota)} (BANDGAP_QUOTA_GB)." if quota else "A workspace has no quota."
+    how = f"`bandgap app {QUOTA_OPTION}` or {QUOTA_VARIABLE} changes it"
+    return f"A workspace may take {words.size(quota)} ({how})." if quota else f"A workspace has no quota ({how})."
 
 
 def repeat() -> None:

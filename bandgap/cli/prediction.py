@@ -29,6 +29,14 @@ def predict(
     out: Annotated[Path, typer.Option(metavar="CSV", help="Table to write, one row for every structure.")],
     level: options.Level = 0.95,
     interval: options.Interval = "prediction",
+    extxyz: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write the structures to this extXYZ file, for ASE or OVITO: mean, standard deviation and "
+            "interval in the comment lines. Refused ones are left out.",
+        ),
+    ] = None,
     jobs: options.Jobs = 1,
 ) -> None:
     """Predict band gaps with intervals for new structures and write them as a CSV.
@@ -38,6 +46,7 @@ def predict(
     """
     from bandgap.calibrators import load_calibrator
     from bandgap.devices import set_threads
+    from bandgap.jobs.prediction_files import write_extxyz
     from bandgap.manifests import read_manifest
     from bandgap.predictions import check_level
     from bandgap.runs import predict_run
@@ -54,6 +63,10 @@ def predict(
     refused = sum(status == "refused" for status in predictions.status)
     unusual = sum(domain not in ("", "ok") for domain in predictions.domain)
     typer.echo(f"{len(predictions) - refused:,} predicted gaps and {refused:,} refused structures written to {out}")
+    if extxyz is not None:
+        extxyz.parent.mkdir(parents=True, exist_ok=True)
+        write_extxyz(extxyz, predictions, records, level=level, kind=interval)
+        typer.echo(f"{len(predictions) - refused:,} structures with their predictions written to {extxyz}")
     if calibrator := load_calibrator(model):
         say(calibrator.sentence)
     for text in read_manifest(model, kind="run")["warnings"]:

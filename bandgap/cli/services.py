@@ -18,12 +18,18 @@ PACKAGES = ("torch", "dscribe", "ase", "numpy", "pandas", "scikit-learn", "strea
 def app(
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on; the next free one if taken.")] = 8501,
+    quota_gb: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GB", help="How much a workspace may take, 0 for no limit; instead of BANDGAP_QUOTA_GB (10)."
+        ),
+    ] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
     """Start the dashboard and its worker, print the address, and stop both on Ctrl-C."""
     from bandgap.serve import serve
 
-    raise typer.Exit(serve(host, port, open_browser=open_browser))
+    raise typer.Exit(serve(host, port, quota_gb=quota_gb, open_browser=open_browser))
 
 
 def worker() -> None:

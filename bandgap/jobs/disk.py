@@ -15,7 +15,7 @@ from bandgap.errors import ConfigError, InputError
 if TYPE_CHECKING:
     from bandgap.jobs.library import Library
 
-QUOTA_VARIABLE = "BANDGAP_QUOTA_GB"
+QUOTA_VARIABLE, QUOTA_OPTION = "BANDGAP_QUOTA_GB", "--quota-gb"
 DEFAULT_QUOTA_GB = 10.0
 GIGABYTE = 1_000_000_000
 
@@ -68,15 +68,20 @@ def quota_bytes() -> int:
 
     Raises ConfigError when that is not a number from 0.
     """
-    text = os.environ.get(QUOTA_VARIABLE, "")
+    return parsed_quota(os.environ.get(QUOTA_VARIABLE, ""), given_as=QUOTA_VARIABLE)
+
+
+def parsed_quota(text: str, *, given_as: str) -> int:
+    """Return the bytes that a quota in GB means, by default 10 GB; 0 means no limit.
+
+    Raises ConfigError, with the name that it was given by, when it is not a number from 0.
+    """
     try:
         value = float(text or DEFAULT_QUOTA_GB)
         if not 0.0 <= value < float("inf"):
             raise ValueError
     except ValueError:
-        raise ConfigError(
-            f"{QUOTA_VARIABLE} is {text!r}. Accepted: a number of GB such as 10, or 0 for no limit."
-        ) from None
+        raise ConfigError(f"{given_as} is {text!r}. Accepted: a number of GB such as 10, or 0 for no limit.") from None
     return round(value * GIGABYTE)
 
 

@@ -1,12 +1,13 @@
 """The folder of one prediction: the table, all quantiles, details for the pages, and the structures as extXYZ."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
 from bandgap.jobs.home import DETAILS, EXTXYZ, PREDICTIONS_CSV, QUANTILES
 from bandgap.prediction_details import PredictionDetails, save_details
 from bandgap.prediction_store import save_predictions
-from bandgap.predictions import Predictions
+from bandgap.predictions import IntervalKind, Predictions
 from bandgap.structures import StructureRecord
 from bandgap.structures.records import InfoValue
 from bandgap.structures.writing import extxyz_blocks
@@ -26,12 +27,22 @@ def write_prediction(
     write_extxyz(folder / EXTXYZ, predictions, records, most_bytes=MAX_EXTXYZ_BYTES)
 
 
-def write_extxyz(path: Path, predictions: Predictions, records: Sequence[StructureRecord], *, most_bytes: int) -> bool:
-    """Write the structures that were predicted, with mean, sd and 95 % prediction interval in eV; return whether.
+def write_extxyz(
+    path: Path,
+    predictions: Predictions,
+    records: Sequence[StructureRecord],
+    *,
+    level: float = LEVEL,
+    kind: IntervalKind = "prediction",
+    most_bytes: float = math.inf,
+) -> bool:
+    """Write the structures that were predicted, with mean, sd and the ends of an interval in eV; return whether.
 
-    A file that would be longer than `most_bytes` is removed.
+    The ends are called lower_95_eV and upper_95_eV, after the level in percent. A file that would be longer than
+    `most_bytes` is removed.
     """
-    lower, upper = predictions.interval(LEVEL, "prediction")
+    lower, upper = predictions.interval(level, kind)
+    percent = f"{100 * level:.6g}"
     usable = [i for i, status in enumerate(predictions.status) if status != "refused"]
     comments: list[dict[str, InfoValue]] = [
         {
@@ -39,8 +50,9 @@ def write_extxyz(path: Path, predictions: Predictions, records: Sequence[Structu
             "file": predictions.files[i],
             "predicted_gap_eV": round(float(predictions.mean_eV[i]), 6),
             "predicted_sd_eV": round(float(predictions.sd_new_eV[i]), 6),
-            "lower_95_eV": round(float(lower[i]), 6),
-            "upper_95_eV": round(float(upper[i]), 6),
+            f"lower_{percent}_eV": round(float(lower[i]), 6),
+            f"upper_{percent}_eV": round(float(upper[i]), 6),
+            "interval": kind,
             "warning": predictions.warning(i),
         }
         for i in usable

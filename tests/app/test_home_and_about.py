@@ -99,6 +99,14 @@ def test_about_without_a_worker_says_so(visit: Visit) -> None:
     assert "5,000 files and 200 MB in all, one file 20 MB" in text and "Apache License 2.0" in text
 
 
+@pytest.mark.parametrize(("quota", "said"), [("2.5", "A workspace may take 2.5 GB"), ("0", "A workspace has no quota")])
+def test_about_says_what_a_workspace_may_take(
+    visit: Visit, monkeypatch: pytest.MonkeyPatch, quota: str, said: str
+) -> None:
+    monkeypatch.setenv("BANDGAP_QUOTA_GB", quota)
+    assert f"{said} (`bandgap app --quota-gb` or BANDGAP_QUOTA_GB changes it)." in texts(visit("about"))
+
+
 def test_about_names_versions_room_and_the_commands_of_the_chosen_run(visit: Visit, workspace: Workspace) -> None:
     register_system(workspace.library)
     dataset = workspace.add_labelled()

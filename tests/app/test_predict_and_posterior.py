@@ -151,7 +151,7 @@ def test_extxyz_of_a_prediction_holds_every_structure_with_its_numbers(made: Mad
     records = read_structures((folder / EXTXYZ).read_bytes(), "p.extxyz")
     assert len(records) == 60
     info = records[0].info
-    assert info["lower_95_eV"] < info["predicted_gap_eV"] < info["upper_95_eV"]
+    assert info["lower_95_eV"] < info["predicted_gap_eV"] < info["upper_95_eV"] and info["interval"] == "prediction"
 
 
 def test_downloads_have_one_row_an_input_with_units_and_a_companion(workspace: Workspace, made: Made) -> None:

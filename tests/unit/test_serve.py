@@ -14,7 +14,7 @@ from bandgap.errors import ConfigError
 from bandgap.jobs.home import Home
 from bandgap.jobs.lock import worker_status
 from bandgap.jobs.store import JobStore
-from bandgap.serve import PORTS_TO_TRY, app_folder, free_port, healthy
+from bandgap.serve import PORTS_TO_TRY, app_folder, free_port, healthy, serve
 
 
 def test_free_port_passes_over_a_taken_one() -> None:
@@ -52,10 +52,23 @@ def test_healthy_is_false_where_nothing_listens() -> None:
     assert not healthy(f"http://127.0.0.1:{free_port('127.0.0.1', 0)}")
 
 
+@pytest.mark.parametrize("text", ["much", "-1"])
+def test_quota_that_is_no_number_is_refused_before_anything_starts(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BANDGAP_HOME", str(tmp_path / "home"))
+    with pytest.raises(ConfigError, match=rf"--quota-gb is '{text}'. Accepted: a number of GB such as 10, or 0"):
+        serve(port=0, quota_gb=text)
+    monkeypatch.setenv("BANDGAP_QUOTA_GB", text)
+    with pytest.raises(ConfigError, match=rf"BANDGAP_QUOTA_GB is '{text}'"):
+        serve(port=0)
+    assert not (tmp_path / "home").exists()
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_serve_starts_page_and_worker_and_stops_both(tmp_path: Path) -> None:
     port = free_port("127.0.0.1", 0)
-    command = [sys.executable, "-c", f"from bandgap.serve import serve; serve(port={port})"]
+    command = [sys.executable, "-c", f"from bandgap.serve import serve; serve(port={port}, quota_gb='2.5')"]
     environment = {**os.environ, "BANDGAP_HOME": str(tmp_path)}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     address = f"http://127.0.0.1:{port}"
@@ -68,6 +81,10 @@ def test_serve_starts_page_and_worker_and_stops_both(tmp_path: Path) -> None:
         while not worker_status(database).alive and time.monotonic() < deadline:
             time.sleep(0.1)
         assert worker_status(database).alive
+        if sys.platform == "linux":
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            given = [Path(f"/proc/{child}/environ").read_bytes().split(b"\0") for child in children]
+            assert len(given) == 2 and all(b"BANDGAP_QUOTA_GB=2.5" in variables for variables in given)
     finally:
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0

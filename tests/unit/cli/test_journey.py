@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import ase.io
 import numpy as np
 import pytest
 
@@ -56,8 +57,10 @@ def test_journey_from_molecules_to_evaluated_predictions(run: Run, folder: Path,
     assert f"source, overlap with your structures: {overlap}" in transferred.stdout
 
     inputs = ("--structures", folder / "targets.extxyz", "--structures", folder / "broken.cif")
-    predicted = run("predict", "--model", model, *inputs, "--level", "0.9", "--out", table)
+    structures = tmp_path / "new" / "predicted.extxyz"
+    predicted = run("predict", "--model", model, *inputs, "--level", "0.9", "--out", table, "--extxyz", structures)
     assert predicted.exit_code == 0
+    assert f"60 structures with their predictions written to {structures}" in predicted.stdout
     assert "61 structures: 60 ready, 0 with a warning, 1 refused." in predicted.stderr
     assert "broken.cif: " in predicted.stderr
     rows = read_predictions_csv(table)
@@ -66,6 +69,12 @@ def test_journey_from_molecules_to_evaluated_predictions(run: Run, folder: Path,
     assert set(rows["level"]) == {0.9} and set(rows["level_of_theory"]) == {"PBE"}
     assert rows["status"].tolist().count("refused") == 1
     assert np.isfinite(rows["mean_eV"][rows["status"] != "refused"]).all()
+    given, back = (ase.io.read(path, ":") for path in (folder / "targets.extxyz", structures))
+    assert [atoms.info["id"] for atoms in back] == rows["id"].tolist()[:60]
+    np.testing.assert_allclose([a.positions for a in back], [a.positions for a in given], atol=1e-8)
+    columns = {"predicted_gap_eV": "mean_eV", "lower_90_eV": "lower_eV", "upper_90_eV": "upper_eV"}
+    for key, column in columns.items():
+        np.testing.assert_allclose([atoms.info[key] for atoms in back], rows[column][:60], atol=2e-6)  # six decimals
 
     figures = tmp_path / "figures.json"
     evaluated = run("evaluate", "--predictions", table, *inputs[:2], *gaps, "--json", figures)
