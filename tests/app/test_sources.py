@@ -15,6 +15,7 @@ from bandgap.progress import Update
 from tests.app.conftest import Workspace, empty_workspace, texts
 from tests.app.test_actions import click
 from tests.app.test_finished_run import figure, train_source
+from tests.app.test_train import tick
 
 Visit = Callable[..., AppTest]
 PRESS = "Train the source model"
@@ -133,3 +134,17 @@ def test_source_with_a_damaged_folder_says_what_is_safe_and_can_be_deleted(visit
     next(box for box in at.checkbox if box.label == "I do not need it any more").check().run()
     click(at, "Delete this source model")
     assert trainings(workspace) == [] and "source" not in at.query_params
+
+
+def test_transfer_from_an_own_source_finishes_and_names_its_data(visit: Visit, shown: tuple[Workspace, str]) -> None:
+    made, source = shown
+    at = visit("train", ws=made.id, source=source)
+    assert next(box for box in at.selectbox if box.label == "Source model").value == source
+    click(tick(tick(at, "Fine-tuning"), "BTL-PCP", on=False), "Start the transfer")
+    work_all(made.home)
+    (job,) = made.jobs.jobs(made.id, kinds=["transfer"])
+    assert (job.state, job.error, job.payload["source"]) == ("finished", "", source)
+    at = visit("posterior", ws=made.id, run=job.subject)
+    text = texts(at).replace("\\", "")
+    assert "**Data**: waters.extxyz (60 structures; H O)" in text and "**Licence of the data**: CC-BY-4.0" in text
+    assert "of 60 structures, 60 are in the source data" in text
