@@ -142,7 +142,7 @@ def start_button(
             methods[run["method"]]["title"]: estimate_transfer(Work.of(run), past=past, atoms=fresh if k == 0 else 0)
             for k, run in enumerate(runs)
         }
-        st.caption(estimate_sentence(found))
+        st.caption(estimate_sentence(found, device=stores.device_of(runs[0]["device"])))
     label = "Start the transfer" if len(runs) < 2 else f"Start {len(runs)} transfers"
     kind: Literal["primary", "secondary"] = "primary" if primary else "secondary"
     if st.button(label, type=kind, key="start-transfers", disabled=bool(problem)):

@@ -1,8 +1,9 @@
 """The form that trains a source model: from a data set of the workspace, or from a file of the server's folder."""
 
 import uuid
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import session
 import streamlit as st
@@ -12,13 +13,32 @@ from bandgap.datasets.oe62_levels import LEVELS
 from bandgap.errors import BandgapError
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.server_files import VARIABLE, ServerFile, allowed_folder, offered_files
+from bandgap.jobs.source_estimates import (
+    Molecules,
+    PastTraining,
+    molecules_in,
+    molecules_of,
+    own_features,
+    past_trainings,
+    work_asked,
+)
 from bandgap.jobs.sources import MAX_NAME
 from bandgap.jobs.store import Job
 from components import frame, stores, words
+from components.estimate_words import source_sentence
 
 MIN_LABELLED = 50
 HIDDEN = {"128 and 64": (128, 64), "256 and 128": (256, 128), "512 and 256": (512, 256)}
 OWN = ""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a form trains from: its part of the job, its name, and what it gives to learn from, by earlier trainings."""
+
+    config: dict[str, Any]
+    about: str
+    molecules: Callable[[Sequence[PastTraining]], Molecules]
 
 
 def source_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, primary: bool) -> None:
@@ -49,41 +69,54 @@ def source_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, p
             _form("server", lambda: _choose_file(files), primary=primary and not fitting)
 
 
-def _choose_dataset(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) -> dict[str, Any]:
+def _choose_dataset(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) -> Chosen:
     picked = st.selectbox(
         "Labelled molecules",
         list(datasets),
         format_func=lambda i: f"{datasets[i].name} ({words.count(usable[i], 'labelled structure')})",
     )
-    return {"dataset": picked, "about": datasets[picked].name}
+    return Chosen({"dataset": picked}, datasets[picked].name, lambda past: _molecules(picked, usable[picked]))
 
 
-def _choose_file(files: list[ServerFile]) -> dict[str, Any]:
-    sizes = {file.name: words.size(file.n_bytes) for file in files}
+def _choose_file(files: list[ServerFile]) -> Chosen:
+    by_name = {file.name: file for file in files}
     left, right = st.columns(2)
-    name = left.selectbox("File", list(sizes), format_func=lambda n: f"{n} ({sizes[n]})")
+    name = left.selectbox("File", list(by_name), format_func=lambda n: f"{n} ({words.size(by_name[n].n_bytes)})")
     level = right.selectbox("Gaps at", list(LEVELS), index=1, format_func=lambda n: LEVELS[n][2], help=_LEVEL_HELP)
-    return {"file": name, "level": level, "about": name}
+    return Chosen({"file": name, "level": level}, name, lambda past: molecules_in(by_name[name], past=past))
 
 
-def _form(key: str, choose: Any, *, primary: bool) -> None:
-    with st.form(f"source-{key}", border=False):
-        data = choose()
-        left, right = st.columns(2)
-        name = left.text_input("Name", max_chars=MAX_NAME, placeholder="named after its data", key=f"name-{key}")
-        presets = stores.library().catalogue("descriptor")
-        preset = right.selectbox(
-            "Descriptor",
-            [OWN, *presets],
-            format_func=lambda p: _descriptor_words(p, presets),
-            help=_PRESET_HELP,
-            key=f"preset-{key}",
-        )
-        with st.expander("More settings"):
-            settings = _settings(key)
-        if st.form_submit_button("Train the source model", type="primary" if primary else "secondary"):
-            about = data.pop("about")
-            _start({**data, "preset": preset, **settings}, name=" ".join(name.split()) or f"trained on {about}")
+@st.fragment
+def _form(key: str, choose: Callable[[], Chosen], *, primary: bool) -> None:
+    """Draw what is asked for, how long it will take, and the button; only this part runs again at a change."""
+    chosen = choose()
+    left, right = st.columns(2)
+    name = left.text_input("Name", max_chars=MAX_NAME, placeholder="named after its data", key=f"name-{key}")
+    presets = stores.library().catalogue("descriptor")
+    preset = right.selectbox(
+        "Descriptor",
+        [OWN, *presets],
+        format_func=lambda p: _descriptor_words(p, presets),
+        help=_PRESET_HELP,
+        key=f"preset-{key}",
+    )
+    with st.expander("More settings"):
+        settings = _settings(key)
+    past = past_trainings(stores.jobs())
+    given = chosen.molecules(past)
+    features = own_features(given.elements) if preset == OWN else int(presets[preset]["n_features"])
+    work = work_asked(settings, given, features=features, device=stores.device_of(settings["device"]))
+    st.caption(source_sentence(work, past, guessed=given.guessed))
+    kind: Literal["primary", "secondary"] = "primary" if primary else "secondary"
+    if st.button("Train the source model", type=kind, key=f"train-{key}"):
+        named = " ".join(name.split()) or f"trained on {chosen.about}"
+        _start({**chosen.config, "preset": preset, **settings}, name=named)
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _molecules(dataset: str, usable: int) -> Molecules:
+    """Return what a data set gives to learn from; `usable`, its labelled structures, changes with its gaps."""
+    return molecules_of(stores.library(), dataset)
 
 
 def _settings(key: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The store as pages see it: one object each for the data directory of this server."""
 
 import os
+from typing import Literal
 
 import streamlit as st
 
@@ -27,6 +28,12 @@ def library() -> Library:
 def dataset_names(workspace: str) -> dict[str, str]:
     """Return the names of a workspace's data sets by id."""
     return {dataset.id: dataset.name for dataset in library().datasets(workspace)}
+
+
+def device_of(asked: str) -> Literal["cpu", "cuda"]:
+    """Return on what the worker computes a job that asks for auto, cpu or cuda."""
+    own = str(library().catalogue("system").get("worker", {}).get("device", "cpu"))
+    return "cuda" if asked == "cuda" or (asked == "auto" and own.startswith("cuda")) else "cpu"
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)

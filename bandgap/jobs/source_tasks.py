@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bandgap.errors import InputError
@@ -48,7 +49,22 @@ def train_source(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     except BaseException:
         shutil.rmtree(out, ignore_errors=True)
         raise
-    return {"folder": out.name}
+    return {"folder": out.name, "work": work_done(out, data, device=payload.get("device", "auto"))}
+
+
+def work_done(folder: Path, data: "LabelledSet", *, device: str) -> dict[str, Any]:
+    """Return what a finished training has done, from which `source_estimates` learns how fast this server is."""
+    from bandgap.devices import choose_device
+    from bandgap.manifests import read_manifest
+
+    manifest = read_manifest(folder, kind="source")
+    return {
+        "n": manifest["card"]["n_structures"],
+        "atoms": sum(record.n_atoms for record in data.records),
+        "features": manifest["network"]["n_features"],
+        "epochs": len(manifest["history"]),
+        "device": choose_device(device).type,
+    }
 
 
 def labelled_molecules(

@@ -102,10 +102,33 @@ def test_file_of_the_server_is_offered_and_trained_from(
     at = visit("sources")
     files = next(box for box in at.selectbox if box.label == "File")
     assert files.options == ["df_5k.json (2 bytes)"]
+    assert "The number of molecules, about 1, is guessed by the size of the file." in texts(at)
     next(box for box in at.selectbox if box.label == "Gaps at").set_value("gw")
     click(at, PRESS)
     (job,) = trainings(workspace)
     assert (job.payload["file"], job.payload["level"]) == ("df_5k.json", "gw") and "dataset" not in job.payload
+
+
+def estimates(at: AppTest) -> list[str]:
+    return [c.value for c in at.caption if "epochs are needed" in c.value]
+
+
+def test_estimate_stands_before_the_training_and_grows_with_the_network(visit: Visit, workspace: Workspace) -> None:
+    workspace.add_labelled()
+    at = visit("sources")
+    (narrow,) = estimates(at)
+    assert narrow.startswith("Estimated time: about ") and "costs measured on one core of another machine" in narrow
+    at.selectbox(key="hidden-own").set_value("512 and 256").run()
+    at.number_input(key="epochs-own").set_value(1000).run()
+    (wide,) = estimates(at)
+    assert "all 1,000 epochs" in wide and wide.split()[3] > narrow.split()[3] and wide.split()[4] == narrow.split()[4]
+    at.selectbox(key="device-own").set_value("cuda").run()
+    assert estimates(at)[0].startswith("There is no estimate for a GPU yet")
+    assert trainings(workspace) == []
+
+
+def test_estimate_rests_on_earlier_trainings_of_the_server(visit: Visit, shown: tuple[Workspace, str]) -> None:
+    assert "It rests on 1 earlier training on this server." in estimates(visit("sources", ws=shown[0].id))[0]
 
 
 def test_running_training_shows_progress_and_can_be_cancelled(visit: Visit, workspace: Workspace) -> None:

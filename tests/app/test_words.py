@@ -1,6 +1,7 @@
 """Sentences of the dashboard, word for word."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `stre
 from components import estimate_words, posterior_words, words
 
 from bandgap.jobs.estimates import Estimate
+from bandgap.jobs.source_estimates import PastTraining, SourceWork, reference_seconds
 from bandgap.jobs.store import Event
 from bandgap.progress import Update
 
@@ -94,6 +96,42 @@ def test_estimate_of_several_methods_adds_up_and_names_what_nobody_measured():
         "same kind on this server; measured costs, corrected by 4 runs of other methods on this server. Not counted, "
         "as nobody has measured it: C."
     )
+
+
+def test_estimate_where_a_gpu_computes_says_that_measured_costs_are_of_a_cpu():
+    caveat = " These costs are of a CPU; there is no estimate for a GPU yet."
+    for basis, runs, expected in (("reference", 0, True), ("this method here", 2, False)):
+        known = {"A": Estimate(40.0, basis, runs)}
+        on_cpu, on_gpu = (estimate_words.estimate_sentence(known, device=device) for device in ("cpu", "cuda"))
+        assert on_gpu == on_cpu + (caveat if expected else "")
+
+
+SOURCE = SourceWork(n=6_000, atoms=180_000, features=1_260, hidden=(128, 64), epochs=150)
+
+
+def test_estimate_of_a_source_names_epochs_range_and_what_it_rests_on():
+    seconds = reference_seconds(SOURCE)
+    low, about, high = (estimate_words.rounded(seconds * factor) for factor in (0.5, 1.0, 2.0))
+    assert estimate_words.source_sentence(SOURCE, []) == (
+        f"Estimated time: about {about} ({low} to {high}) if all 150 epochs are needed; training ends earlier when the "
+        "error on held-out molecules no longer falls. It rests on costs measured on one core of another machine."
+    )
+    assert estimate_words.source_sentence(SOURCE, [PastTraining(SOURCE, seconds)] * 2).endswith(
+        "It rests on 2 earlier trainings on this server."
+    )
+
+
+def test_estimate_of_a_source_on_a_gpu_says_that_there_is_none_yet():
+    text = estimate_words.source_sentence(replace(SOURCE, device="cuda"), [])
+    assert text.startswith("There is no estimate for a GPU yet: no training on one was finished on this server. On its")
+    past = [PastTraining(replace(SOURCE, device="cuda"), 100.0)]
+    text = estimate_words.source_sentence(replace(SOURCE, device="cuda"), past)
+    assert text.startswith("Estimated time: about 1 min 30 s (") and "1 earlier training on this server" in text
+
+
+def test_estimate_of_a_source_whose_molecules_nobody_counted_says_so():
+    text = estimate_words.source_sentence(replace(SOURCE, n=61_700), [], guessed=True)
+    assert text.endswith("The number of molecules, about 62,000, is guessed by the size of the file.")
 
 
 def test_estimate_of_nothing_known_says_so():

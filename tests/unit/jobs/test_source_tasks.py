@@ -14,7 +14,9 @@ from bandgap.errors import Cancelled, InputError
 from bandgap.jobs import source_tasks, tasks
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
+from bandgap.jobs.rows import Verdict
 from bandgap.jobs.server_files import VARIABLE
+from bandgap.jobs.source_estimates import own_features, past_trainings
 from bandgap.jobs.sources import delete_source, source_path, sources_of
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.worker import work_all
@@ -51,6 +53,10 @@ def ended(home: Home, job: Job) -> Job:
     return found
 
 
+def verdicts(home: Home) -> list[Verdict]:
+    return Library(home).verdicts(Library(home).datasets(WS)[0].id)
+
+
 def known(home: Home, workspace: str) -> dict:
     return sources_of(JobStore(home), Library(home), workspace)
 
@@ -78,6 +84,9 @@ def test_source_of_a_data_set_belongs_to_its_workspace_alone(home):
     assert (found.title, found.card["level_of_theory"], found.card["licence"]) == ("mine", "PBE", "CC0-1.0")
     assert found.card["n_structures"] == 36 and len(found.manifest["history"]) == 3
     assert load_source(source_path(Library(home), WS, job.subject)).descriptor.species == ("H", "C", "O")
+    (past,) = past_trainings(JobStore(home))
+    assert (past.work.n, past.work.hidden, past.work.epochs, past.work.device) == (36, (6, 4), 3, "cpu")
+    assert past.work.features == own_features(3) and past.work.atoms == sum(v.n_atoms for v in verdicts(home))
     assert known(home, STRANGER) == {}
     with pytest.raises(InputError, match="No source model .* Known: none yet. Choose one of these."):
         source_path(Library(home), STRANGER, job.subject)

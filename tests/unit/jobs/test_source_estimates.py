@@ -1,0 +1,127 @@
+"""How long the training of a source model will take: counted work at measured rates, corrected by earlier ones."""
+
+import math
+import uuid
+from dataclasses import replace
+
+import pytest
+
+from bandgap.descriptors import PRESETS, config_for, n_features
+from bandgap.jobs.estimates import START_S, Estimate
+from bandgap.jobs.home import Home
+from bandgap.jobs.library import Library
+from bandgap.jobs.rows import Verdict
+from bandgap.jobs.server_files import ServerFile
+from bandgap.jobs.source_estimates import (
+    SNAPSHOT_EPOCHS,
+    VARIATIONAL_EPOCHS,
+    Molecules,
+    PastTraining,
+    SourceWork,
+    estimate_source,
+    molecules_in,
+    molecules_of,
+    own_features,
+    past_trainings,
+    reference_seconds,
+    work_asked,
+)
+from bandgap.jobs.store import JobStore
+from bandgap.networks import NetworkConfig
+from bandgap.swag import SnapshotConfig
+from bandgap.variational import kl_weights_to_try
+
+WS = str(uuid.uuid4())
+WORK = SourceWork(n=6_000, atoms=180_000, features=1_260, hidden=(128, 64), epochs=100)
+
+
+def past(work: SourceWork, factor: float, **more) -> PastTraining:
+    return PastTraining(work, factor * reference_seconds(work), **more)
+
+
+@pytest.mark.parametrize(
+    ("more", "least"),
+    [
+        ({"n": 12_000, "atoms": 360_000}, 1.9),
+        ({"epochs": 200}, 1.5),
+        ({"hidden": (256, 128)}, 1.3),
+        ({"features": 5_472}, 2.0),
+    ],
+    ids=["structures", "epochs", "width", "features"],
+)
+def test_reference_grows_with_the_work(more, least):
+    seconds = [reference_seconds(work) - START_S for work in (WORK, replace(WORK, **more))]
+    assert least < seconds[1] / seconds[0] < 5
+
+
+def test_parts_that_some_transfers_ask_for_come_on_top_of_the_training():
+    plain, varied, kept = (
+        reference_seconds(work) for work in (WORK, replace(WORK, variational=True), replace(WORK, snapshots=True))
+    )
+    assert plain < kept < varied
+    variational = kl_weights_to_try()
+    assert sum(config.epochs for config in variational) == VARIATIONAL_EPOCHS
+    assert SnapshotConfig().burn_in + SnapshotConfig().count == SNAPSHOT_EPOCHS
+
+
+def test_weights_and_features_are_those_of_the_network_and_the_descriptor():
+    shapes = NetworkConfig(WORK.features, WORK.hidden).shapes
+    assert WORK.weights == sum(math.prod(shape) for name, shape in shapes.items() if name.startswith("weight"))
+    for elements in (("H", "O"), PRESETS["thesis-1260"].species, PRESETS["oe62-16"].species):
+        assert own_features(len(elements)) == n_features(config_for(species=elements))
+
+
+def test_without_earlier_trainings_the_rates_stand_on_a_cpu_and_nothing_on_a_gpu():
+    assert estimate_source(WORK) == Estimate(reference_seconds(WORK), "reference")
+    on_gpu = replace(WORK, device="cuda")
+    assert estimate_source(on_gpu, past=[past(WORK, 2.0)]) is None
+    found = estimate_source(on_gpu, past=[past(on_gpu, 0.25), past(WORK, 2.0)])
+    assert found == Estimate(pytest.approx(0.25 * reference_seconds(WORK)), "this method here", 1)
+
+
+def test_earlier_trainings_correct_the_rates_by_their_median_and_short_ones_do_not():
+    short = SourceWork(n=60, atoms=180, features=180, hidden=(6, 4), epochs=3)
+    runs = [past(short, 9.0), *(past(replace(WORK, epochs=e), f) for e, f in ((40, 3.0), (60, 1.0), (80, 2.0)))]
+    assert estimate_source(WORK, past=runs) == Estimate(
+        pytest.approx(2.0 * reference_seconds(WORK)), "this method here", 3
+    )
+    assert estimate_source(short, past=runs[:1]).seconds == pytest.approx(9.0 * reference_seconds(short))
+    assert estimate_source(WORK, past=runs[:1]).basis == "reference"
+
+
+def test_data_set_gives_its_labelled_structures_their_atoms_and_elements(tmp_path):
+    library = Library(Home(tmp_path))
+    made = library.add_dataset(WS, "set")
+    rows = [("ready", "CH4", 5, 1.0), ("ready", "CH4", 5, 2.0), ("warning", "C2H3Cl", 6, 3.0)]
+    rows += [("ready", "OsO4", 5, None), ("refused", "NaF", 2, 4.0)]
+    verdicts = [Verdict(str(k), "f", s, "", f, n, False, gap, {}) for k, (s, f, n, gap) in enumerate(rows)]
+    library.save_verdicts(made.id, verdicts)
+    assert molecules_of(library, made.id) == Molecules(n=3, atoms=16, elements=3)
+
+
+def test_file_of_the_server_is_guessed_by_its_size_until_a_training_has_counted_it():
+    file = ServerFile("df_62k.json", 290_000_000)
+    guess = molecules_in(file)
+    assert guess.guessed and guess.n == pytest.approx(61_489, rel=0.05)
+    assert molecules_in(ServerFile("df_62k.json.gz", 290_000_000)).n > 2 * guess.n
+    others = past(WORK, 1.0, file="other.json")
+    assert molecules_in(file, past=[others]) == guess
+    counted = molecules_in(file, past=[others, past(WORK, 1.0, file=file.name)])
+    assert counted == Molecules(WORK.n, WORK.atoms, guess.elements)
+
+
+def test_past_trainings_are_read_from_what_their_jobs_noted(tmp_path):
+    store = JobStore(Home(tmp_path))
+    work = {"n": 90, "atoms": 270, "features": 180, "epochs": 7, "device": "cpu"}
+    results = ({"folder": "f", "work": work}, {"folder": "of an older version"})
+    payload = {"hidden": [256, 128], "max_epochs": 150, "snapshots": True, "file": "df.json"}
+    for took_s, result in zip((40.0, 50.0), results, strict=True):
+        job = store.submit(str(uuid.uuid4()), "train_source", title="t", payload=payload, subject="s")
+        assert store.claim("w") is not None
+        store.end(job.id, "finished", result=result)
+        with store.database.writing() as connection:
+            connection.execute("UPDATE job SET started = 100.0, finished = ? WHERE id = ?", (100.0 + took_s, job.id))
+    done = SourceWork(90, 270, 180, (256, 128), 7, snapshots=True)
+    assert past_trainings(store) == [PastTraining(done, 40.0, "df.json")]
+    asked = work_asked(payload, Molecules(90, 270, 2), features=180, device="cpu")
+    assert asked == replace(done, epochs=150)
