@@ -65,23 +65,28 @@ def figures(table: pd.DataFrame, found: Found, *, level: float, baseline: str) -
 
 
 def figure_columns(level: float) -> dict[str, Any]:
-    """Return headers with units and help texts for the table of figures."""
+    """Return headers with units, help texts, and widths that fit together beside the navigation at 1280 pixels."""
     percent = words.percent(level)
-    settings: dict[str, Any] = {"run": st.column_config.Column("run", width=230, pinned=True)}
-    for quantity in (Quantity.RMSE, Quantity.MAE, Quantity.R2, Quantity.NLL, Quantity.CRPS):
-        settings[quantity.column] = st.column_config.NumberColumn(quantity.axis, help=quantity.help, format="%.3f")
+    settings: dict[str, Any] = {"run": st.column_config.Column("run", width=224, pinned=True)}
+    for quantity, width in ((Quantity.RMSE, 70), (Quantity.MAE, 62), (Quantity.CRPS, 70)):
+        settings[quantity.column] = st.column_config.NumberColumn(
+            quantity.axis, help=quantity.help, format="%.3f", width=width
+        )
     for quantity in (Quantity.R2, Quantity.NLL):
-        settings[quantity.column] = st.column_config.NumberColumn(quantity.axis, help=quantity.help, format="%.2f")
-    settings["width_eV"] = st.column_config.NumberColumn("width (eV)", help=Quantity.WIDTH.help, format="%.2f")
+        settings[quantity.column] = st.column_config.NumberColumn(
+            quantity.axis, help=quantity.help, format="%.2f", width=43
+        )
+    settings["width_eV"] = st.column_config.NumberColumn(
+        "width (eV)", help=Quantity.WIDTH.help, format="%.2f", width=72
+    )
+    coverage, area = (f"{q.label}: {q.help}" for q in (Quantity.COVERAGE, Quantity.MISCALIBRATION))
     return settings | {
         "coverage": st.column_config.NumberColumn(
-            f"in {percent}", help=f"{Quantity.COVERAGE.help} Here of {percent}.", format="%.0f %%"
+            f"in {percent}", help=f"{words.sentence(coverage)} Here of {percent}.", format="%.0f %%", width=58
         ),
-        "miscalibration": st.column_config.NumberColumn(
-            "miscalibration", help=Quantity.MISCALIBRATION.help, format="%.3f"
-        ),
-        "time_s": st.column_config.Column("time", help="Of the whole transfer on the machine that ran it."),
-        "memory_MB": st.column_config.Column("memory", help="The most that the process that ran it held."),
+        "miscalibration": st.column_config.NumberColumn("miscal.", help=words.sentence(area), format="%.3f", width=60),
+        "time_s": st.column_config.Column("time", help="Of the whole transfer on the machine that ran it.", width=78),
+        "memory_MB": st.column_config.Column("memory", help="The most that the process that ran it held.", width=66),
     }
 
 
