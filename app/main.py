@@ -6,7 +6,7 @@ the first that a new server is asked for (its old multipage mode, which holds un
 
 import session
 import streamlit as st
-from components import frame
+from components import address, frame
 
 from bandgap.errors import BandgapError
 
@@ -32,6 +32,7 @@ page = st.navigation(
 session.start()
 try:
     frame.sidebar()
+    address.check()
     frame.messages()
 except BandgapError as error:
     frame.problem(error)
