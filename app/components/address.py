@@ -6,8 +6,8 @@ from bandgap.errors import InputError
 from components import stores
 
 _WHY = (
-    "It was deleted, or it belongs to another workspace, which opens by the whole address that you were given, with its "
-    "ws=... part."
+    "It was deleted, or it belongs to another workspace, which opens by the whole address that you were given, with "
+    "its ws=... part."
 )
 
 

@@ -26,6 +26,7 @@ from bandgap.progress import Progress, Update
 from bandgap.shapes import load_shape, save_shapes
 
 CHECKED = 120  # crystals of the demo that are really checked and learned from
+NAME = "demo crystals"
 BRIEF = {"sampler": {"warmup": 30, "draws": 60, "keep": 60, "chains": 2}}
 METHODS = ({"method": "btl_pcp_pe", "settings": BRIEF}, {"method": "last_layer_ridge", "settings": {}})
 
@@ -49,24 +50,31 @@ def build_workspace(home: Home, *, structures: int, runs: int, progress: Progres
     library, store, workspace = Library(home), JobStore(home), str(uuid.uuid4())
     register_all(str(home.folder))
     progress(Update("checking crystals", 0, 1))
-    dataset = library.add_dataset(workspace, "demo crystals", files=[("crystals.extxyz", _first_crystals())])
-    _do(store, workspace, "check", dataset.id, {"dataset": dataset.id})
-    gaps = pd.read_csv(data_folder() / "crystals.csv", nrows=CHECKED)["gap_eV"].to_numpy(dtype=np.float64)
-    labels = {"source": "demo", "matched": CHECKED}
-    library.save_gaps(dataset.id, gaps, labels=labels, level_of_theory="GFN1-xTB")
+    dataset = add_crystals(home, workspace)
     trained = []
     for number, method in enumerate(METHODS):
         progress(Update("training", number, len(METHODS)))
-        trained.append(_train(library, store, workspace, dataset.id, method))
+        trained.append(_train(library, store, workspace, dataset, method))
     progress(Update("predicting", 0, 1))
-    payload = {"run": trained[0], "dataset": dataset.id, "name": dataset.name}
-    prediction = _do(store, workspace, "predict", dataset.id, payload)
+    payload = {"run": trained[0], "dataset": dataset, "name": NAME}
+    prediction = _do(store, workspace, "predict", dataset, payload)
     copies = []
     for number in range(runs - len(trained)):
         progress(Update("copying runs", number, runs - len(trained)))
         copies.append(_copy(library, store, workspace, trained[number % len(trained)], number))
-    large = _repeat(library, workspace, dataset.id, structures, progress=progress)
+    large = _repeat(library, workspace, dataset, structures, progress=progress)
     return SampleWorkspace(workspace, large, (*trained, *copies), prediction)
+
+
+def add_crystals(home: Home, workspace: str) -> str:
+    """Give a workspace the first crystals of the demo, checked here and with their gaps; return the data set's id."""
+    library, store = Library(home), JobStore(home)
+    dataset = library.add_dataset(workspace, NAME, files=[("crystals.extxyz", _first_crystals())])
+    _do(store, workspace, "check", dataset.id, {"dataset": dataset.id})
+    gaps = pd.read_csv(data_folder() / "crystals.csv", nrows=CHECKED)["gap_eV"].to_numpy(dtype=np.float64)
+    labels = {"source": "demo", "matched": CHECKED}
+    library.save_gaps(dataset.id, gaps, labels=labels, level_of_theory="GFN1-xTB")
+    return dataset.id
 
 
 def _first_crystals() -> bytes:

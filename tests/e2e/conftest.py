@@ -1,4 +1,4 @@
-"""A running `bandgap app` on a free port and a browser for it."""
+"""A running `bandgap app` on a free port and a browser for it; workspaces that hold something already."""
 
 import os
 import re
@@ -6,7 +6,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,16 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext
 
+from bandgap.datasets.demo import data_folder
+from bandgap.jobs.data_tasks import shapes_path
+from bandgap.jobs.home import Home
+from bandgap.jobs.library import Library
+from bandgap.jobs.sample_workspace import CHECKED, SampleWorkspace, add_crystals, build_workspace
+from bandgap.jobs.store import JobStore
+from bandgap.jobs.worker import work_all
+from bandgap.progress import no_progress
 from bandgap.serve import free_port
+from tests.e2e.browsing import address_of
 
 PATIENCE_MS = 120_000  # two cores that also train a network
 FLAGS = (
@@ -25,10 +36,45 @@ FLAGS = (
 
 @dataclass(frozen=True)
 class Server:
-    """Address and data directory of the running application."""
+    """Address and data directory of the running application, and a data set of crystals in that directory."""
 
     address: str
     folder: Path
+    crystals: tuple[str, str]  # workspace and data set
+
+    @property
+    def library(self) -> Library:
+        return Library(Home(self.folder))
+
+    def at(self, page: str = "", **choices: str) -> str:
+        """Return the address of a page with these choices."""
+        return address_of(self.address, page, **choices)
+
+    def new_workspace(self, *, name: str) -> tuple[str, str]:
+        """Return a new workspace and its one data set: the crystals, checked and with their gaps."""
+        library, workspace, (owner, original) = self.library, str(uuid.uuid4()), self.crystals
+        copy = library.add_dataset(workspace, name, stored=library.files(original))
+        level = library.dataset(owner, original).level_of_theory
+        library.save_verdicts(copy.id, library.verdicts(original), level_of_theory=level)
+        target = shapes_path(library.home, copy.id)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(shapes_path(library.home, original), target)
+        return workspace, copy.id
+
+
+@dataclass(frozen=True)
+class Dashboard(Server):
+    """A server with a workspace in which everything is finished: data, four runs, and a prediction of new crystals."""
+
+    made: SampleWorkspace
+    prediction: str
+
+    @property
+    def choices(self) -> dict[str, str]:
+        """What the address of this workspace carries."""
+        made = self.made
+        chosen = {"data": self.crystals[1], "run": made.runs[0], "prediction": self.prediction}
+        return {"ws": made.id, **chosen, "runs": ",".join(made.runs[:2])}
 
 
 @pytest.fixture(scope="session")
@@ -46,12 +92,44 @@ def _patience(context: BrowserContext) -> None:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Start the page and the worker as `bandgap app` does, stop them as Ctrl-C does."""
     folder = tmp_path_factory.mktemp("home")
+    workspace = str(uuid.uuid4())
+    dataset = add_crystals(Home(folder), workspace)
+    with serving(folder) as address:
+        yield Server(address, folder, (workspace, dataset))
+
+
+@pytest.fixture(scope="module")
+def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
+    """Fill a workspace by the worker's own code, then serve it."""
+    folder = tmp_path_factory.mktemp("home")
+    made = build_workspace(Home(folder), structures=CHECKED, runs=4, progress=no_progress)
+    crystals = Library(Home(folder)).datasets(made.id)[-1].id
+    prediction = predict_new_crystals(Home(folder), made)
+    with serving(folder) as address:
+        yield Dashboard(address, folder, (made.id, crystals), made, prediction)
+
+
+def predict_new_crystals(home: Home, made: SampleWorkspace) -> str:
+    """Predict the demo's crystals without gaps with the first run and return the job's id."""
+    files = [(path.name, path.read_bytes()) for path in sorted((data_folder() / "new_crystals").glob("*.cif"))]
+    dataset = Library(home).add_dataset(made.id, "new crystals", purpose="prediction", files=files)
+    payload = {"run": made.runs[0], "dataset": dataset.id, "name": dataset.name}
+    job = JobStore(home).submit(made.id, "predict", title="Predicting", payload=payload, subject=dataset.id)
+    work_all(home)
+    return job.id
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """Serve a data directory as `bandgap app` does and yield the address."""
     command = [sys.executable, "-c", f"from bandgap.serve import serve; serve(port={free_port('127.0.0.1', 0)})"]
     environment = {**os.environ, "BANDGAP_HOME": str(folder)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=folder) as process:
         assert process.stdout is not None
         found = re.search(r"http://[0-9.:]+", line := process.stdout.readline())
         assert found, line
-        yield Server(found.group(), folder)
-        process.send_signal(signal.SIGINT)
-        process.wait(60)
+        try:
+            yield found.group()
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(60)

@@ -1,0 +1,178 @@
+"""The dashboard of a workspace with finished runs in a browser: every page at two widths and in two themes,
+the keyboard alone, two visitors, the address, deletions, and ten sessions at once."""
+
+import statistics
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from bandgap.errors import InputError
+from tests.e2e.browsing import PAGES, TOUR_KB, Stop, expect_ready, folder, picture, tab_to, tour_picture
+from tests.e2e.conftest import Dashboard
+from tests.e2e.sessions import Session, Visit
+
+pytestmark = pytest.mark.browser
+
+WIDE, PHONE = 1280, 400
+SESSIONS = 10
+TOUR = {"Data": "tour-1-data", "Train": "tour-2-train", "Posterior": "tour-3-posterior", "Predict": "tour-4-predict"}
+FOREIGN = "This workspace does not hold the run that the address names."
+SHORT = {"Labelled structures": "20", "Warm-up iterations": "20", "Draws of each chain": "20"}
+_WIDER = """() => [document.documentElement, document.querySelector('[data-testid=stMain]')]
+    .map(e => e.scrollWidth - e.clientWidth)"""
+
+
+@pytest.mark.parametrize("title", list(PAGES))
+def test_page_of_a_full_workspace_fits_both_widths_and_themes(page: Page, dashboard: Dashboard, title: str) -> None:
+    name = PAGES[title] or "home"
+    page.set_viewport_size({"width": WIDE, "height": 900})
+    page.goto(dashboard.at(PAGES[title], **dashboard.choices))
+    expect_ready(page, title)
+    if title in TOUR:
+        assert tour_picture(page, TOUR[title]) < TOUR_KB * 1000
+    picture(page, f"{name}-{WIDE}", width=WIDE)
+    page.emulate_media(color_scheme="dark")
+    expect_ready(page, title)
+    picture(page, f"{name}-{WIDE}-dark", width=WIDE)
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size({"width": PHONE, "height": 900})
+    expect_ready(page, title)
+    picture(page, f"{name}-{PHONE}", width=PHONE)
+    assert page.evaluate(_WIDER) == [0, 0], "pixels that the page is wider than the window"
+
+
+def test_main_job_is_done_by_the_keyboard_alone(page: Page, dashboard: Dashboard) -> None:
+    page.goto(dashboard.at())
+    stops = tab_to(page, page.get_by_role("button", name="Use the demo data"))
+    expect_order(stops, ["Home", "Data", "Train", "Predict", "About", "Bring your own structures", "Use the demo data"])
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Checking demo crystals")).to_be_visible()
+    tab_to(page, page.get_by_role("button", name="Cancel", exact=True))
+    page.keyboard.press("Enter")
+
+    workspace, _ = dashboard.new_workspace(name="crystals")
+    page.goto(dashboard.at(ws=workspace))
+    tab_to(page, page.get_by_role("button", name="Start a transfer"))
+    page.keyboard.press("Enter")
+    expect_ready(page, "Train")
+    stops = tab_to(page, page.get_by_label("Labelled structures", exact=True))
+    replace_number(page, SHORT["Labelled structures"])
+    stops += tab_to(page, page.get_by_text("More settings"))
+    page.keyboard.press("Enter")
+    stops += tab_to(page, page.get_by_role("slider", name="Held out for the test"))
+    page.keyboard.press("Home")
+    expect(page.get_by_text("6 structures held out")).to_be_visible()
+    for label in ("Warm-up iterations", "Draws of each chain"):
+        stops += tab_to(page, page.get_by_label(label, exact=True))
+        replace_number(page, SHORT[label])
+    stops += tab_to(page, page.get_by_role("button", name="Start the transfer"))
+    expect_order(stops, ["Target data", "Source model", *SHORT, "Start the transfer"])
+    page.keyboard.press("Enter")
+    forward = page.get_by_role("link", name="Predict new structures")
+    expect(forward).to_be_visible()
+    tab_to(page, forward)
+    page.keyboard.press("Enter")
+    expect_ready(page, "Predict")
+    tab_to(page, page.get_by_role("radio", name="New files"))
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("combobox", name="Data set")).to_be_visible()
+    tab_to(page, page.get_by_role("button", name="Predict", exact=True))
+
+
+def replace_number(page: Page, text: str) -> None:
+    page.keyboard.press("Control+a")
+    page.keyboard.type(text)
+    page.keyboard.press("Enter")
+
+
+def expect_order(stops: list[Stop], names: list[str]) -> None:
+    """The names come in this order, every stop is in view, and none lies above and left of the one before it."""
+    places = [next(k for k, stop in enumerate(stops) if stop.name.startswith(name)) for name in names]
+    assert places == sorted(places), [stop.name for stop in stops]
+    assert [stop.name for stop in stops if not stop.in_view] == []
+
+
+def test_two_visitors_see_nothing_of_each_other(page: Page, browser: Browser, dashboard: Dashboard) -> None:
+    workspace, dataset = dashboard.new_workspace(name="crystals of the other visitor")
+    run = dashboard.library.run(dashboard.made.id, dashboard.made.runs[0])
+    assert run is not None
+    with browser.new_context() as context:
+        other = context.new_page()
+        for place in ("train", "posterior", "predict", "about"):
+            other.goto(dashboard.at(place, ws=workspace, data=dataset, run=run.id))
+            expect(other.get_by_text(FOREIGN)).to_be_visible()
+            shown = other.get_by_test_id("stMain").inner_text()
+            assert run.title not in shown and "demo crystals" not in shown and run.id not in other.url
+        other.goto(dashboard.at("data", ws=workspace))
+        expect(other.get_by_text("120 have a gap and can be learned from")).to_be_visible()
+    page.goto(dashboard.at("data", ws=dashboard.made.id, data=dataset))
+    expect(page.get_by_text("This workspace does not hold the data set that the address names.")).to_be_visible()
+    assert "other visitor" not in page.content()
+
+
+def test_closed_page_comes_back_by_its_address(page: Page, browser: Browser, dashboard: Dashboard) -> None:
+    page.goto(dashboard.at("train", ws=dashboard.made.id, run=dashboard.made.runs[1]))
+    title = page.get_by_role("heading", name="last_layer_ridge, n = 60", exact=True)
+    expect(title).to_be_visible()
+    address = page.url
+    page.close()
+    with browser.new_context() as context:
+        again = context.new_page()
+        again.goto(address)
+        expect(again.get_by_role("heading", name="last_layer_ridge, n = 60", exact=True)).to_be_visible()
+        expect(again.get_by_text("The transfer is finished after")).to_be_visible()
+        again.get_by_role("link", name="See what it learned").click()
+        expect(again.get_by_text("held-out structures the error is")).to_be_visible()
+
+
+def test_run_is_deleted_after_its_losses_were_said(page: Page, dashboard: Dashboard) -> None:
+    run = dashboard.made.runs[-1]
+    address = dashboard.at("train", ws=dashboard.made.id, run=run)
+    page.goto(address)
+    page.get_by_text("Rename or delete this run").click()
+    expect(page.get_by_text("Deleting it removes its posterior, its figures on held-out structures")).to_be_visible()
+    button = page.get_by_role("button", name="Delete this run")
+    expect(button).to_be_disabled()
+    page.get_by_text("I do not need them any more").click()
+    button.click()
+    expect(page.get_by_text("copy 2 is deleted.")).to_be_visible()
+    assert dashboard.library.run(dashboard.made.id, run) is None
+    assert not dashboard.library.home.run_folder(run).exists()
+    page.goto(address)
+    expect(page.get_by_text(FOREIGN)).to_be_visible()
+
+
+def test_data_set_is_deleted_after_its_losses_were_said(page: Page, dashboard: Dashboard) -> None:
+    workspace, dataset = dashboard.new_workspace(name="not wanted")
+    page.goto(dashboard.at("data", ws=workspace, data=dataset))
+    page.get_by_text("Rename, delete, disk use").click()
+    expect(page.get_by_text("Deleting removes 120 structures with 120 gaps and 1 uploaded file")).to_be_visible()
+    button = page.get_by_role("button", name="Delete the data set")
+    expect(button).to_be_disabled()
+    page.get_by_text("Yes, delete this data set").click()
+    button.click()
+    expect(page.get_by_text("not wanted was deleted.")).to_be_visible()
+    expect(page.get_by_role("heading", name="Start with the demo data")).to_be_visible()
+    with pytest.raises(InputError, match="no such data set"):
+        dashboard.library.dataset(workspace, dataset)
+
+
+def test_ten_sessions_at_once_get_every_page_without_an_error(dashboard: Dashboard) -> None:
+    def visitor(number: int) -> list[tuple[str, Visit]]:
+        titles = list(PAGES)
+        with Session(dashboard.address) as session:
+            order = titles[number % len(titles) :] + titles[: number % len(titles)]
+            return [(title, session.visit(PAGES[title], **dashboard.choices)) for title in order]
+
+    with ThreadPoolExecutor(SESSIONS) as pool:
+        visits = [visit for found in pool.map(visitor, range(SESSIONS)) for visit in found]
+    assert len(visits) == SESSIONS * len(PAGES)
+    for title, visit in visits:
+        assert (visit.ended, visit.titles, visit.errors) == ("FINISHED_SUCCESSFULLY", [title], [])
+    seconds = sorted(visit.seconds for _, visit in visits)
+    p95 = statistics.quantiles(seconds, n=20)[-1]
+    line = (
+        f"{SESSIONS} sessions at once, {len(visits)} pages: median {statistics.median(seconds):.2f} s, p95 {p95:.2f} s"
+    )
+    (folder() / "load.txt").write_text(f"{line} until all of a page was sent\n", encoding="utf-8")
