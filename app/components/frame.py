@@ -16,6 +16,7 @@ WORDMARK = Path(__file__).parent.parent / "wordmark.svg"
 
 def sidebar() -> None:
     """Show below the navigation whether computing is possible, and what the address is good for."""
+    st.html(f"<style>{plots.theme_css()}</style>")
     st.logo(WORDMARK, size="large")
     status = worker_status(stores.jobs().database)
     with st.sidebar:

@@ -111,10 +111,11 @@ def _work(store: JobStore, job: Job) -> None:
 def _train(library: Library, store: JobStore, workspace: str, dataset: str, method: Mapping[str, object]) -> str:
     run_id, numbers = str(uuid.uuid4()), {"n": 60, "n_test": 50, "seed": 0, "conformal_share": 0.0}
     config = {"source": "demo", "device": "cpu", **method, **numbers}
+    title = library.catalogue("method")[str(method["method"])]["title"]
     job = store.submit(
         workspace,
         "transfer",
-        title=f"{method['method']}, n = 60",
+        title=f"{title}, n = 60",
         payload={**config, "dataset": dataset, "run": run_id},
         subject=run_id,
     )

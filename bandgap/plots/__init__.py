@@ -11,7 +11,7 @@ from bandgap.plots.posterior import draws_density, layer_weights
 from bandgap.plots.predictions import gap_histogram, intervals, parity
 from bandgap.plots.sources import learning_curve
 from bandgap.plots.structures import distance_percentiles, element_counts, size_histogram, structure_3d
-from bandgap.plots.style import BASELINE, GOOD, MIND, MODEL, OBSERVED, PRIOR, TEMPLATE, template
+from bandgap.plots.style import BASELINE, GOOD, MIND, MODEL, OBSERVED, PRIOR, TEMPLATE, template, theme_css
 
 __all__ = [
     "BASELINE",
@@ -44,6 +44,7 @@ __all__ = [
     "structure_3d",
     "template",
     "ternary",
+    "theme_css",
     "traces",
     "validation_curve",
     "width_figure",

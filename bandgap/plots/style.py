@@ -72,6 +72,20 @@ def template(*, dark: bool = False) -> go.layout.Template:
 TEMPLATE = template()
 
 
+def theme_css() -> str:
+    """Return the style sheet that gives drawn figures the ink and the guides of the page's present theme.
+
+    A page is not run again when its theme changes (streamlit/streamlit#15287); its figures would keep the other ink.
+    """
+    rules = []
+    for part, colours in (("fill", _INK), ("stroke", _GUIDE)):
+        present = f"light-dark({colours[False]}, {colours[True]})"
+        for red, green, blue in map(_channels, colours.values()):
+            drawn = f'.js-plotly-plot [style*="{part}: rgb({red}, {green}, {blue})"]'  # as Plotly writes it
+            rules.append(f"{drawn} {{ {part}: {present} !important }}")
+    return "\n".join(rules)
+
+
 def padded(values: Floats) -> tuple[float, float]:
     """Return a range a little wider than that of the finite values."""
     finite = values[np.isfinite(values)]
@@ -84,7 +98,7 @@ def padded(values: Floats) -> tuple[float, float]:
 
 def faint(colour: str, opacity: float = 0.25) -> str:
     """Return a colour "#RRGGBB" at an opacity."""
-    red, green, blue = (int(colour[k : k + 2], 16) for k in (1, 3, 5))
+    red, green, blue = _channels(colour)
     return f"rgba({red},{green},{blue},{opacity})"
 
 
@@ -118,3 +132,7 @@ def density(values: Floats, grid: Floats) -> Floats:
     kernel = np.exp(-0.5 * (step * np.arange(1 - grid.size, grid.size) / width) ** 2)
     found = np.convolve(counts, kernel, mode="valid")
     return np.asarray(found / (values.size * width * np.sqrt(2.0 * np.pi)), dtype=np.float64)
+
+
+def _channels(colour: str) -> tuple[int, int, int]:
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)

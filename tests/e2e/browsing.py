@@ -38,6 +38,27 @@ _HEIGHT = """() => {
 }"""
 
 
+_FAINT = """least => {
+    const numbers = text => (text.match(/[\\d.]+/g) || []).map(Number)
+    const over = ([r, g, b, a = 1], under) => [r, g, b].map((x, k) => a * x + (1 - a) * under[k])
+    const linear = x => x / 255 <= 0.04045 ? x / 255 / 12.92 : ((x / 255 + 0.055) / 1.055) ** 2.4
+    const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b)
+    const paint = e => numbers(getComputedStyle(e).backgroundColor)
+    const behind = e => e ? over(paint(e), behind(e.parentElement)) : [255, 255, 255]
+    const skipped = 'script, style, canvas, [disabled], :disabled'
+    const found = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+    while (walker.nextNode()) {
+        const e = walker.currentNode.parentElement, style = getComputedStyle(e), box = e.getBoundingClientRect()
+        const seen = e.checkVisibility({opacityProperty: true, visibilityProperty: true}) && box.width > 2
+        if (!walker.currentNode.data.trim() || !seen || e.closest(skipped)) continue
+        const ground = behind(e), colour = over(numbers(e.closest('svg') ? style.fill : style.color), ground)
+        const [low, high] = [light(colour), light(ground)].sort((a, b) => a - b)
+        if ((high + 0.05) / (low + 0.05) < least) found.push(walker.currentNode.data.trim())
+    }
+    return found
+}"""
+
+
 def address_of(server: str, page: str = "", **choices: str) -> str:
     """Return the address of a page with these choices in it."""
     return f"{server}/{page}?{urlencode(choices)}"
@@ -53,8 +74,14 @@ def folder() -> Path:
 def expect_ready(page: Page, title: str) -> None:
     """Wait for a page's title and for all of its figures; there is no error of the script on it."""
     expect(page.get_by_role("heading", level=1, name=title, exact=True)).to_be_visible()
-    page.wait_for_function(_READY)
+    page.wait_for_function(_READY, polling=100)
     expect(page.get_by_test_id("stException")).to_have_count(0)
+
+
+def faint_texts(page: Page, *, least: float = 3.0) -> list[str]:
+    """Return the texts, also of figures, whose contrast to their ground is below `least` (WCAG 2.2, 1.4.3)."""
+    found: list[str] = page.evaluate(_FAINT, least)
+    return found
 
 
 def picture(page: Page, name: str, *, width: int) -> None:
@@ -75,22 +102,23 @@ def tour_picture(page: Page, name: str) -> int:
 
 @dataclass(frozen=True)
 class Stop:
-    """One element that the Tab key came to: its name and where it lies in the window, in pixels."""
+    """One element that the Tab key came to: its name and where it lies on the page, in pixels."""
 
     name: str
     x: float
     y: float
     inside: bool  # in the main part of the page, not in the navigation
-    in_view: bool
+    in_view: bool  # of the window
 
 
 _STOP = """() => {
     let e = document.activeElement
-    const name = e.labels?.[0]?.innerText || e.getAttribute('aria-label') || e.innerText || e.tagName
-    const inside = !!e.closest('[data-testid=stMain]')
+    const main = document.querySelector('[data-testid=stMain]')
+    const words = e === main ? 'main part' : e.labels?.[0]?.innerText || e.getAttribute('aria-label') || e.innerText
+    const name = (words || e.tagName).trim().split('\\n').at(-1), inside = main.contains(e) && e !== main
     let r = e.getBoundingClientRect()
     while (r.width * r.height < 150 && e.parentElement) { e = e.parentElement; r = e.getBoundingClientRect() }
-    return {name: name.trim(), x: r.x, y: r.y, width: r.width, height: r.height, inside,
+    return {name, inside, x: r.x, y: r.y, width: r.width, height: r.height, scrolled: main.scrollTop,
             in_view: r.bottom > 0 && r.top < innerHeight && r.right > 0 && r.left < innerWidth}
 }"""
 
@@ -101,7 +129,8 @@ def tab_to(page: Page, target: Locator, *, most: int = 120) -> list[Stop]:
     for _ in range(most):
         page.keyboard.press("Tab")
         found = page.evaluate(_STOP)
-        stops.append(Stop(*(found[key] for key in ("name", "x", "y", "inside", "in_view"))))
+        below = found["y"] + found["scrolled"]
+        stops.append(Stop(found["name"], found["x"], below, found["inside"], found["in_view"]))
         if target.evaluate("e => e === document.activeElement"):
             assert focus_is_visible(page, found), f"nothing on the page shows that {found['name']} has the focus"
             return stops

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext
+from playwright.sync_api import BrowserContext, expect
 
 from bandgap.datasets.demo import data_folder
 from bandgap.jobs.data_tasks import shapes_path
@@ -86,6 +86,7 @@ def browser_type_launch_args() -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def _patience(context: BrowserContext) -> None:
     context.set_default_timeout(PATIENCE_MS)
+    expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope="module")

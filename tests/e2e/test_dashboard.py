@@ -3,21 +3,24 @@ the keyboard alone, two visitors, the address, deletions, and ten sessions at on
 
 import statistics
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from bandgap.errors import InputError
-from tests.e2e.browsing import PAGES, TOUR_KB, Stop, expect_ready, folder, picture, tab_to, tour_picture
+from tests.e2e.browsing import PAGES, TOUR_KB, Stop, expect_ready, faint_texts, folder, picture, tab_to, tour_picture
 from tests.e2e.conftest import Dashboard
 from tests.e2e.sessions import Session, Visit
 
 pytestmark = pytest.mark.browser
 
 WIDE, PHONE = 1280, 400
+LINE = 40  # pixels
 SESSIONS = 10
 TOUR = {"Data": "tour-1-data", "Train": "tour-2-train", "Posterior": "tour-3-posterior", "Predict": "tour-4-predict"}
 FOREIGN = "This workspace does not hold the run that the address names."
+RIDGE = "Bayesian ridge, output layer, n = 60"
 SHORT = {"Labelled structures": "20", "Warm-up iterations": "20", "Draws of each chain": "20"}
 _WIDER = """() => [document.documentElement, document.querySelector('[data-testid=stMain]')]
     .map(e => e.scrollWidth - e.clientWidth)"""
@@ -32,9 +35,11 @@ def test_page_of_a_full_workspace_fits_both_widths_and_themes(page: Page, dashbo
     if title in TOUR:
         assert tour_picture(page, TOUR[title]) < TOUR_KB * 1000
     picture(page, f"{name}-{WIDE}", width=WIDE)
+    assert faint_texts(page) == []
     page.emulate_media(color_scheme="dark")
     expect_ready(page, title)
     picture(page, f"{name}-{WIDE}-dark", width=WIDE)
+    assert faint_texts(page) == [], "in the dark theme"
     page.emulate_media(color_scheme="light")
     page.set_viewport_size({"width": PHONE, "height": 900})
     expect_ready(page, title)
@@ -58,7 +63,7 @@ def test_main_job_is_done_by_the_keyboard_alone(page: Page, dashboard: Dashboard
     expect_ready(page, "Train")
     stops = tab_to(page, page.get_by_label("Labelled structures", exact=True))
     replace_number(page, SHORT["Labelled structures"])
-    stops += tab_to(page, page.get_by_text("More settings"))
+    stops += tab_to(page, page.locator("summary", has_text="More settings"))
     page.keyboard.press("Enter")
     stops += tab_to(page, page.get_by_role("slider", name="Held out for the test"))
     page.keyboard.press("Home")
@@ -91,6 +96,9 @@ def expect_order(stops: list[Stop], names: list[str]) -> None:
     places = [next(k for k, stop in enumerate(stops) if stop.name.startswith(name)) for name in names]
     assert places == sorted(places), [stop.name for stop in stops]
     assert [stop.name for stop in stops if not stop.in_view] == []
+    inside = [stop for stop in stops if stop.inside]
+    back = [(a.name, b.name) for a, b in pairwise(inside) if b.y < a.y - LINE and b.x <= a.x]
+    assert back == [], "the focus jumps up the page"
 
 
 def test_two_visitors_see_nothing_of_each_other(page: Page, browser: Browser, dashboard: Dashboard) -> None:
@@ -113,14 +121,14 @@ def test_two_visitors_see_nothing_of_each_other(page: Page, browser: Browser, da
 
 def test_closed_page_comes_back_by_its_address(page: Page, browser: Browser, dashboard: Dashboard) -> None:
     page.goto(dashboard.at("train", ws=dashboard.made.id, run=dashboard.made.runs[1]))
-    title = page.get_by_role("heading", name="last_layer_ridge, n = 60", exact=True)
+    title = page.get_by_role("heading", name=RIDGE, exact=True)
     expect(title).to_be_visible()
     address = page.url
     page.close()
     with browser.new_context() as context:
         again = context.new_page()
         again.goto(address)
-        expect(again.get_by_role("heading", name="last_layer_ridge, n = 60", exact=True)).to_be_visible()
+        expect(again.get_by_role("heading", name=RIDGE, exact=True)).to_be_visible()
         expect(again.get_by_text("The transfer is finished after")).to_be_visible()
         again.get_by_role("link", name="See what it learned").click()
         expect(again.get_by_text("held-out structures the error is")).to_be_visible()

@@ -40,6 +40,7 @@ H2 H 0.1441 0.6441 -0.0380
 BROKEN = "data_broken\n_cell_length_a nonsense\n"
 SOON_MS = 60_000  # imports of torch and dscribe on a busy machine
 TRAINED_MS = 240_000
+ENDLESS = 100_000  # iterations, of a transfer that is not to end by itself
 
 
 def use_demo_data(page: Page, server: Server) -> None:
@@ -49,14 +50,13 @@ def use_demo_data(page: Page, server: Server) -> None:
     expect(page.get_by_text("have a gap and can be learned from")).to_be_visible(timeout=2 * SOON_MS)
 
 
-def start_training(page: Page, *, n: int, iterations: int = 0, clicks: int = 1) -> None:
-    """Go to the Train page by the navigation and start a Bayesian transfer, short chains if `iterations` says so."""
-    page.get_by_role("link", name="Train", exact=True).click()
+def start_training(page: Page, *, n: int, iterations: int, clicks: int = 1) -> None:
+    """Start a Bayesian transfer on the page Train, as few structures held out as it offers."""
     page.get_by_label("Labelled structures", exact=True).fill(str(n))
-    if iterations:
-        page.get_by_text("More settings").click()
-        page.get_by_label("Warm-up iterations", exact=True).fill(str(iterations))
-        page.get_by_label("Draws of each chain", exact=True).fill(str(iterations))
+    page.get_by_text("More settings").click()
+    page.get_by_role("slider", name="Held out for the test").press("Home")
+    page.get_by_label("Warm-up iterations", exact=True).fill(str(iterations))
+    page.get_by_label("Draws of each chain", exact=True).fill(str(iterations))
     page.get_by_role("button", name="Start the transfer").click(click_count=clicks)
 
 
@@ -71,6 +71,7 @@ def predict_files(page: Page, files: dict[str, str]) -> None:
 
 def test_newcomer_goes_from_demo_data_to_a_csv_with_intervals(page: Page, server: Server, tmp_path: Path) -> None:
     use_demo_data(page, server)
+    page.get_by_role("link", name="Train", exact=True).click()
     start_training(page, n=60, iterations=40)
     expect(page.get_by_text("The transfer is finished")).to_be_visible(timeout=TRAINED_MS)
     page.get_by_role("link", name="Predict new structures").click()
@@ -92,8 +93,9 @@ def test_newcomer_goes_from_demo_data_to_a_csv_with_intervals(page: Page, server
 def test_training_goes_on_over_reload_and_in_another_browser_until_cancelled(
     page: Page, browser: Browser, server: Server
 ) -> None:
-    use_demo_data(page, server)
-    start_training(page, n=200)
+    workspace, _ = server.new_workspace(name="crystals")
+    page.goto(server.at("train", ws=workspace))
+    start_training(page, n=20, iterations=ENDLESS)
     cancel = page.get_by_role("button", name="Cancel", exact=True)
     expect(cancel).to_be_visible(timeout=SOON_MS)
     expect(page).to_have_url(re.compile(r"ws=.+&.*run="))
@@ -110,13 +112,12 @@ def test_training_goes_on_over_reload_and_in_another_browser_until_cancelled(
 
 
 def test_worker_that_is_killed_leaves_an_interrupted_run_that_goes_on(page: Page, server: Server) -> None:
-    use_demo_data(page, server)
-    start_training(page, n=200, clicks=2)
+    workspace, _ = server.new_workspace(name="crystals")
+    page.goto(server.at("train", ws=workspace))
+    start_training(page, n=20, iterations=ENDLESS, clicks=2)
     expect(page.get_by_text("running for")).to_be_visible(timeout=2 * SOON_MS)
-    workspace = re.search(r"ws=([0-9a-f-]+)", page.url)
-    assert workspace is not None
     store = JobStore(Home(server.folder))
-    assert len(store.jobs(workspace.group(1), kinds=["transfer"])) == 1
+    assert len(store.jobs(workspace, kinds=["transfer"])) == 1
     with store.database.reading() as connection:
         (pid,) = connection.execute("SELECT pid FROM lock WHERE name = 'worker'").fetchone()
     os.kill(pid, signal.SIGKILL)
