@@ -20,7 +20,7 @@ LINE = 40  # pixels
 SESSIONS = 10
 TOUR = {"Data": "tour-1-data", "Train": "tour-2-train", "Posterior": "tour-3-posterior", "Predict": "tour-4-predict"}
 FOREIGN = "This workspace does not hold the run that the address names."
-RIDGE = "Bayesian ridge, output layer, n = 60"
+RIDGE = "Ridge output layer, n = 60"
 SHORT = {"Labelled structures": "20", "Warm-up iterations": "20", "Draws of each chain": "20"}
 _WIDER = """() => [document.documentElement, document.querySelector('[data-testid=stMain]')]
     .map(e => e.scrollWidth - e.clientWidth)"""
