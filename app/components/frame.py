@@ -7,6 +7,7 @@ from typing import Any
 import session
 import streamlit as st
 
+from bandgap import plots
 from bandgap.errors import BandgapError
 from bandgap.jobs.lock import worker_status
 from components import stores, words

@@ -73,9 +73,11 @@ def folder() -> Path:
 
 def expect_ready(page: Page, title: str) -> None:
     """Wait for a page's title and for all of its figures; there is no error of the script on it."""
-    expect(page.get_by_role("heading", level=1, name=title, exact=True)).to_be_visible()
+    error = page.get_by_test_id("stException")
+    expect(page.get_by_role("heading", level=1, name=title, exact=True).or_(error)).to_be_visible()
+    expect(error).to_have_count(0)
     page.wait_for_function(_READY, polling=100)
-    expect(page.get_by_test_id("stException")).to_have_count(0)
+    expect(error).to_have_count(0)
 
 
 def faint_texts(page: Page, *, least: float = 3.0) -> list[str]:
