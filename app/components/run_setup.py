@@ -86,7 +86,7 @@ def choose_source(sources: Mapping[str, Source]) -> Source:
 def usual_lengths(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """Return the lengths of the chains of the first method that samples, in words."""
     samplers = (method["settings"].get("sampler", {}) for method in methods.values())
-    first = next((sampler for sampler in samplers if {"warmup", "draws"} <= set(sampler)), {})
+    first: Mapping[str, Any] = next((sampler for sampler in samplers if {"warmup", "draws"} <= set(sampler)), {})
     return {key: f"{length:,}" if (length := first.get(key)) else "the method's own" for key in ("warmup", "draws")}
 
 
