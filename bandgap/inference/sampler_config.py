@@ -7,7 +7,7 @@ from bandgap.errors import ConfigError
 
 ANGLE, ACCEPT = 0.65, 0.8  # radians of a path of mean length, and its acceptance
 FRAMED_ANGLE, FRAMED_ACCEPT = 4.5, 0.7  # the same in partially centred coordinates
-DRAWS, FRAMED_DRAWS = 1500, 600  # iterations of a chain after warm-up
+DRAWS, FRAMED_DRAWS = 1500, 400  # iterations of a chain after warm-up
 FRAMED_ROWS = 150  # from which partially centred coordinates are chosen
 
 
@@ -19,7 +19,7 @@ class SamplerConfig:
     (`interweaving`); "partially centred" moves both along one path (`partial_centring`). On 200 crystals of the demo
     the latter gave seven times the effective draws of the slowest quantity per iteration, and four times per second; on
     60 and 100 two to four times per iteration, and about as many per second; on ten rows it was the worse. "auto" takes
-    it from 150 rows, for the penalized-complexity prior centred on a point estimate. `draws` None is 1,500, and 600 in
+    it from 150 rows, for the penalized-complexity prior centred on a point estimate. `draws` None is 1,500, and 400 in
     partially centred coordinates.
 
     `angle` is the length of a path in radians; it varies by a third up and down. None is 0.65, and 4.5 in partially

@@ -150,7 +150,7 @@ def atoms_to_describe(jobs: JobStore, dataset: Dataset, source: str) -> int:
 
 
 COSTS: Mapping[str, Cost] = {
-    "btl_pcp_pe": Cost(90, 150, sampler="auto"),
+    "btl_pcp_pe": Cost(90, 180, sampler="auto"),
     "btl_pcp_vi": Cost(180, 360, sampler="whitened"),
     "btl_vi": Cost(57, 127),
     "btl_bnn": Cost(240, 480, sampler="whitened"),

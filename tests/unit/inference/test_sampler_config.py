@@ -12,7 +12,7 @@ from bandgap.inference.sampler_config import FRAMED_ROWS, SamplerConfig
     ("rows", "can_frame", "coordinates", "draws"),
     [
         (FRAMED_ROWS - 1, True, "whitened", 1500),
-        (FRAMED_ROWS, True, "partially centred", 600),
+        (FRAMED_ROWS, True, "partially centred", 400),
         (FRAMED_ROWS, False, "whitened", 1500),
     ],
 )
