@@ -23,6 +23,7 @@ PAGES = {
 }
 ARTIFACTS = Path(__file__).resolve().parents[2] / "artifacts" / "screenshots"
 TALLEST = 4000  # pixels of a picture of a whole page
+TOUR_WIDTH = 1120
 TOUR_KB = 60  # of one picture in the README
 
 _READY = """() => {
@@ -94,8 +95,10 @@ def picture(page: Page, name: str, *, width: int) -> None:
     page.screenshot(path=folder() / f"{name}.png", animations="disabled")
 
 
-def tour_picture(page: Page, name: str) -> int:
-    """Keep a small picture of what is in view, with few colours, and return its bytes."""
+def tour_picture(page: Page, name: str, height: int) -> int:
+    """Keep a picture of the top of a page, with few colours, and return its bytes."""
+    page.set_viewport_size({"width": TOUR_WIDTH, "height": height})
+    page.wait_for_timeout(500)  # figures follow the new size
     image = Image.open(io.BytesIO(page.screenshot(animations="disabled"))).convert("RGB")
     path = folder() / f"{name}.png"
     image.quantize(64, dither=Image.Dither.NONE).save(path, optimize=True)
