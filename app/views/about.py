@@ -83,7 +83,7 @@ def repeat() -> None:
     level = dataset.level_of_theory if dataset else ""
     st.code(
         f"{transfer_command(run.method, run.config, level_of_theory=level)}\n{predict_command()}",
-        language="shell",
+        language=None,
         wrap_lines=True,
     )
     st.caption(

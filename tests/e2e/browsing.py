@@ -23,7 +23,7 @@ PAGES = {
 }
 ARTIFACTS = Path(__file__).resolve().parents[2] / "artifacts" / "screenshots"
 TALLEST = 4000  # pixels of a picture of a whole page
-TOUR_WIDTH = 1120
+TOUR_WIDTH, TOUR_HEIGHT = 1120, 860
 TOUR_KB = 60  # of one picture in the README
 
 _READY = """() => {
@@ -44,15 +44,16 @@ _FAINT = """least => {
     const over = ([r, g, b, a = 1], under) => [r, g, b].map((x, k) => a * x + (1 - a) * under[k])
     const linear = x => x / 255 <= 0.04045 ? x / 255 / 12.92 : ((x / 255 + 0.055) / 1.055) ** 2.4
     const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b)
-    const paint = e => numbers(getComputedStyle(e).backgroundColor)
-    const behind = e => e ? over(paint(e), behind(e.parentElement)) : [255, 255, 255]
+    const covers = (e, y) => e.getBoundingClientRect().top <= y && y <= e.getBoundingClientRect().bottom
+    const paint = (e, y) => covers(e, y) ? numbers(getComputedStyle(e).backgroundColor) : [0, 0, 0, 0]
+    const behind = (e, y) => e ? over(paint(e, y), behind(e.parentElement, y)) : [255, 255, 255]
     const skipped = 'script, style, canvas, [disabled], :disabled'
     const found = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
     while (walker.nextNode()) {
         const e = walker.currentNode.parentElement, style = getComputedStyle(e), box = e.getBoundingClientRect()
         const seen = e.checkVisibility({opacityProperty: true, visibilityProperty: true}) && box.width > 2
         if (!walker.currentNode.data.trim() || !seen || e.closest(skipped)) continue
-        const ground = behind(e), colour = over(numbers(e.closest('svg') ? style.fill : style.color), ground)
+        const ground = behind(e, (box.top + box.bottom) / 2), colour = over(numbers(e.closest('svg') ? style.fill : style.color), ground)
         const [low, high] = [light(colour), light(ground)].sort((a, b) => a - b)
         if ((high + 0.05) / (low + 0.05) < least) found.push(walker.currentNode.data.trim())
     }
@@ -95,13 +96,15 @@ def picture(page: Page, name: str, *, width: int) -> None:
     page.screenshot(path=folder() / f"{name}.png", animations="disabled")
 
 
-def tour_picture(page: Page, name: str, height: int) -> int:
-    """Keep a picture of the top of a page, with few colours, and return its bytes."""
-    page.set_viewport_size({"width": TOUR_WIDTH, "height": height})
+def tour_picture(page: Page, name: str, begins: str) -> int:
+    """Keep a picture of a page from this text on, with few colours, and return its bytes."""
+    page.set_viewport_size({"width": TOUR_WIDTH, "height": TOUR_HEIGHT})
+    page.get_by_text(begins).first.evaluate("e => e.scrollIntoView({block: 'start'})")
+    page.mouse.wheel(0, -90)  # what the page's header covers
     page.wait_for_timeout(500)  # figures follow the new size
     image = Image.open(io.BytesIO(page.screenshot(animations="disabled"))).convert("RGB")
     path = folder() / f"{name}.png"
-    image.quantize(64, dither=Image.Dither.NONE).save(path, optimize=True)
+    image.quantize(96, dither=Image.Dither.NONE).save(path, optimize=True)
     return path.stat().st_size
 
 

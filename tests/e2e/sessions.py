@@ -1,13 +1,16 @@
 """Sessions of the dashboard without a browser: what a browser asks of the server, over the same connection."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
-from websockets.sync.client import connect
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Subprotocol
 
 PATIENCE_S = 120.0
 MAX_BYTES = 200_000_000
@@ -34,17 +37,10 @@ class Visit:
 
 
 class Session:
-    """One visitor's connection; `with Session(address) as session`."""
+    """One visitor's connection; `with connected(address) as session`."""
 
-    def __init__(self, address: str) -> None:
-        stream = f"{address.replace('http://', 'ws://')}/_stcore/stream"
-        self._connection = connect(stream, subprotocols=["streamlit"], max_size=MAX_BYTES)  # type: ignore[list-item]
-
-    def __enter__(self) -> "Session":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._connection.close()
+    def __init__(self, connection: ClientConnection) -> None:
+        self._connection = connection
 
     def visit(self, page: str, **choices: str) -> Visit:
         """Ask for a page, as following a link does, and read until its script has ended."""
@@ -62,3 +58,11 @@ class Session:
                 ended = ForwardMsg.ScriptFinishedStatus.Name(answer.script_finished)
                 if ended != "FINISHED_EARLY_FOR_RERUN":
                     return Visit(time.perf_counter() - started, ended, elements)
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Session]:
+    """Connect to the dashboard as its page in a browser does."""
+    stream = f"{address.replace('http://', 'ws://')}/_stcore/stream"
+    with connect(stream, subprotocols=[Subprotocol("streamlit")], max_size=MAX_BYTES) as connection:
+        yield Session(connection)

@@ -12,18 +12,18 @@ from playwright.sync_api import Browser, Page, expect
 from bandgap.errors import InputError
 from tests.e2e.browsing import PAGES, TOUR_KB, Stop, expect_ready, faint_texts, folder, picture, tab_to, tour_picture
 from tests.e2e.conftest import PATIENCE_MS, Dashboard
-from tests.e2e.sessions import Session, Visit
+from tests.e2e.sessions import Visit, connected
 
 pytestmark = pytest.mark.browser
 
 WIDE, PHONE = 1280, 400
 LINE = 40  # pixels
 SESSIONS = 10
-TOUR = {  # name and height in pixels of the picture in the README
-    "Data": ("tour-1-data", 1000),
-    "Train": ("tour-2-train", 900),
-    "Posterior": ("tour-3-posterior", 900),
-    "Predict": ("tour-4-predict", 900),
+TOUR = {  # name of the picture in the README, and the text that it begins with
+    "Data": ("tour-1-data", "Crystal structures and the band gaps"),
+    "Train": ("tour-2-train", "Start other transfers"),
+    "Posterior": ("tour-3-posterior", "held-out structures the error is"),
+    "Predict": ("tour-4-predict", "Predicted structures"),
 }
 FOREIGN = "This workspace does not hold the run that the address names."
 RIDGE = "Ridge output layer, n = 60"
@@ -74,7 +74,7 @@ def test_main_job_is_done_by_the_keyboard_alone(page: Page, dashboard: Dashboard
     stops = tab_to(page, page.get_by_role("button", name="Use the demo data"))
     expect_order(stops, ["Home", "Data", "Train", "Predict", "About", "Bring your own structures", "Use the demo data"])
     page.keyboard.press("Enter")
-    expect(page.get_by_text("Checking demo crystals")).to_be_visible()
+    expect(page.get_by_text("Reading the demo crystals")).to_be_visible()
     tab_to(page, page.get_by_role("button", name="Cancel", exact=True))
     page.keyboard.press("Enter")
 
@@ -191,7 +191,7 @@ def test_data_set_is_deleted_after_its_losses_were_said(page: Page, dashboard: D
 def test_ten_sessions_at_once_get_every_page_without_an_error(dashboard: Dashboard) -> None:
     def visitor(number: int) -> list[tuple[str, Visit]]:
         titles = list(PAGES)
-        with Session(dashboard.address) as session:
+        with connected(dashboard.address) as session:
             order = titles[number % len(titles) :] + titles[: number % len(titles)]
             return [(title, session.visit(PAGES[title], **dashboard.choices)) for title in order]
 
