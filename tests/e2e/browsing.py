@@ -53,7 +53,8 @@ _FAINT = """least => {
         const e = walker.currentNode.parentElement, style = getComputedStyle(e), box = e.getBoundingClientRect()
         const seen = e.checkVisibility({opacityProperty: true, visibilityProperty: true}) && box.width > 2
         if (!walker.currentNode.data.trim() || !seen || e.closest(skipped)) continue
-        const ground = behind(e, (box.top + box.bottom) / 2), colour = over(numbers(e.closest('svg') ? style.fill : style.color), ground)
+        const ground = behind(e, (box.top + box.bottom) / 2)
+        const colour = over(numbers(e.closest('svg') ? style.fill : style.color), ground)
         const [low, high] = [light(colour), light(ground)].sort((a, b) => a - b)
         if ((high + 0.05) / (low + 0.05) < least) found.push(walker.currentNode.data.trim())
     }
