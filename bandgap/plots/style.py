@@ -60,6 +60,7 @@ def template(*, dark: bool = False) -> go.layout.Template:
             "colorway": [MODEL, OBSERVED, GOOD, MIND, PRIOR, BASELINE],
             "xaxis": axis,
             "yaxis": axis,
+            "ternary": {f"{side}axis": {"gridcolor": guide} for side in "abc"},
             "margin": {"l": 8, "r": 12, "t": 12, "b": 8},
             "height": 360,
             "showlegend": False,
