@@ -22,7 +22,7 @@ PAGES = {
     "About": "about",
 }
 ARTIFACTS = Path(__file__).resolve().parents[2] / "artifacts" / "screenshots"
-TALLEST = 4000  # pixels of a picture of a whole page
+TALLEST = 8000  # pixels of a picture of a whole page
 TOUR_WIDTH, TOUR_HEIGHT = 1120, 860
 TOUR_KB = 60  # of one picture in the README
 
