@@ -23,6 +23,7 @@ EVENT_S = 0.5  # at most two events a second
 LOG_LENGTH = 300
 GROWING = ("transfer", "predict", "train_source")  # jobs that write much; a workspace at its quota starts none
 CANCEL_S = 0.25  # how often the request for the end is looked up
+NICENESS = 5  # of a job, so that pages stay quick while every core computes
 
 
 class JobProgress:
@@ -115,6 +116,7 @@ def child_main(folder: str, job_id: str) -> None:
     """Entry of the spawned process: its own process group, ends when the worker ends, then `run_job`."""
     if os.name == "posix":
         os.setpgid(0, 0)
+        os.nice(NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the worker, which ends its children in order
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     threading.Thread(target=_end_with_parent, daemon=True).start()

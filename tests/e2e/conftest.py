@@ -122,8 +122,10 @@ def predict_new_crystals(home: Home, made: SampleWorkspace) -> str:
 
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
-    """Serve a data directory as `bandgap app` does and yield the address."""
-    command = [sys.executable, "-c", f"from bandgap.serve import serve; serve(port={free_port('127.0.0.1', 0)})"]
+    """Serve a data directory as `bandgap app` does and yield the address; on one core, as the browser needs another."""
+    alone = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})"
+    start = f"from bandgap.serve import serve; serve(port={free_port('127.0.0.1', 0)})"
+    command = [sys.executable, "-c", f"{alone}; {start}"]
     environment = {**os.environ, "BANDGAP_HOME": str(folder)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=folder) as process:
         assert process.stdout is not None

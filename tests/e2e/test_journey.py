@@ -38,7 +38,7 @@ H1 H 0.2575 0.7575 0.2827
 H2 H 0.1441 0.6441 -0.0380
 """
 BROKEN = "data_broken\n_cell_length_a nonsense\n"
-SOON_MS = 60_000  # imports of torch and dscribe on a busy machine
+SOON_MS = 120_000  # imports of torch and dscribe on a busy machine
 TRAINED_MS = 240_000
 ENDLESS = 100_000  # iterations, of a transfer that is not to end by itself
 
