@@ -90,6 +90,7 @@ def test_main_job_is_done_by_the_keyboard_alone(page: Page, dashboard: Dashboard
     stops += tab_to(page, page.get_by_role("slider", name="Held out for the test"))
     page.keyboard.press("Home")
     expect(page.get_by_text("6 structures held out")).to_be_visible()
+    expect_ready(page, "Train")
     for label in ("Warm-up iterations", "Draws of each chain"):
         stops += tab_to(page, page.get_by_label(label, exact=True))
         replace_number(page, SHORT[label])
@@ -111,6 +112,8 @@ def replace_number(page: Page, text: str) -> None:
     page.keyboard.press("Control+a")
     page.keyboard.type(text)
     page.keyboard.press("Enter")
+    page.wait_for_timeout(300)  # until the page has begun to run anew
+    expect_ready(page, "Train")
 
 
 def expect_order(stops: list[Stop], names: list[str]) -> None:
