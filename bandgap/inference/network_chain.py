@@ -13,7 +13,6 @@ from bandgap.inference.input_split import leading_inputs, step_trailing, unit_sp
 from bandgap.inference.interweaving import informed_directions, step_interwoven
 from bandgap.inference.joint_hmc import Transition, step_joint
 from bandgap.inference.partial_centring import Frame, find_frames
-from bandgap.inference.pcp_scales import PointEstimateScales
 from bandgap.inference.sampler_config import SamplerConfig
 from bandgap.inference.scale_moves import step_scales
 from bandgap.inference.scales import FreeScalePrior, ScalePrior
@@ -73,7 +72,6 @@ class Chain:
         generator: torch.Generator,
         host: torch.Generator,
     ) -> None:
-        config = planned(config, net, prior)
         self._net, self._prior, self._config = net, prior, config
         self._centred = config.coordinates == "partially centred" and net.isotropic
         self._free = prior if not self._centred and isinstance(prior, FreeScalePrior) else None
@@ -257,15 +255,6 @@ class Chain:
             self._frames[0] = self._frames[0].leading_inputs(self._leading)
             target = self._config.acceptance(framed=True)
             self._adaptation = dual_averaging(RESTART * self.step, target=target, most=MAX_STEP)
-
-
-def planned(config: SamplerConfig, net: WhitenedNetwork, prior: ScalePrior) -> SamplerConfig:
-    """Return the settings with the coordinates that suit this problem, where they are left to the sampler.
-
-    Under priors with a scale of its own for every layer (`bnn`, `btl_bnn`) partially centred paths take several times
-    the steps.
-    """
-    return config.planned(rows=net.n_rows, can_frame=net.isotropic and isinstance(prior, PointEstimateScales))
 
 
 def _averaged(adaptation: DualAveraging, numbers: Sequence[float]) -> DualAveraging:

@@ -22,8 +22,8 @@ from bandgap.devices import cores, set_threads
 from bandgap.inference.chain_board import ChainBoard
 from bandgap.inference.chain_group import Group, GroupPlace, run_group
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.network_chain import planned
 from bandgap.inference.network_draws import NetworkDraws, SamplerInfo, running_figures
+from bandgap.inference.pcp_scales import PointEstimateScales
 from bandgap.inference.sampler_config import SamplerConfig
 from bandgap.inference.scales import ScalePrior
 from bandgap.inference.whitened_network import WhitenedNetwork
@@ -51,7 +51,7 @@ def sample_network(
     of chains has a file beside its path, from which it goes on where there is one: the draws are then those of a run
     without the break, bit for bit. Raises ArtifactError on a file of another problem, other settings or another seed.
     """
-    config = planned(config, net, prior)
+    config = _planned(config, net, prior)
     firsts = range(0, config.chains, CHAINS_PER_GROUP)
     places = [
         GroupPlace(i, first, min(CHAINS_PER_GROUP, config.chains - first), (seed, i)) for i, first in enumerate(firsts)
@@ -86,6 +86,15 @@ def sample_network(
             groups = [group for group in future.result() if group is not None]
         watch.look()
     return _joined(net, groups)
+
+
+def _planned(config: SamplerConfig, net: WhitenedNetwork, prior: ScalePrior) -> SamplerConfig:
+    """Return the settings with the coordinates that suit this problem, where they are left to the sampler.
+
+    Under priors with a scale of its own for every layer (`bnn`, `btl_bnn`) partially centred paths take several times
+    the steps.
+    """
+    return config.planned(rows=net.n_rows, can_frame=net.isotropic and isinstance(prior, PointEstimateScales))
 
 
 def _work(net: WhitenedNetwork, config: SamplerConfig) -> float:

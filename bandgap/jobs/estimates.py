@@ -123,16 +123,22 @@ def past_transfers(jobs: JobStore, *, limit: int = 60) -> list[PastRun]:
 
     Runs that went on from a checkpoint are left out.
     """
+    found = finished_jobs(jobs, "transfer", limit=limit)
+    return [PastRun(Work.of(payload), seconds) for payload, result, seconds in found if not result.get("resumed")]
+
+
+def finished_jobs(jobs: JobStore, kind: str, *, limit: int) -> list[tuple[dict[str, Any], dict[str, Any], float]]:
+    """Return payload, result and seconds of the last finished jobs of a kind, of all workspaces, the newest first."""
     with jobs.database.reading() as connection:
         rows = connection.execute(
-            "SELECT payload, result, started, finished FROM job WHERE state = 'finished' AND kind = 'transfer'"
+            "SELECT payload, result, started, finished FROM job WHERE state = 'finished' AND kind = ?"
             " ORDER BY finished DESC LIMIT ?",
-            (limit,),
+            (kind, limit),
         ).fetchall()
     return [
-        PastRun(Work.of(json.loads(row["payload"])), row["finished"] - row["started"])
+        (json.loads(row["payload"]), json.loads(row["result"]), row["finished"] - row["started"])
         for row in rows
-        if row["started"] and not json.loads(row["result"]).get("resumed")
+        if row["started"]
     ]
 
 

@@ -7,7 +7,6 @@ by a factor of two or more, until trainings on it correct the rates. They are of
 """
 
 import itertools
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from bandgap.jobs.estimates import LAST_RUNS, START_S, Estimate
+from bandgap.jobs.estimates import LAST_RUNS, START_S, Estimate, finished_jobs
 from bandgap.jobs.library import Library
 from bandgap.jobs.server_files import ServerFile
 from bandgap.jobs.store import JobStore
@@ -139,19 +138,10 @@ def past_trainings(jobs: JobStore, *, limit: int = 60) -> list[PastTraining]:
 
     What each has done is in the result of its job, as `source_tasks` notes it; older ones without are left out.
     """
-    with jobs.database.reading() as connection:
-        rows = connection.execute(
-            "SELECT payload, result, started, finished FROM job WHERE state = 'finished' AND kind = 'train_source'"
-            " ORDER BY finished DESC LIMIT ?",
-            (limit,),
-        ).fetchall()
-    found = [(json.loads(row["payload"]), json.loads(row["result"]).get("work"), row) for row in rows]
     return [
-        PastTraining(
-            SourceWork(**facts, **_network(payload)), row["finished"] - row["started"], str(payload.get("file", ""))
-        )
-        for payload, facts, row in found
-        if facts and row["started"]
+        PastTraining(SourceWork(**result["work"], **_network(payload)), seconds, str(payload.get("file", "")))
+        for payload, result, seconds in finished_jobs(jobs, "train_source", limit=limit)
+        if result.get("work")
     ]
 
 

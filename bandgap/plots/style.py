@@ -73,6 +73,7 @@ def template(*, dark: bool = False) -> go.layout.Template:
 TEMPLATE = template()
 
 
+@cache
 def theme_css() -> str:
     """Return the style sheet that gives drawn figures the ink and the guides of the page's present theme.
 

@@ -164,10 +164,7 @@ def test_run_is_deleted_after_its_losses_were_said(page: Page, dashboard: Dashbo
     page.goto(address)
     page.get_by_text("Rename or delete this run").click()
     expect(page.get_by_text("Deleting it removes its posterior, its figures on held-out structures")).to_be_visible()
-    button = page.get_by_role("button", name="Delete this run")
-    expect(button).to_be_disabled()
-    page.get_by_text("I do not need them any more").click()
-    button.click()
+    delete(page, "Delete this run", sure="I do not need them any more")
     expect(page.get_by_text("copy 2 is deleted.")).to_be_visible()
     assert dashboard.library.run(dashboard.made.id, run) is None
     assert not dashboard.library.home.run_folder(run).exists()
@@ -180,14 +177,19 @@ def test_data_set_is_deleted_after_its_losses_were_said(page: Page, dashboard: D
     page.goto(dashboard.at("data", ws=workspace, data=dataset))
     page.get_by_text("Rename, delete, disk use").click()
     expect(page.get_by_text("Deleting removes 120 structures with 120 gaps and 1 uploaded file")).to_be_visible()
-    button = page.get_by_role("button", name="Delete the data set")
-    expect(button).to_be_disabled()
-    page.get_by_text("Yes, delete this data set").click()
-    button.click()
+    delete(page, "Delete the data set", sure="Yes, delete this data set")
     expect(page.get_by_text("not wanted is deleted.")).to_be_visible()
     expect(page.get_by_role("heading", name="Start with the demo data")).to_be_visible()
     with pytest.raises(InputError, match="no such data set"):
         dashboard.library.dataset(workspace, dataset)
+
+
+def delete(page: Page, label: str, *, sure: str) -> None:
+    """Press the button of a deletion, which must not work before the box beside it is ticked."""
+    button = page.get_by_role("button", name=label)
+    expect(button).to_be_disabled()
+    page.get_by_text(sure).click()
+    button.click()
 
 
 def test_ten_sessions_at_once_get_every_page_without_an_error(dashboard: Dashboard) -> None:
