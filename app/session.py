@@ -6,25 +6,47 @@ another tab or a link comes back to the same place. The workspace's id is random
 
 import re
 import uuid
+from collections.abc import Mapping
 from typing import Literal
+from urllib.parse import parse_qsl, urlencode
 
 import streamlit as st
 
 Choice = Literal["data", "run", "prediction", "source", "runs"]
 Tone = Literal["info", "warning", "error"]
 
+KEPT = "kept-address"  # key of the hidden field
+
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _CHOICES: tuple[Choice, ...] = ("data", "run", "prediction", "source", "runs")
 
 
 def start() -> None:
-    """Find the workspace and the choices: from the address in a new session, afterwards from the session itself."""
-    if "workspace" not in st.session_state:
-        asked = st.query_params.get("ws", "")
-        st.session_state["workspace"] = asked if _UUID.fullmatch(asked) else str(uuid.uuid4())
+    """Find the workspace and the choices: from the address in a new session, afterwards from the session itself.
+
+    A link of the navigation carries no address. When it is the first that a new session hears of a page that outlived
+    its own (the server was started again, or the machine slept), the hidden field of that page says what it showed.
+    """
+    if "workspace" in st.session_state:
+        _keep(_values())
+    else:
+        asked = dict(st.query_params.to_dict())
+        if _UUID.fullmatch(asked.get("ws", "")):
+            _keep(asked)
+        else:
+            asked |= dict(parse_qsl(_keep()))
+        found = asked.get("ws", "")
+        st.session_state["workspace"] = found if _UUID.fullmatch(found) else str(uuid.uuid4())
         for choice in _CHOICES:
-            st.session_state[f"chosen_{choice}"] = st.query_params.get(choice, "")
+            st.session_state[f"chosen_{choice}"] = asked.get(choice, "")
     _write_address()
+
+
+def _keep(values: Mapping[str, str] | None = None) -> str:
+    """Let the page in the browser keep these values in a hidden field, and return what is in it."""
+    if values is not None:
+        st.session_state[KEPT] = urlencode(values)
+    return str(st.sidebar.text_input("What this page shows", key=KEPT, label_visibility="collapsed"))
 
 
 def workspace() -> str:
@@ -83,9 +105,12 @@ def told() -> tuple[Tone, str] | None:
     return kept
 
 
+def _values() -> dict[str, str]:
+    return {"ws": workspace()} | {choice: chosen(choice) for choice in _CHOICES}
+
+
 def _write_address() -> None:
-    values = {"ws": workspace()} | {choice: chosen(choice) for choice in _CHOICES}
-    for key, value in values.items():
+    for key, value in _values().items():
         if value and st.query_params.get(key) != value:
             st.query_params[key] = value
         elif not value and key in st.query_params:

@@ -1,4 +1,4 @@
-"""`bandgap app`: starts the worker and the web page, watches both, and stops both."""
+"""`bandgap app`: starts the worker and the web page, starts either again when it ends, and stops both."""
 
 import contextlib
 import ipaddress
@@ -12,7 +12,7 @@ import threading
 import time
 import urllib.request
 import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -25,7 +25,8 @@ log = logging.getLogger(__name__)
 PORTS_TO_TRY = 20
 START_S = 60.0  # the first start compiles Python files and can take long on a slow disk
 STOP_S = 15.0
-RESTART_S = (1.0, 30.0)  # pause before a worker that ended is started again: doubles from the first to the second
+RESTART_S = (1.0, 30.0)  # pause before what ended is started again: doubles from the first to the second
+LONG_S = 600.0  # who lived that long is started again after the first pause
 
 
 def app_folder() -> Path:
@@ -98,51 +99,55 @@ def serve(
     address = f"http://{_shown(host)}:{chosen}"
     stopping = threading.Event()
     with _signals_set(stopping):
-        page = subprocess.Popen(_page_command(host, chosen), env=environment, stdout=subprocess.DEVNULL)
-        worker = _KeptWorker(environment)
+        page = _Kept("page", _page_command(host, chosen), environment, stdout=subprocess.DEVNULL)
+        worker = _Kept("worker", [sys.executable, "-m", "bandgap.jobs.worker"], environment)
         try:
-            _wait_until_healthy(page, address, stopping)
+            _wait_until_healthy(page.process, address, stopping)
             if not stopping.is_set():
                 say(f"bandgap is at {address}  (data in {home.folder}; Ctrl-C stops it)")
                 if open_browser:
                     webbrowser.open(address)
             while not stopping.wait(0.5):
                 worker.keep()
-                if page.poll() is not None:
-                    raise BandgapError(
-                        f"The page ended by itself (exit code {page.returncode}); see its last lines above."
-                    )
+                page.keep()
         finally:
             worker.stop()
-            _end(page)
+            page.stop()
     return 0
 
 
-class _KeptWorker:
-    """The worker process; started again, with growing pauses, when it ends by itself."""
+class _Kept:
+    """A process that is started again when it ends by itself, with pauses that grow until it has lived for a while."""
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], environment: dict[str, str], *, stdout: int | None = None
+    ) -> None:
+        self._name = name
+        self._command = command
         self._environment = environment
-        self._pause = RESTART_S[0]
-        self._next = 0.0
-        self._process: subprocess.Popen[bytes] | None = None
-        self.keep()
+        self._stdout = stdout
+        self._pause, self._next = RESTART_S[0], 0.0
+        self.process = self._started()
 
     def keep(self) -> None:
-        if self._process is not None and self._process.poll() is None:
+        if self.process.poll() is None:
             return
-        if self._process is not None and not self._next:
-            code = self._process.returncode
-            log.warning("the worker ended (exit code %s); starting it again in %.0f s", code, self._pause)
-            self._next = time.monotonic() + self._pause
-            self._pause = min(2 * self._pause, RESTART_S[1])
-        if time.monotonic() >= self._next:
-            command = [sys.executable, "-m", "bandgap.jobs.worker"]
-            self._process, self._next = subprocess.Popen(command, env=self._environment), 0.0
+        now = time.monotonic()
+        if not self._next:
+            if now - self._since > LONG_S:
+                self._pause = RESTART_S[0]
+            code, pause = self.process.returncode, self._pause
+            log.warning("the %s ended (exit code %s); starting it again in %.0f s", self._name, code, pause)
+            self._next, self._pause = now + pause, min(2 * pause, RESTART_S[1])
+        if now >= self._next:
+            self.process, self._next = self._started(), 0.0
 
     def stop(self) -> None:
-        if self._process is not None:
-            _end(self._process)
+        _end(self.process)
+
+    def _started(self) -> "subprocess.Popen[bytes]":
+        self._since = time.monotonic()
+        return subprocess.Popen(self._command, env=self._environment, stdout=self._stdout)
 
 
 def _page_command(host: str, port: int) -> list[str]:

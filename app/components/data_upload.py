@@ -9,6 +9,7 @@ from bandgap.errors import BandgapError
 from bandgap.jobs.data_folder import entries
 from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
 from components import frame, stores, uploads, words
+from components.actions import carry_out
 
 LARGER = (
     f"At most {words.size(MAX_FILE_BYTES)} a file, {MAX_FILES:,} files and {words.size(MAX_UPLOAD_BYTES)} at once; a "
@@ -25,10 +26,16 @@ def first_visit() -> None:
             "Molecular crystals with gaps from tight-binding calculations, and a source model that was trained on "
             "other molecules: enough to try the whole way in a few minutes."
         )
-        st.button("Use the demo data", type="primary", on_click=uploads.add_demo)
+        demo_button(primary=True)
     with right:
         st.subheader("Or bring your own", anchor=False)
         upload_form()
+
+
+def demo_button(*, primary: bool = False) -> None:
+    """Offer the demo crystals; pressed twice, they are read once."""
+    if st.button("Use the demo data", type="primary" if primary else "secondary"):
+        carry_out(uploads.add_demo)
 
 
 def upload_form() -> None:

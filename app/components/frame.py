@@ -17,7 +17,7 @@ WORDMARK = Path(__file__).parent.parent / "wordmark.svg"
 
 def sidebar() -> None:
     """Show below the navigation whether computing is possible, and what the address is good for."""
-    st.html(f"<style>{plots.theme_css()}</style>")
+    st.html(f"<style>{plots.theme_css()}\n.st-key-{session.KEPT} {{ display: none }}</style>")
     st.logo(WORDMARK, size="large")
     status = worker_status(stores.jobs().database)
     with st.sidebar:

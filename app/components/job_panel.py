@@ -8,6 +8,7 @@ import streamlit as st
 from bandgap.jobs.lock import worker_status
 from bandgap.jobs.store import Job
 from components import stores, words
+from components.actions import carry_out
 
 POLL_S = 2.0
 LOOK_BACK = 20  # events among which the last line of the log is looked for
@@ -35,14 +36,8 @@ def _running(job: Job) -> None:
     with st.container(border=True, key=f"job-{job.id}"):
         left, right = st.columns([4, 1], vertical_alignment="center")
         left.markdown(f"**{words.escaped(job.title)}**")
-        right.button(
-            "Cancel",
-            key=f"cancel-{job.id}",
-            disabled=job.cancel_requested,
-            on_click=stores.jobs().request_cancel,
-            args=(session.workspace(), job.id),
-            width="stretch",
-        )
+        if right.button("Cancel", key=f"cancel-{job.id}", disabled=job.cancel_requested, width="stretch"):
+            carry_out(lambda: stores.jobs().request_cancel(session.workspace(), job.id))
         if job.state == "queued":
             _waiting(job)
         elif job.cancel_requested:

@@ -12,6 +12,7 @@ from bandgap import plots
 from bandgap.conformal import ConformalScores, available, too_few
 from bandgap.jobs.rows import RunRow
 from bandgap.prediction_details import PredictionDetails
+from bandgap.prediction_extxyz import with_interval
 from bandgap.predictions import INTERVAL_KINDS, NEGATIVE_END_NOTE, IntervalKind, Predictions
 from bandgap.quantities import Quantity
 from components import frame, prediction_files, prediction_table, words
@@ -114,11 +115,11 @@ def _downloads(shown: Shown, table: pd.DataFrame, *, level: float, kind: Interva
         if (path := shown.extxyz) is not None:
             st.download_button(
                 "Structures (extXYZ)",
-                data=path.read_bytes,
+                data=lambda: with_interval(path, shown.predictions, level=level, kind=kind),
                 file_name=f"{name}.extxyz",
                 mime="chemical/x-xyz",
                 on_click="ignore",
-                help="Coordinates; mean, standard deviation and 95 % prediction interval, as trained, in the comments.",
+                help="Coordinates; mean, standard deviation and the interval of this table in the comments.",
             )
 
 

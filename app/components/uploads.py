@@ -40,6 +40,18 @@ def submit_check(dataset: Dataset) -> Job:
     )
 
 
+def check_again(job: Job) -> Job:
+    """Ask the worker once more for what a job that has ended too early was to do; asked twice, it is one job."""
+    return stores.jobs().submit(
+        session.workspace(),
+        job.kind,
+        title=job.title,
+        payload=job.payload,
+        subject=job.subject,
+        submit_key=f"again-{job.id}",
+    )
+
+
 def add_demo() -> None:
     """Make a data set of the demo crystals, once per workspace, and choose it."""
     key = "demo"

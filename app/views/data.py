@@ -3,7 +3,8 @@
 import session
 import streamlit as st
 from components import frame, stores, uploads, words
-from components.data_upload import first_visit, upload_form
+from components.actions import carry_out
+from components.data_upload import demo_button, first_visit, upload_form
 from components.dataset_care import care_expander
 from components.distribution_view import distribution_view
 from components.domain_view import domain_view
@@ -25,16 +26,18 @@ def page() -> None:
         first_visit()
         return
     dataset = choose_dataset({dataset.id: dataset for dataset in datasets})
+    counts = stores.library().counts(dataset.id)
     job = stores.jobs().latest(session.workspace(), dataset.id)
     if job is not None and job.kind in CHECKS and job.state != "finished":
         job_panel(job, noun="check")
-    counts = stores.library().counts(dataset.id)
+        if not job.active and not counts["all"] and st.button("Check the files again"):
+            carry_out(lambda: uploads.check_again(job))
     if counts["all"]:
         report(dataset, counts, stamp=f"{job.id if job else ''}-{dataset.labels}-{stores.home().folder}")
     with st.expander("Add another data set"):
         upload_form()
         if not any(d.origin == "demo" for d in datasets):
-            st.button("Use the demo data", on_click=uploads.add_demo)
+            demo_button()
     care_expander(dataset, datasets)
 
 

@@ -1,6 +1,7 @@
 """One job in a process of its own: progress becomes events, a request for the end becomes `Cancelled`."""
 
 import contextlib
+import errno
 import logging
 import multiprocessing
 import os
@@ -23,6 +24,7 @@ EVENT_S = 0.5  # at most two events a second
 LOG_LENGTH = 300
 GROWING = ("transfer", "predict", "train_source")  # jobs that write much; a workspace at its quota starts none
 CANCEL_S = 0.25  # how often the request for the end is looked up
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 NICENESS = 5  # of a job, so that pages stay quick while every core computes
 
 
@@ -142,6 +144,11 @@ def _end_with_parent() -> None:
 
 
 def _unexpected(job: Job, error: Exception) -> str:
+    if getattr(error, "errno", None) in _FULL or "os error 28" in str(error) or "StorageFull" in str(error):
+        return (
+            "The disk of the server is full. What was stored before is safe, checkpoints of a sampler included: free "
+            "some disk space, then go on or start again."
+        )
     detail = f"{type(error).__name__}: {error}".splitlines()[0][:300]
     return (
         f"The job ended with an error that bandgap does not know ({detail}). "

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from bandgap.jobs.home import DETAILS, EXTXYZ, PREDICTIONS_CSV, QUANTILES
 from bandgap.prediction_details import PredictionDetails, save_details
+from bandgap.prediction_extxyz import interval_numbers, usable_rows
 from bandgap.prediction_store import save_predictions
 from bandgap.predictions import IntervalKind, Predictions
 from bandgap.structures import StructureRecord
@@ -38,24 +39,13 @@ def write_extxyz(
 ) -> bool:
     """Write the structures that were predicted, with mean, sd and the ends of an interval in eV; return whether.
 
-    The ends are called lower_95_eV and upper_95_eV, after the level in percent. A file that would be longer than
-    `most_bytes` is removed.
+    The numbers are those of `prediction_extxyz`. A file that would be longer than `most_bytes` is removed.
     """
-    lower, upper = predictions.interval(level, kind)
-    percent = f"{100 * level:.6g}"
-    usable = [i for i, status in enumerate(predictions.status) if status != "refused"]
+    usable = usable_rows(predictions)
+    numbers = interval_numbers(predictions, level=level, kind=kind)
     comments: list[dict[str, InfoValue]] = [
-        {
-            "id": predictions.ids[i],
-            "file": predictions.files[i],
-            "predicted_gap_eV": round(float(predictions.mean_eV[i]), 6),
-            "predicted_sd_eV": round(float(predictions.sd_new_eV[i]), 6),
-            f"lower_{percent}_eV": round(float(lower[i]), 6),
-            f"upper_{percent}_eV": round(float(upper[i]), 6),
-            "interval": kind,
-            "warning": predictions.warning(i),
-        }
-        for i in usable
+        {"id": predictions.ids[i], "file": predictions.files[i], **own, "warning": predictions.warning(i)}
+        for i, own in zip(usable, numbers, strict=True)
     ]
     written = 0
     with path.open("w", encoding="utf-8", newline="\n") as file:

@@ -104,7 +104,7 @@ def tour_picture(page: Page, name: str, begins: str) -> int:
     """Keep a picture of a page from this text on, with few colours, and return its bytes."""
     page.set_viewport_size({"width": TOUR_WIDTH, "height": TOUR_HEIGHT})
     page.get_by_text(begins).first.evaluate("e => e.scrollIntoView({block: 'start'})")
-    page.get_by_test_id("stMain").evaluate("e => e.scrollBy(0, -80)")  # what the page's header covers
+    page.get_by_test_id("stMain").evaluate("e => e.scrollBy(0, -64)")  # what the page's header covers
     page.wait_for_timeout(500)  # figures follow the new size
     image = Image.open(io.BytesIO(page.screenshot(animations="disabled"))).convert("RGB")
     path = folder() / f"{name}.png"

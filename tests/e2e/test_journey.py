@@ -1,17 +1,21 @@
 """The newcomer's journey in a real browser: demo data, training, prediction, CSV; reload, cancel, a killed worker."""
 
+import contextlib
 import csv
 import io
 import os
 import re
 import signal
+import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from bandgap.jobs.home import Home
 from bandgap.jobs.store import JobStore
+from bandgap.serve import healthy
 from tests.e2e.conftest import Server
 
 pytestmark = pytest.mark.browser
@@ -105,7 +109,7 @@ def test_training_goes_on_over_reload_and_in_another_browser_until_cancelled(
     other = browser.new_page()
     other.goto(page.url, timeout=2 * SOON_MS)
     expect(other.get_by_text("running for")).to_be_visible(timeout=SOON_MS)
-    cancel.click()
+    cancel.press("Enter")  # by keyboard alone it ends too
     for each in (page, other):
         expect(each.get_by_text("The transfer was cancelled")).to_be_visible(timeout=SOON_MS)
     other.close()
@@ -127,6 +131,41 @@ def test_worker_that_is_killed_leaves_an_interrupted_run_that_goes_on(page: Page
     expect(cancel).to_be_visible(timeout=SOON_MS)
     cancel.click()
     expect(page.get_by_text("The transfer was cancelled")).to_be_visible(timeout=SOON_MS)
+
+
+def test_page_killed_during_an_upload_comes_back_and_keeps_what_was_stored(page: Page, server: Server) -> None:
+    workspace, dataset = server.new_workspace(name="crystals")
+    page.goto(server.at("data", ws=workspace))
+    expect(page.get_by_text("120 have a gap and can be learned from")).to_be_visible(timeout=SOON_MS)
+    page.get_by_text("Add another data set").click()
+    wire = page.context.new_cdp_session(page)
+    slow = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 100_000}
+    wire.send("Network.emulateNetworkConditions", slow)
+    big = [{"name": "big.cif", "mimeType": "text/plain", "buffer": b"#" * 5_000_000}]
+    with page.expect_request(lambda request: "upload_file" in request.url and request.method != "OPTIONS"):
+        page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(big)  # type: ignore[arg-type]
+    killed = page_process(server)
+    os.kill(killed, signal.SIGKILL)
+    wire.send("Network.emulateNetworkConditions", {**slow, "uploadThroughput": -1})
+    expect(page.get_by_text("Network Error")).to_be_visible(timeout=SOON_MS)
+    until = time.monotonic() + SOON_MS / 1000
+    while not healthy(server.address) and time.monotonic() < until:
+        time.sleep(0.2)
+    assert page_process(server) != killed
+    expect(page.locator('[data-test-connection-state="CONNECTED"]')).to_be_visible(timeout=SOON_MS)
+    page.get_by_role("link", name="Home", exact=True).click()  # in the same tab, which has found the new process
+    expect(page.get_by_text("in the data set with most of them")).to_be_visible(timeout=SOON_MS)
+    assert [kept.id for kept in server.library.datasets(workspace)] == [dataset]
+
+
+def page_process(server: Server) -> int:
+    """Return the process that serves the pages of this server."""
+    port = f"--server.port={urlsplit(server.address).port}".encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if port in (folder / "cmdline").read_bytes().split(b"\0"):
+                return int(folder.name)
+    raise AssertionError(f"nothing serves {server.address}")
 
 
 def test_upload_gives_a_verdict_for_each_file_and_another_visitor_sees_none(

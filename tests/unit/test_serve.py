@@ -14,7 +14,7 @@ from bandgap.errors import ConfigError
 from bandgap.jobs.home import Home
 from bandgap.jobs.lock import worker_status
 from bandgap.jobs.store import JobStore
-from bandgap.serve import PORTS_TO_TRY, app_folder, free_port, healthy, serve
+from bandgap.serve import PORTS_TO_TRY, _Kept, app_folder, free_port, healthy, serve
 
 
 def test_free_port_passes_over_a_taken_one() -> None:
@@ -91,3 +91,28 @@ def test_serve_starts_page_and_worker_and_stops_both(tmp_path: Path) -> None:
         process.stdout.close()
     assert not healthy(address)
     assert worker_status(database).age_s is None  # the worker gave its lock back
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_process_that_ended_is_started_again_after_growing_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("bandgap.serve.time.monotonic", lambda: clock[0])
+    kept = _Kept("sleeper", [sys.executable, "-c", "import time; time.sleep(600)"], dict(os.environ))
+    first = kept.process
+    try:
+        for lived_s, pause_s in ((1.0, 1.0), (1.0, 2.0), (1.0, 4.0), (700.0, 1.0)):
+            clock[0] += lived_s
+            kept.keep()
+            assert kept.process is first, "it lives"
+            first.kill()
+            first.wait()
+            kept.keep()
+            clock[0] += pause_s - 0.1
+            kept.keep()
+            assert kept.process is first, "the pause is not over"
+            clock[0] += 0.2
+            kept.keep()
+            assert kept.process is not first and kept.process.poll() is None
+            first = kept.process
+    finally:
+        kept.stop()

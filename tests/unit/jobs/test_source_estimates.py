@@ -13,7 +13,11 @@ from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Verdict
 from bandgap.jobs.server_files import ServerFile
 from bandgap.jobs.source_estimates import (
+    ADAM,
     SNAPSHOT_EPOCHS,
+    SNAPSHOTS,
+    TRAINED_SHARE,
+    VARIATIONAL,
     VARIATIONAL_EPOCHS,
     Molecules,
     PastTraining,
@@ -29,6 +33,7 @@ from bandgap.jobs.source_estimates import (
 from bandgap.jobs.store import JobStore
 from bandgap.networks import NetworkConfig
 from bandgap.swag import SnapshotConfig
+from bandgap.training import TrainingConfig
 from bandgap.variational import kl_weights_to_try
 
 WS = str(uuid.uuid4())
@@ -62,6 +67,10 @@ def test_parts_that_some_transfers_ask_for_come_on_top_of_the_training():
     variational = kl_weights_to_try()
     assert sum(config.epochs for config in variational) == VARIATIONAL_EPOCHS
     assert SnapshotConfig().burn_in + SnapshotConfig().count == SNAPSHOT_EPOCHS
+    assert 1 - TrainingConfig().validation_share == pytest.approx(TRAINED_SHARE)
+    assert [part[-1] for part in (ADAM, VARIATIONAL, SNAPSHOTS)] == [
+        config.batch_size for config in (TrainingConfig(), variational[0], SnapshotConfig())
+    ]
 
 
 def test_weights_and_features_are_those_of_the_network_and_the_descriptor():
