@@ -27,8 +27,8 @@ from bandgap.shapes import load_shape, save_shapes
 
 CHECKED = 120  # crystals of the demo that are really checked and learned from
 NAME = "demo crystals"
-BRIEF = {"sampler": {"warmup": 30, "draws": 60, "keep": 60, "chains": 2}}
-METHODS = ({"method": "btl_pcp_pe", "settings": BRIEF}, {"method": "last_layer_ridge", "settings": {}})
+BRIEF: Mapping[str, object] = {"warmup": 30, "draws": 60, "keep": 60, "chains": 2}
+METHODS = ("btl_pcp_pe", "last_layer_ridge")
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,13 @@ class SampleWorkspace:
     prediction: str
 
 
-def build_workspace(home: Home, *, structures: int, runs: int, progress: Progress) -> SampleWorkspace:
-    """Fill a new workspace; raises InputError on fewer runs or structures than are really made."""
+def build_workspace(
+    home: Home, *, structures: int, runs: int, sampler: Mapping[str, object] = BRIEF, progress: Progress
+) -> SampleWorkspace:
+    """Fill a new workspace; `sampler` are the settings of the Bayesian run, whose chains the default is too short for.
+
+    Raises InputError on fewer runs or structures than are really made.
+    """
     if runs < len(METHODS) or structures < CHECKED:
         raise InputError(
             f"{structures} structures and {runs} runs. Accepted: at least {CHECKED} structures and {len(METHODS)} runs."
@@ -54,7 +59,8 @@ def build_workspace(home: Home, *, structures: int, runs: int, progress: Progres
     trained = []
     for number, method in enumerate(METHODS):
         progress(Update("training", number, len(METHODS)))
-        trained.append(_train(library, store, workspace, dataset, method))
+        settings = {"sampler": dict(sampler)} if method == METHODS[0] else {}
+        trained.append(_train(library, store, workspace, dataset, method, settings))
     progress(Update("predicting", 0, 1))
     payload = {"run": trained[0], "dataset": dataset, "name": NAME}
     prediction = _do(store, workspace, "predict", dataset, payload)
@@ -108,10 +114,12 @@ def _work(store: JobStore, job: Job) -> None:
         raise BandgapError(f"The job {job.title} of the sample workspace did not finish: {ended and ended.error}")
 
 
-def _train(library: Library, store: JobStore, workspace: str, dataset: str, method: Mapping[str, object]) -> str:
+def _train(
+    library: Library, store: JobStore, workspace: str, dataset: str, method: str, settings: Mapping[str, object]
+) -> str:
     run_id, numbers = str(uuid.uuid4()), {"n": 60, "n_test": 50, "seed": 0, "conformal_share": 0.0}
-    config = {"source": "demo", "device": "cpu", **method, **numbers}
-    title = library.catalogue("method")[str(method["method"])]["title"]
+    config = {"source": "demo", "device": "cpu", "method": method, "settings": settings, **numbers}
+    title = library.catalogue("method")[method]["title"]
     job = store.submit(
         workspace,
         "transfer",
@@ -125,7 +133,7 @@ def _train(library: Library, store: JobStore, workspace: str, dataset: str, meth
         run_id=run_id,
         dataset=dataset,
         source="demo",
-        method=str(method["method"]),
+        method=method,
         title=job.title,
         config=config,
     )

@@ -20,7 +20,7 @@ from bandgap.datasets.demo import data_folder
 from bandgap.jobs.data_tasks import shapes_path
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
-from bandgap.jobs.sample_workspace import CHECKED, SampleWorkspace, add_crystals, build_workspace
+from bandgap.jobs.sample_workspace import BRIEF, CHECKED, SampleWorkspace, add_crystals, build_workspace
 from bandgap.jobs.store import JobStore
 from bandgap.jobs.worker import work_all
 from bandgap.progress import no_progress
@@ -28,6 +28,7 @@ from bandgap.serve import free_port
 from tests.e2e.browsing import address_of
 
 PATIENCE_MS = 120_000  # two cores that also train a network
+AGREED = {"warmup": 150, "draws": 250, "keep": 250, "chains": 2, "coordinates": "partially centred"}  # minutes
 FLAGS = (
     "--no-sandbox --disable-dev-shm-usage --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
@@ -103,7 +104,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dashboard]:
     """Fill a workspace by the worker's own code, then serve it."""
     folder = tmp_path_factory.mktemp("home")
-    made = build_workspace(Home(folder), structures=CHECKED, runs=4, progress=no_progress)
+    sampler = AGREED if os.environ.get("BANDGAP_TOUR") else BRIEF
+    made = build_workspace(Home(folder), structures=CHECKED, runs=4, sampler=sampler, progress=no_progress)
     crystals = Library(Home(folder)).datasets(made.id)[-1].id
     prediction = predict_new_crystals(Home(folder), made)
     with serving(folder) as address:
