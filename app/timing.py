@@ -5,12 +5,13 @@ server does, without a browser.
 """
 
 import json
-import resource
 import sys
 import time
 from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
+
+from bandgap.memory import peak_memory_bytes
 
 HEAVY = ("torch", "dscribe", "ase", "sklearn")
 TIMEOUT_S = 120.0
@@ -21,8 +22,8 @@ def main() -> None:
     """Read the query parameters of the pages and the number of visits from the command line."""
     choices, visits = json.loads(sys.argv[1]), int(sys.argv[2])
     pages = {path.stem: visited(path, choices, visits) for path in sorted((FOLDER / "views").glob("*.py"))}
-    peak_MB = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3  # Linux counts kB
-    result = {"pages": pages, "memory_MB": peak_MB, "heavy": [m for m in HEAVY if m in sys.modules]}
+    peak = peak_memory_bytes()["process"]
+    result = {"pages": pages, "memory_MB": (peak or 0) / 1e6, "heavy": [m for m in HEAVY if m in sys.modules]}
     sys.stdout.write(json.dumps(result) + "\n")
 
 

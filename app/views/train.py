@@ -35,7 +35,8 @@ def page() -> None:
 
 
 def chosen_run(runs: list[RunRow]) -> RunRow:
-    return next((run for run in runs if run.id == session.chosen("run")), runs[0])
+    present = session.chosen("run")
+    return next((run for run in runs if run.id == present), runs[0])
 
 
 def run_list(runs: list[RunRow], jobs: dict[str, Job], names: dict[str, str]) -> None:
