@@ -15,7 +15,7 @@ COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY bandgap ./bandgap
 COPY app ./app
 COPY data ./data
-RUN pip install --no-cache-dir ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -c constraints.txt .
+RUN pip install --no-cache-dir ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -c constraints.txt '.[xtb]'
 
 WORKDIR /home/bandgap
 RUN rm -r /home/bandgap/checkout

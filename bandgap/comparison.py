@@ -6,7 +6,7 @@ mean of the training gaps, and the source network recalibrated by a straight lin
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from bandgap.datasets.splits import hold_back, permuted_split
 from bandgap.datasets.table import Table
+from bandgap.descriptors import n_features
+from bandgap.electron_levels import METHOD, Levels
 from bandgap.errors import InputError
 from bandgap.head_choice import choose_head
 from bandgap.metrics import evaluate_predictions, rmse
@@ -52,7 +54,7 @@ class Comparison:
     """What is compared: methods with their settings, sizes of the training set, seeds, number of test rows.
 
     Of each training set a share is held back for conformal intervals, as `transfer_run` does. A method named NAME@K
-    starts from the first K networks of the source only.
+    starts from the first K networks of the source only, one named NAME+levels is given electron levels.
     """
 
     methods: Mapping[str, Mapping[str, Any]]
@@ -63,7 +65,7 @@ class Comparison:
 
     def __post_init__(self) -> None:
         for name, settings in self.methods.items():
-            get_method(networks_of(name)[0]).configure(settings)
+            get_method(entrant_of(name).method).configure(settings)
         if not self.sizes or not self.seeds or min(self.sizes) < 1 or self.n_test < 2:
             raise InputError(
                 f"comparison: sizes {self.sizes}, seeds {self.seeds}, {self.n_test} test rows. Accepted: at least one "
@@ -71,16 +73,36 @@ class Comparison:
             )
 
 
-def networks_of(name: str) -> tuple[str, int | None]:
-    """Return method and number of networks of NAME or NAME@K; None means all of them.
+@dataclass(frozen=True)
+class Entrant:
+    """A method as it takes part: from how many networks of the source (None: all), and whether it is given levels."""
 
-    >>> networks_of("fine_tune@1"), networks_of("fine_tune")
-    (('fine_tune', 1), ('fine_tune', None))
+    method: str
+    networks: int | None
+    levels: bool
+
+
+def entrant_of(name: str) -> Entrant:
+    """Return what NAME, NAME@K or NAME+levels means; raises InputError for another form, or for unable methods.
+
+    >>> entrant_of("fine_tune@1"), entrant_of("feature_gp+levels")
+    (Entrant(method='fine_tune', networks=1, levels=False), Entrant(method='feature_gp', networks=None, levels=True))
     """
-    plain, at, count = name.partition("@")
-    if at and not (count.isdigit() and int(count)):
-        raise InputError(f"method {name!r}. Write NAME, or NAME@K for the first K networks of the source.")
-    return plain, int(count) if at else None
+    rest, plus, what = name.partition("+")
+    plain, at, count = rest.partition("@")
+    if (at and not (count.isdigit() and int(count))) or (plus and what != "levels"):
+        raise InputError(
+            f"method {name!r}. Write NAME, or NAME@K for the first K networks of the source, and either with +levels "
+            "for a method that is given electron levels."
+        )
+    if plus and not get_method(plain).levels:
+        raise InputError(f"{plain} takes no electron levels. Leave +levels out.")
+    return Entrant(plain, int(count) if at else None, bool(plus))
+
+
+def levels_of(names: Iterable[str]) -> Levels:
+    """Return which levels the table of these methods must hold."""
+    return METHOD if any(entrant_of(name).levels for name in names) else "none"
 
 
 def compare(
@@ -95,8 +117,11 @@ def compare(
 ) -> Iterator[ComparedFit]:
     """Yield the figures of every method on every split as they come; those in `done` are not computed again.
 
-    `members` are the source models by output, for each network. Raises InputError when there are too few rows.
+    `members` are the source models by output, for each network. Electron levels are the features of the table beyond
+    those of the source (`levels_of`). Raises InputError when there are too few rows.
     """
+    width = n_features(next(iter(members[0].values())).descriptor)
+    plain = replace(table, features=table.features[:, :width])
     largest = max(comparison.sizes)
     if largest + comparison.n_test > len(table):
         raise InputError(
@@ -113,10 +138,11 @@ def compare(
         progress(Update("comparing", position, len(wanted), message=f"{name}, n = {n}, seed {seed}"))
         drawn = permuted_split(table.ids, n_test=comparison.n_test, n_train=n, seed=seed)
         split = hold_back(drawn, share=comparison.conformal_share)
-        train, held_back, test = (table.rows(rows) for rows in (split.train, split.held_back, split.test))
+        own = table if name in comparison.methods and entrant_of(name).levels else plain
+        train, held_back, test = (own.rows(rows) for rows in (split.train, split.held_back, split.test))
         data = TargetData(train.features, train.gaps_eV)
         if place != f"{n} {seed}":
-            chosen, _ = choose_head(members, data.features, data.gaps_eV, seed=seed, head=head)
+            chosen, _ = choose_head(members, data.features[:, :width], data.gaps_eV, seed=seed, head=head)
             place = f"{n} {seed}"
         fit = _fit_one(name, members, data, held_back, test, comparison, seed=seed, head=chosen, device=device)
         yield replace(fit, n=n, conformal_share=comparison.conformal_share)
@@ -178,11 +204,11 @@ def _fit_one(
         scales = [standardiser_for(model, data.features, data.gaps_eV) for model in models]
         parts = [source_gaps_eV(m, s, test.features) for m, s in zip(models, scales, strict=True)]
         return ComparedFit(name, n, seed, {"rmse_eV": rmse(gaps, np.mean(parts, axis=0))}, 0.0, head)
-    plain, networks = networks_of(name)
-    method = get_method(plain)
+    entrant = entrant_of(name)
+    method = get_method(entrant.method)
     started = time.perf_counter()
     config = method.configure(comparison.methods[name])
-    posterior = fit_members(method, members[:networks], data, config, head=head, seed=seed, device=device)
+    posterior = fit_members(method, members[: entrant.networks], data, config, head=head, seed=seed, device=device)
     seconds = time.perf_counter() - started
     draws = posterior.predictive_draws(test.features)
     scores = conformal_scores(posterior, held_back) if len(held_back) else None

@@ -118,6 +118,7 @@ def settings_of(run: StoredRun) -> Iterator[tuple[str, str]]:
     yield "learned from", str(manifest.get("n", ""))
     yield "held out", str(len(manifest.get("split", {}).get("test", ())))
     yield "split by", "formula" if manifest.get("split", {}).get("by_formula") else "structure"
+    yield "electron levels", str(manifest.get("levels", "none"))
     yield "held back for conformal intervals", str(len(conformal.get("ids", ())))
     yield "seed", str(manifest.get("seed", ""))
     yield "source model", run.source

@@ -17,8 +17,9 @@ from bandgap.config import fingerprint, to_dict
 from bandgap.conformal import available, conformal_quantile, too_few
 from bandgap.datasets.splits import Split, grouped_split, hold_back, permuted_split
 from bandgap.datasets.table import Table, learnable
-from bandgap.descriptors import featurize, similarity_features
+from bandgap.descriptors import featurize, n_features, similarity_features
 from bandgap.domain import fit_domain
+from bandgap.electron_levels import Levels
 from bandgap.head_choice import choose_head
 from bandgap.inference.checkpoints import CHECKPOINT, CHECKPOINT_EVERY, Checkpoint, ForeignCheckpointError
 from bandgap.memory import peak_memory_bytes
@@ -45,6 +46,7 @@ from bandgap.source_sets import open_sources
 from bandgap.structures import StructureRecord
 from bandgap.structures.formula import reduced
 from bandgap.transfer import Method, TargetData, get_method
+from bandgap.transfer.level_choice import with_levels
 
 PREDICTIONS_CSV, QUANTILES = "predictions.csv", "quantiles.safetensors"
 DEFAULT_TEST_SHARE = 0.2
@@ -64,6 +66,7 @@ def transfer_run(
     by_formula: bool = False,
     out: Path,
     level_of_theory: str = "",
+    levels: Levels = "none",
     settings: Mapping[str, Any] | None = None,
     device: str = "auto",
     cache: DescriptorCache | None = None,
@@ -79,7 +82,8 @@ def transfer_run(
     `conformal_share`, are held back from the fit for conformal intervals; with `by_formula` no formula is in two of
     these sets, and the test set may be a little smaller. A source of several sets starts from the
     output of the set `head` (default: the one that `head_choice` finds), a source of several networks gives the mixture
-    of their posteriors. Raises InputError when there are too few rows.
+    of their posteriors. With `levels` the structures' own electron levels by this method are features too, in eV, for
+    methods that take them. Raises InputError when there are too few rows, and ConfigError for a method that takes none.
 
     A method that samples a network leaves its state every `checkpoint_every` iterations (0: never) in the folder
     `checkpoints` (default: "checkpoint" in `out`), goes on from it where there is one, to the same posterior, and the
@@ -93,14 +97,15 @@ def transfer_run(
     sources = open_sources(source_folder)
     several = len(sources.heads) > 1
     members = sources.load(verify=not several, extras=not several)
-    descriptor = next(iter(members[0].values())).descriptor
+    plain = next(iter(members[0].values())).descriptor
+    descriptor = with_levels(plain, levels, method=chosen, level_of_theory=level_of_theory)
     table = learnable(records, gaps_eV, descriptor=descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
     if n_test is None:
         n_test = min(round(DEFAULT_TEST_SHARE * len(table)), max(0, len(table) - (n or 0)))
     split = _split(table, n_test=n_test, n_train=n, seed=seed, conformal_share=conformal_share, by_formula=by_formula)
     train, held_back, test = (table.rows(rows) for rows in (split.train, split.held_back, split.test))
     data = TargetData(train.features, train.gaps_eV)
-    head, head_errors = choose_head(members, data.features, data.gaps_eV, seed=seed, head=head)
+    head, head_errors = choose_head(members, data.features[:, : n_features(plain)], data.gaps_eV, seed=seed, head=head)
     outputs = head if chosen.fit_together is None else None
     wanted = sources.load(outputs, extras=outputs is not None) if several else members
     models = [member[head] for member in wanted]
@@ -144,6 +149,7 @@ def transfer_run(
         "method": chosen.name,
         "title": chosen.title,
         "config": to_dict(config),
+        "levels": levels,
         "seed": seed,
         "n": len(train),
         "level_of_theory": level_of_theory,

@@ -15,14 +15,15 @@ APP = ROOT / "app"
 
 # A module imports only what stands on its own line or above. The README draws the same order.
 LAYERS = (
-    ("errors", "quantities", "config", "progress", "devices", "memory", "csv_tables", "shapes"),
+    ("errors", "quantities", "config", "progress", "devices", "memory", "csv_tables", "shapes", "electron_levels"),
     ("structures",),
     ("descriptors", "cache"),
     ("datasets",),
     ("networks", "standardise", "training", "joint_training", "fisher", "variational", "swag"),
     ("source_statistics", "source_parts", "source", "joint_source", "joint_extras", "recalibration", "head_choice"),
     ("priors", "inference"),
-    ("posterior", "conformal", "normal_mixtures", "predictions", "prediction_store", "prediction_details"),
+    ("posterior", "conformal", "normal_mixtures")
+    + ("predictions", "prediction_store", "prediction_details", "prediction_extxyz"),
     ("calibration", "metrics", "domain", "overlap", "heldout", "paired", "reliability", "calibrators", "acquisition"),
     ("transfer",),
     ("plots",),

@@ -7,6 +7,7 @@ import session
 import streamlit as st
 
 from bandgap.conformal import smallest_calibration_set
+from bandgap.electron_levels import METHOD, own_gaps_problem
 from bandgap.errors import BandgapError
 from bandgap.jobs.estimates import Work, atoms_to_describe, estimate_transfer, past_transfers
 from bandgap.jobs.rows import Dataset
@@ -49,7 +50,8 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, pr
         chosen = choose_methods(methods, parts=source.parts)
     with right:
         st.markdown("Split and settings")
-        config = {"source": source.id} | choose_split(total, usual=usual_lengths(methods))
+        split = choose_split(total, usual=usual_lengths(methods), levels_installed=stores.levels_installed())
+        config = {"source": source.id} | split
         with st.expander("What the source model was trained on"):
             tables.card(source.card)
         sampler = config.pop("sampler")
@@ -90,7 +92,7 @@ def usual_lengths(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     return {key: f"{length:,}" if (length := first.get(key)) else "the method's own" for key in ("warmup", "draws")}
 
 
-def choose_split(total: int, *, usual: Mapping[str, str]) -> dict[str, Any]:
+def choose_split(total: int, *, usual: Mapping[str, str], levels_installed: bool) -> dict[str, Any]:
     """Draw what is learned from and what is held out, and the settings that are rarely changed."""
     left, right = st.columns(2)
     most = max(total - 1, 10)
@@ -100,6 +102,11 @@ def choose_split(total: int, *, usual: Mapping[str, str]) -> dict[str, Any]:
         test = st.slider("Held out for the test", 5, 50, 30 if total < 1000 else 20, 5, format="%d %%", help=_TEST_HELP)
         grouped = st.checkbox("Keep a formula on one side of the split", help=_FORMULA_HELP)
         share = st.slider("Hold back for conformal intervals", 0, 50, 0, 5, format="%d %%", help=_CONFORMAL_HELP)
+        levels = st.checkbox(
+            f"Learn from electron levels too ({METHOD})",
+            disabled=not levels_installed,
+            help=_LEVELS_HELP + ("" if levels_installed else _LEVELS_MISSING),
+        )
         device = st.selectbox("Device", ["auto", "cpu", "cuda"], help="auto takes a GPU where there is one.")
         warmup = st.number_input(
             "Warm-up iterations", 20, 100_000, None, placeholder=usual["warmup"], help=_WARMUP_HELP
@@ -111,6 +118,7 @@ def choose_split(total: int, *, usual: Mapping[str, str]) -> dict[str, Any]:
     st.caption(f"{words.count(n_test, 'structure')} held out by {how}; {back}; device {device}.")
     sampler = {k: int(v) for k, v in (("warmup", warmup), ("draws", draws)) if v is not None}
     config = {"n": int(n), "n_test": n_test, "seed": int(seed), "conformal_share": share / 100}
+    config |= {"levels": METHOD} if levels else {}
     return config | {"by_formula": grouped, "device": device, "sampler": sampler}
 
 
@@ -133,11 +141,12 @@ def start_button(
     primary: bool,
 ) -> None:
     """Say how long it will take, or what is in the way, and start on a press."""
-    problem = obstacle(runs, usable=usable)
+    problem = obstacle(runs, usable=usable) or levels_obstacle(runs, dataset, methods=methods)
     if problem:
         st.error(problem)
     else:
-        past, fresh = past_transfers(stores.jobs()), atoms_to_describe(stores.jobs(), dataset, source.id)
+        past, levels = past_transfers(stores.jobs()), "levels" in runs[0]
+        fresh = atoms_to_describe(stores.jobs(), dataset, source.id, levels=levels)
         found = {
             methods[run["method"]]["title"]: estimate_transfer(Work.of(run), past=past, atoms=fresh if k == 0 else 0)
             for k, run in enumerate(runs)
@@ -160,6 +169,19 @@ def obstacle(runs: list[dict[str, Any]], *, usable: int) -> str:
             "Lower one of the two."
         )
     return ""
+
+
+def levels_obstacle(runs: list[dict[str, Any]], dataset: Dataset, *, methods: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return why electron levels cannot be given to these runs, or an empty text."""
+    unable = [methods[run["method"]]["title"] for run in runs if not methods[run["method"]].get("levels")]
+    if not runs or "levels" not in runs[0]:
+        return ""
+    if unable:
+        able = "; ".join(method["title"] for method in methods.values() if method.get("levels"))
+        return (
+            f"{unable[0]} takes no electron levels. Untick it or the levels under More settings; they are for: {able}."
+        )
+    return own_gaps_problem(dataset.level_of_theory)
 
 
 def start(dataset: Dataset, runs: list[dict[str, Any]], *, methods: Mapping[str, Mapping[str, Any]]) -> None:
@@ -187,6 +209,7 @@ def title_of(run: Mapping[str, Any], methods: Mapping[str, Mapping[str, Any]]) -
     parts = [methods[run["method"]]["title"], f"n = {run['n']}"]
     parts += [f"{100 * run['conformal_share']:.0f} % held back"] if run["conformal_share"] else []
     parts += ["by formula"] if run["by_formula"] else []
+    parts += ["electron levels"] if "levels" in run else []
     return ", ".join(parts)
 
 
@@ -202,6 +225,11 @@ _TEST_HELP = (
     "Share of all labelled structures that is never learned from; error and coverage are measured on it. Runs with the "
     "same share and seed are tested on the same structures."
 )
+_LEVELS_HELP = (
+    "Gap, HOMO and LUMO of every structure by tight binding: seconds of computing for each crystal, here and for every "
+    "prediction, and often much smaller errors. For Gaussian processes, kernel ridge and trees."
+)
+_LEVELS_MISSING = " Not installed on this server: `pip install 'bandgap[xtb]'`."
 _FORMULA_HELP = (
     "Structures of one composition, such as polymorphs, are then all learned from or all tested on: the honest test of "
     "what the model knows of compounds that it has not seen."

@@ -36,6 +36,11 @@ def device_of(asked: str) -> Literal["cpu", "cuda"]:
     return "cuda" if asked == "cuda" or (asked == "auto" and own.startswith("cuda")) else "cpu"
 
 
+def levels_installed() -> bool:
+    """Return whether the worker can compute electron levels."""
+    return bool(library().catalogue("system").get("worker", {}).get("levels", False))
+
+
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _jobs(folder: str) -> JobStore:
     return JobStore(open_home(folder or None))

@@ -6,14 +6,14 @@ named here is needed.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from bandgap.cache import DescriptorCache
-from bandgap.comparison import ComparedFit, Comparison, append_fit, compare, read_fits
+from bandgap.comparison import ComparedFit, Comparison, append_fit, compare, levels_of, read_fits
 from bandgap.datasets.crystals import labels_from_info
 from bandgap.datasets.table import learnable
 from bandgap.descriptors import PRESETS
@@ -82,7 +82,8 @@ def run_accuracy(
             **settings,
         )
     target = _labelled(data / TARGET, "PBE", progress=progress)
-    table = learnable(target.records, target.gaps_eV, descriptor=PRESETS[PRESET], **settings)
+    descriptor = replace(PRESETS[PRESET], levels=levels_of(config.methods))
+    table = learnable(target.records, target.gaps_eV, descriptor=descriptor, **settings)
     done = read_fits(out / RESULTS)
     yield from done
     members = open_sources(out / "source").load(verify=False)

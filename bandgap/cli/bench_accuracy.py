@@ -11,14 +11,19 @@ from bandgap.cli.compare import print_comparison
 from bandgap.cli.inputs import descriptor_cache
 
 PEERS = ("kernel_ridge", "gaussian_process", "random_forest", "gradient_boosting")
-METHODS = ("feature_gp", "last_layer_ridge", "last_layer_ridge@1", "fine_tune@1", *PEERS)
+LEVELS = tuple(f"{name}+levels" for name in ("feature_gp", *PEERS))
+METHODS = ("feature_gp", "last_layer_ridge", "last_layer_ridge@1", "fine_tune@1", *PEERS, *LEVELS)
 
 
 def accuracy(
     data: Annotated[Path, typer.Option(metavar="DIR", help="Folder with the data sets.", envvar="BANDGAP_TEST_DATA")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of source and results; it is gone on with.")],
     methods: Annotated[
-        list[str], typer.Option("--method", help="A method, or NAME@K for the first K networks; may be repeated.")
+        list[str],
+        typer.Option(
+            "--method",
+            help="A method, NAME@K for the first K networks, NAME+levels with electron levels; may be repeated.",
+        ),
     ] = [],  # noqa: B006 - typer copies it
     sizes: Annotated[list[int], typer.Option("--n", min=1, help="Sizes of the training set.")] = [100, 250, 500, 1000],  # noqa: B006
     seeds: Annotated[int, typer.Option(min=1, help="Number of splits.")] = 5,

@@ -35,7 +35,10 @@ def compare(
     unit: options.LabelUnit = None,
     column: options.GapColumn = None,
     methods: Annotated[
-        list[str], typer.Option("--method", help="A method to compare; may be repeated. Default: the quick ones.")
+        list[str],
+        typer.Option(
+            "--method", help="A method to compare, also NAME+levels; may be repeated. Default: the quick ones."
+        ),
     ] = [],  # noqa: B006 - typer copies it
     sizes: Annotated[
         list[int], typer.Option("--n", min=1, help="Labelled structures to learn from; may be repeated.")
@@ -55,10 +58,13 @@ def compare(
 
     All methods get the same source, rows and seeds. Interrupted, it goes on where it was.
     """
-    from bandgap.comparison import Comparison, append_fit, read_fits
+    from dataclasses import replace
+
+    from bandgap.comparison import Comparison, append_fit, levels_of, read_fits
     from bandgap.comparison import compare as compare_methods
     from bandgap.datasets.table import learnable
     from bandgap.devices import set_threads
+    from bandgap.electron_levels import refuse_own_gaps
     from bandgap.source_sets import open_sources
 
     set_threads()
@@ -69,9 +75,10 @@ def compare(
     choice = LabelChoice(label, labels, unit=unit, column=column)
     with progress_bars() as progress:
         members = open_sources(source_path(source)).load(head)
-        descriptor = next(iter(members[0].values())).descriptor
+        descriptor = replace(next(iter(members[0].values())).descriptor, levels=levels_of(chosen))
         records = load_structures(structures, progress=progress)
-        gaps, _ = load_gaps(records, choice)
+        gaps, level_of_theory = load_gaps(records, choice)
+        refuse_own_gaps(descriptor.levels, level_of_theory)
         table = learnable(
             records, gaps, descriptor=descriptor, cache=descriptor_cache(), n_jobs=jobs, progress=progress
         )

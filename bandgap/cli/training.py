@@ -125,6 +125,13 @@ def transfer(
     ] = False,
     seed: options.Seed = 0,
     level_of_theory: options.LevelOfTheory = "",
+    levels: Annotated[
+        str,
+        typer.Option(
+            metavar="METHOD",
+            help="Learn from each structure's own frontier levels too: GFN1-xTB (needs the extra xtb) or none.",
+        ),
+    ] = "none",
     device: options.Device = "auto",
     jobs: options.Jobs = 1,
     settings: Annotated[
@@ -174,6 +181,7 @@ def transfer(
             by_formula=by_formula,
             out=out,
             level_of_theory=level_of_theory,
+            levels=levels,  # type: ignore[arg-type]  # it checks the word
             settings=chosen,
             device=device,
             cache=descriptor_cache(),

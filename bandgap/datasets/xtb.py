@@ -1,28 +1,21 @@
-"""Geometries and gaps of the demo data: ETKDG and MMFF94 by RDKit, GFN1-xTB and GFN2-xTB by tblite.
+"""Geometries and gaps of the demo data: ETKDG and MMFF94 by RDKit, gaps by tight binding.
 
-Methods: ETKDGv3 (Wang et al., J. Chem. Inf. Model. 60, 2044 (2020)), MMFF94 (Halgren, J. Comput. Chem. 17, 490 (1996)),
-GFN1-xTB (Grimme et al., J. Chem. Theory Comput. 13, 1989 (2017)), GFN2-xTB (Bannwarth et al., ibid. 15, 1652 (2019)).
+Methods: ETKDGv3 (Wang et al., J. Chem. Inf. Model. 60, 2044 (2020)), MMFF94 (Halgren, J. Comput. Chem. 17, 490 (1996)).
 Needs the extra `datagen` (rdkit, tblite).
 """
 
-import os
 from dataclasses import dataclass
-from typing import Any, Final, Literal
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # before tblite's OpenMP starts: processes, not threads, share the work
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem, rdBase
 from rdkit.Chem import rdDistGeom, rdForceFieldHelpers
-from tblite.interface import Calculator
 
 from bandgap.datasets.contacts import DECIMALS, Floats
+from bandgap.descriptors import tight_binding
+from bandgap.descriptors.tight_binding import Electrons, Method
 
-Method = Literal["GFN1-xTB", "GFN2-xTB"]
-
-BOHR_PER_ANGSTROM: Final = 1.0 / 0.529177210903
-EV_PER_HARTREE: Final = 27.211386245988
 SMALLEST_GAP_EV: Final = 0.2
 _MMFF_STEPS: Final = 2000
 
@@ -33,20 +26,6 @@ class GenerationFailed(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
-
-
-@dataclass(frozen=True, eq=False)
-class Electrons:
-    """Frontier levels in eV, atomic partial charges (n,) in e."""
-
-    homo_eV: float
-    lumo_eV: float
-    charges: Floats
-
-    @property
-    def gap_eV(self) -> float:
-        """Return LUMO minus HOMO in eV."""
-        return self.lumo_eV - self.homo_eV
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,23 +66,11 @@ def _embedded(smiles: str, seed: int) -> Any:
 def electrons(
     numbers: NDArray[np.int64], positions: Floats, *, method: Method, cell: Floats | None = None
 ) -> Electrons:
-    """Return frontier levels and charges of a molecule, or at Gamma of a crystal with cell (3, 3) in Angstrom.
-
-    Raises GenerationFailed where the self-consistent field does not converge.
-    """
-    periodic: dict[str, Any] = {}
-    if cell is not None:
-        periodic = {"lattice": cell * BOHR_PER_ANGSTROM, "periodic": np.ones(3, dtype=bool)}
+    """Return `tight_binding.electrons`; raises GenerationFailed where the self-consistent field does not converge."""
     try:
-        calculator: Any = Calculator(method, numbers, positions * BOHR_PER_ANGSTROM, **periodic)
-        calculator.set("verbosity", 0)
-        result: Any = calculator.singlepoint()
-    except (RuntimeError, ValueError) as error:
+        return tight_binding.electrons(numbers, positions, method=method, cell=cell)
+    except tight_binding.NoLevelsError as error:
         raise GenerationFailed(f"{method} did not converge") from error
-    energies = np.ravel(result.get("orbital-energies")) * EV_PER_HARTREE
-    occupied = np.ravel(result.get("orbital-occupations")) > 1.0
-    charges = np.asarray(result.get("charges"), dtype=np.float64)
-    return Electrons(float(energies[occupied].max()), float(energies[~occupied].min()), charges)
 
 
 def checked_gap(state: Electrons) -> float:

@@ -8,6 +8,7 @@ from bandgap.descriptors.config import (
     feature_blocks,
     feature_terms,
     n_features,
+    n_levels,
     similarity_features,
 )
 from bandgap.descriptors.presets import PRESETS, config_for
@@ -25,5 +26,6 @@ __all__ = [
     "feature_terms",
     "featurize",
     "n_features",
+    "n_levels",
     "similarity_features",
 ]

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.electron_levels import N_LEVELS, Levels, check_levels
 from bandgap.errors import ConfigError
 
 Function = Literal["atomic_number", "distance", "inverse_distance", "angle", "cosine"]
@@ -92,7 +93,8 @@ class MBTRConfig:
     `roots` takes the square root of every value, so that rare pairs of atoms count more beside frequent ones. `size`
     adds one last feature, the logarithm of the number of atoms other than hydrogen in a molecule, averaged over these
     atoms; a network of bonds counts as `LARGEST` atoms. `neutral` describes zwitterions in their neutral form
-    (`structures.zwitterions`).
+    (`structures.zwitterions`). `levels` adds the gap, the HOMO and the LUMO of the structure in eV by this method, as
+    the very last features (`tight_binding`).
     """
 
     species: tuple[str, ...]
@@ -103,6 +105,7 @@ class MBTRConfig:
     roots: bool = False
     size: bool = False
     neutral: bool = False
+    levels: Levels = "none"
 
     def __post_init__(self) -> None:
         """Put species in the order of atomic number; raise ConfigError for what cannot be a descriptor."""
@@ -117,6 +120,7 @@ class MBTRConfig:
                 )
         if self.normalisation not in _NORMALISATIONS:
             raise ConfigError(f"normalisation is {self.normalisation!r}. Accepted: {', '.join(_NORMALISATIONS)}.")
+        check_levels(self.levels)
 
     @property
     def terms(self) -> tuple[tuple[int, Term], ...]:
@@ -141,23 +145,32 @@ class Estimate:
 
 def n_features(config: MBTRConfig) -> int:
     """Return the length of a structure's vector."""
-    return sum(_n_blocks(order, len(config.species)) * term.n for order, term in config.terms) + config.size
+    return _n_shape(config) + config.size + n_levels(config)
+
+
+def n_levels(config: MBTRConfig) -> int:
+    """Return how many of the last features are electron levels."""
+    return 0 if config.levels == "none" else N_LEVELS
 
 
 def similarity_features(features: NDArray[np.floating[Any]], config: MBTRConfig) -> NDArray[np.floating[Any]]:
-    """Return the features (n, p) whose directions say how alike structures are: all but the size."""
-    return features[:, :-1] if config.size else features
+    """Return the features (n, p) whose directions say how alike structures are: all but the size and the levels."""
+    others = config.size + n_levels(config)
+    return features[:, :-others] if others else features
 
 
 def feature_terms(config: MBTRConfig) -> tuple[slice, ...]:
-    """Return the places of the terms in the vector, k1 first, and of the size where there is one."""
+    """Return the places of the terms in the vector, k1 first, and of the size and the levels where there are any."""
     slices: list[slice] = []
     start = 0
     for order, term in config.terms:
         end = start + _n_blocks(order, len(config.species)) * term.n
         slices.append(slice(start, end))
         start = end
-    return (*slices, slice(start, start + 1)) if config.size else tuple(slices)
+    for width in (int(config.size), n_levels(config)):
+        slices += [slice(start, start + width)] if width else []
+        start += width
+    return tuple(slices)
 
 
 def feature_blocks(config: MBTRConfig) -> tuple[tuple[str, slice], ...]:
@@ -173,6 +186,9 @@ def feature_blocks(config: MBTRConfig) -> tuple[tuple[str, slice], ...]:
             start += term.n
     if config.size:
         blocks.append(("size", slice(start, start + 1)))
+        start += 1
+    if n_levels(config):
+        blocks.append((f"{config.levels} gap, HOMO, LUMO", slice(start, start + N_LEVELS)))
     return tuple(blocks)
 
 
@@ -180,6 +196,10 @@ def estimate(config: MBTRConfig, n_structures: int) -> Estimate:
     """Return the number of features and the bytes of `n_structures` vectors in float32."""
     width = n_features(config)
     return Estimate(n_features=width, n_bytes=4 * width * n_structures)
+
+
+def _n_shape(config: MBTRConfig) -> int:
+    return sum(_n_blocks(order, len(config.species)) * term.n for order, term in config.terms)
 
 
 def _n_blocks(order: int, n: int) -> int:

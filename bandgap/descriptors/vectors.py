@@ -14,14 +14,18 @@ from numpy.typing import NDArray
 
 from bandgap.cache import DescriptorCache
 from bandgap.config import fingerprint, to_dict
+from bandgap.descriptors import tight_binding
 from bandgap.descriptors.config import MBTRConfig, estimate, n_features
 from bandgap.errors import BudgetError
 from bandgap.progress import Progress, Update, no_progress
 from bandgap.structures import Problem, StructureRecord
+from bandgap.structures.zwitterions import neutral_form
 
 FORMAT = 1  # raise it when the same settings give other numbers: older cache entries are then not found any more
 CHUNK_ATOMS = 1_000  # atoms in a chunk: about 20 ms of molecules or 0.3 s of crystals between two updates
 CHUNK_STRUCTURES = 64
+LEVELS_CHUNK_ATOMS = 200  # with electron levels, which take a hundred times as long
+LEVELS_PROCESSES_FROM = 40  # structures with electron levels
 PROCESSES_FROM_ATOMS = 200_000  # about 5 s of work in one process
 CACHE_BATCH = 1_000  # structures looked up in the cache between two updates
 
@@ -94,7 +98,10 @@ def _refuse_over_budget(config: MBTRConfig, n_structures: int, budget_bytes: int
 
 def _places_by_key(records: Sequence[StructureRecord], config: MBTRConfig) -> dict[str, list[int]]:
     """Return the rows of every distinct structure that is not refused, by cache key."""
-    settings = fingerprint({"mbtr": to_dict(config), "format": FORMAT, "dscribe": version("dscribe")})
+    chosen = to_dict(config)
+    if config.levels == "none":
+        del chosen["levels"]
+    settings = fingerprint({"mbtr": chosen, "format": FORMAT, "dscribe": version("dscribe")})
     places: dict[str, list[int]] = {}
     for i, record in enumerate(records):
         if record.atoms is not None and record.status != "refused":
@@ -129,7 +136,9 @@ def _rows(
 def _computed(
     missing: Mapping[str, Atoms], config: MBTRConfig, *, n_jobs: int
 ) -> Generator[dict[str, Row], None, None]:
-    chunks = _chunks(missing)
+    if missing and config.levels != "none":
+        tight_binding.check_installed()
+    chunks = _chunks(missing, CHUNK_ATOMS if config.levels == "none" else LEVELS_CHUNK_ATOMS)
     if n_jobs == 1 or not _pays_processes(missing, config):
         for chunk in chunks:
             yield _compute_chunk(chunk, config)
@@ -143,16 +152,18 @@ def _computed(
 
 def _pays_processes(missing: Mapping[str, Atoms], config: MBTRConfig) -> bool:
     """Return whether there is more work than the seconds that it takes to start processes and load DScribe in them."""
+    if config.levels != "none":
+        return len(missing) > LEVELS_PROCESSES_FROM
     weights = {False: 1, True: 4}  # an atom of a crystal takes about four times as long as one of a molecule
     work = sum(len(atoms) * weights[bool(atoms.pbc.any())] for atoms in missing.values())
     return work > PROCESSES_FROM_ATOMS or (config.k3 is not None and len(missing) > CHUNK_STRUCTURES)
 
 
-def _chunks(missing: Mapping[str, Atoms]) -> list[dict[str, Atoms]]:
+def _chunks(missing: Mapping[str, Atoms], most_atoms: int) -> list[dict[str, Atoms]]:
     chunks: list[dict[str, Atoms]] = []
     n_atoms = 0
     for key, atoms in missing.items():
-        if not chunks or len(chunks[-1]) >= CHUNK_STRUCTURES or n_atoms + len(atoms) > CHUNK_ATOMS:
+        if not chunks or len(chunks[-1]) >= CHUNK_STRUCTURES or n_atoms + len(atoms) > most_atoms:
             chunks.append({})
             n_atoms = 0
         chunks[-1][key] = atoms
@@ -172,6 +183,11 @@ def _compute(atoms: Atoms, config: MBTRConfig) -> Row:
         return reason
     try:
         row = mbtr.describe(atoms, config).astype(np.float32)
+        if config.levels != "none":
+            alone = neutral_form(atoms) if config.neutral else atoms
+            row = np.append(row, tight_binding.levels_eV(alone, method=config.levels).astype(np.float32))
+    except tight_binding.NoLevelsError as error:
+        return f"has no {config.levels} levels: {error}."
     except Exception as error:  # one structure never costs the others, whatever DScribe meets in it
         _log.exception("DScribe failed on a structure of %d atoms", len(atoms))
         return f"could not be described by DScribe ({type(error).__name__}: {error})."

@@ -6,9 +6,9 @@ In units of the training gaps' standard deviation, the gaps being centred,
     g ~ GP(0, a_g^2 prod_j exp(-D_j / ell_j)),     noise ~ N(0, s^2)
 
 The G_k are Gram matrices with mean diagonal 1 over the training rows (the first linear in the networks' predictions,
-then linear in a layer's features, or of the networks linearised in a layer), the D_j distances over their median; K is
-the sum of all parts (Rasmussen and Williams, 2006, chapters 2 and 5). theta = (log a_k ..., log a_g, log ell_j ...,
-log s), with independent normal priors that say where the scales of transfers lie.
+then linear in a layer's features, of the networks linearised in a layer, or of electron levels), the D_j distances over
+their median; K is the sum of all parts (Rasmussen and Williams, 2006, chapters 2 and 5). theta = (log a_k ..., log a_g,
+log ell_j ..., log s), with independent normal priors that say where the scales of transfers lie.
 """
 
 from dataclasses import dataclass

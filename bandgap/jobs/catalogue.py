@@ -1,6 +1,7 @@
 """Writes down what pages must know of what only the worker may load: source models, methods, versions, device."""
 
 import importlib.metadata
+import importlib.util
 import json
 import logging
 import sys
@@ -55,6 +56,7 @@ def register_methods(library: Library) -> None:
             "summary": m.summary,
             "cost": m.cost,
             "needs": m.needs,
+            "levels": m.levels,
             "resumable": m.resumable is not None,
             "settings": to_dict(m.configure({})),
         }
@@ -79,6 +81,7 @@ def register_system(library: Library) -> None:
 
     versions = {name: _version(name) for name in PACKAGES}
     body = {"python": sys.version.split()[0], "versions": versions, "device": str(choose_device()), "cores": cores()}
+    body |= {"levels": importlib.util.find_spec("tblite") is not None}
     library.register("system", {"worker": body})
 
 

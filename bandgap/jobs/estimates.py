@@ -19,6 +19,7 @@ from bandgap.jobs.store import JobStore
 
 START_S = 8.0  # a new process, its imports, reading structures and writing the run
 DESCRIBE_S = 1e-4  # an atom of a crystal: 5 ms for 56 of them (`descriptors.presets`)
+LEVELS_S = 5e-3  # an atom of a crystal, more: 0.3 s for 60 of them
 SIZES = (50, 200)
 LAST_RUNS = 5
 SPREAD = 2.0  # a factor either way, where the machine is not known
@@ -59,13 +60,14 @@ class Work:
     n: int
     iterations: int | None = None  # warm-up and draws of a sampler, None: the method's own
     networks: int = 1
+    levels: bool = False  # whether electron levels are computed
 
     @staticmethod
     def of(config: Mapping[str, Any]) -> "Work":
         """Return what the settings of a run ask for."""
         sampler = config.get("settings", {}).get("sampler", {})
         iterations = sampler["warmup"] + sampler["draws"] if {"warmup", "draws"} <= set(sampler) else None
-        return Work(str(config["method"]), int(config["n"]), iterations)
+        return Work(str(config["method"]), int(config["n"]), iterations, levels="levels" in config)
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ def estimate_transfer(work: Work, *, past: Sequence[PastRun] = (), atoms: int = 
     ratios = [(run, run.seconds / known) for run in past if (known := reference_seconds(run.work))]
     own = [ratio for run, ratio in ratios if run.work.method == work.method][:LAST_RUNS]
     others = [ratio for run, ratio in ratios if (reference_seconds(run.work) or 0.0) > 2 * START_S][:LAST_RUNS]
-    describe = atoms * DESCRIBE_S
+    describe = atoms * (DESCRIBE_S + work.levels * LEVELS_S)
     if own:
         return Estimate(expected * median(own) + describe, "this method here", len(own))
     if others:
@@ -142,10 +144,12 @@ def finished_jobs(jobs: JobStore, kind: str, *, limit: int) -> list[tuple[dict[s
     ]
 
 
-def atoms_to_describe(jobs: JobStore, dataset: Dataset, source: str) -> int:
+def atoms_to_describe(jobs: JobStore, dataset: Dataset, source: str, *, levels: bool = False) -> int:
     """Return the atoms of a data set whose descriptors no finished run from this source has put into the cache."""
-    done = jobs.jobs(dataset.workspace, kinds=["transfer"], limit=1000)
-    if any(j.state == "finished" and (j.payload["dataset"], j.payload["source"]) == (dataset.id, source) for j in done):
+    done = [
+        job.payload for job in jobs.jobs(dataset.workspace, kinds=["transfer"], limit=1000) if job.state == "finished"
+    ]
+    if any((p["dataset"], p["source"], "levels" in p) == (dataset.id, source, levels) for p in done):
         return 0
     with jobs.database.reading() as connection:
         row = connection.execute(

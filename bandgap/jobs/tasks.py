@@ -87,6 +87,7 @@ def transfer(job: Job, home: Home, progress: Progress) -> Result:
             by_formula=payload.get("by_formula", False),
             out=home.run_folder(payload["run"]),
             level_of_theory=dataset.level_of_theory,
+            levels=payload.get("levels", "none"),
             settings=payload.get("settings", {}),
             device=payload.get("device", "auto"),
             cache=DescriptorCache(home.cache),

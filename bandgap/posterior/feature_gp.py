@@ -18,6 +18,7 @@ from scipy.special import ndtri
 from torch import Tensor
 
 from bandgap.inference.sum_kernel import INTERCEPT_VARIANCE, Kernels, SumKernelProblem
+from bandgap.posterior.level_kernels import LevelKernels
 from bandgap.posterior.network_views import NetworkView, SourceNetwork
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws
 from bandgap.standardise import FLOOR
@@ -25,15 +26,16 @@ from bandgap.standardise import FLOOR
 SCORES = 8  # draws of the mean for each draw of the scales
 ROWS_PER_BLOCK = 1024  # structures predicted at once
 
-_ARRAYS = ("kernel_mean", "kernel_scale", "columns", "inputs", "gaps_eV", "theta")
+_ARRAYS = ("kernel_mean", "kernel_scale", "columns", "inputs", "gaps_eV", "theta", "levels")
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Structures as the kernels see them: through every network, and the descriptor over its scales (n, p)."""
+    """Structures as the kernels see them: through every network, descriptor over its scales (n, p), levels (n, k)."""
 
     networks: tuple[NetworkView, ...]
     scaled: Floats
+    levels: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,7 @@ class FeatureGPPosterior:
     """Training rows and draws of the scales.
 
     `inputs` (n, column) are raw descriptors where they differ among the training rows or where a network has weights.
+    `levels` (n, k) are the electron levels in eV, the last features of every structure; k is 0 where there are none.
     """
 
     kind: ClassVar[str] = "feature_gp"
@@ -66,6 +69,7 @@ class FeatureGPPosterior:
     inputs: NDArray[np.float32]
     gaps_eV: Floats  # (n,)
     theta: Floats  # (draw, scale)
+    levels: Floats  # (n, k)
     size_apart: bool  # whether the last feature is the size, with a length of its own
     seed: int
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
@@ -108,7 +112,11 @@ class FeatureGPPosterior:
     def _train(self) -> Rows:
         x = np.repeat(self.kernel_mean[None], len(self.inputs), axis=0)
         x[:, self.columns] = self.inputs
-        return self._rows(x)
+        return self._rows(np.hstack([x, self.levels]))
+
+    @cached_property
+    def _of_levels(self) -> LevelKernels | None:
+        return LevelKernels.of(self.levels) if self.levels.shape[1] else None
 
     @cached_property
     def _units(self) -> Units:
@@ -141,7 +149,7 @@ class FeatureGPPosterior:
 
     def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats, Floats]:
         rows = self._rows(features.astype(np.float64))
-        cross, own = self._kernels(rows, self._train), np.mean(_diagonals(rows, self._units), axis=0)
+        cross, own = self._kernels(rows, self._train), self._own(rows)
         shape = (len(self.theta), len(features))
         centres, latent = np.empty(shape), np.empty(shape)
         n_grams = len(cross.grams)
@@ -153,8 +161,15 @@ class FeatureGPPosterior:
         means = self.y_mean_eV + self.y_sd_eV * draws.reshape(self.n_draws, len(features))
         return means, self.y_mean_eV + self.y_sd_eV * centres, self.y_sd_eV * np.sqrt(latent + noise)
 
-    def _rows(self, x: Floats) -> Rows:
-        return Rows(tuple(n.view(x) for n in self.networks), (x - self.kernel_mean) / self.kernel_scale)
+    def _rows(self, features: Floats) -> Rows:
+        p = len(self.kernel_mean)
+        x, levels = features[:, :p], features[:, p:]
+        return Rows(tuple(n.view(x) for n in self.networks), (x - self.kernel_mean) / self.kernel_scale, levels)
+
+    def _own(self, rows: Rows) -> Floats:
+        """Return the diagonals (Gram matrix, n) at rows, the mean over networks."""
+        own: Floats = np.mean(_diagonals(rows, self._units), axis=0)
+        return own if self._of_levels is None else np.concatenate([own, self._of_levels.diagonals(rows.levels)])
 
     def _distances(self, a: Rows, b: Rows) -> list[Floats]:
         moved = (np.abs(a.scaled).max(0, initial=0.0) > 1e-9) | (np.abs(b.scaled).max(0, initial=0.0) > 1e-9)
@@ -173,6 +188,8 @@ class FeatureGPPosterior:
             tangent = sum(s @ t.T for s, t in zip(u.slopes, v.slopes, strict=True)) * (u.z @ v.z.T + 1.0)
             parts = heads_u @ heads_v.T, first_u @ first_v.T, tangent
             grams = [g + part / (k * mean) for g, part, mean in zip(grams, parts, units.grams[i], strict=True)]
+        if self._of_levels is not None:
+            grams += self._of_levels.grams(a.levels, b.levels)
         distances = zip(self._distances(a, b), units.distances, strict=True)
         return Kernels(tuple(grams), tuple(d / typical for d, typical in distances))
 
@@ -198,12 +215,14 @@ class FeatureGPPosterior:
             prefix = f"network.{i}."
             own = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
             networks.append(SourceNetwork.from_arrays(own, scalars=own_scalars))
+        plain = {name: arrays[name].numpy() for name in _ARRAYS if name in arrays}
+        plain.setdefault("levels", np.empty((len(plain["inputs"]), 0)))  # runs of older versions
         return cls(
             networks=tuple(networks),
             size_apart=scalars["size_apart"],
             seed=scalars["seed"],
             diagnostics=diagnostics,
-            **{name: arrays[name].numpy() for name in _ARRAYS},
+            **plain,
         )
 
 

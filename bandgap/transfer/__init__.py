@@ -94,6 +94,7 @@ _ALL = (
         feature_gp.FeatureGPConfig,
         feature_gp.fit,
         fit_together=feature_gp.fit_together,
+        levels=True,
     ),
     Method(
         "nptl",
@@ -248,6 +249,7 @@ _ALL = (
         "seconds, about 10 for 1,000 crystals; eight times that for twice as many",
         kernel_ridge.KernelRidgeConfig,
         kernel_ridge.fit,
+        levels=True,
     ),
     Method(
         "gaussian_process",
@@ -257,6 +259,7 @@ _ALL = (
         "seconds, about 10 for 1,000 crystals; eight times that for twice as many",
         gaussian_process.GaussianProcessConfig,
         gaussian_process.fit,
+        levels=True,
     ),
     Method(
         "random_forest",
@@ -266,6 +269,7 @@ _ALL = (
         "seconds, about 12 for 1,000 crystals",
         random_forest.RandomForestConfig,
         random_forest.fit,
+        levels=True,
     ),
     Method(
         "gradient_boosting",
@@ -275,6 +279,7 @@ _ALL = (
         "seconds, about 8 for 1,000 crystals",
         gradient_boosting.GradientBoostingConfig,
         gradient_boosting.fit,
+        levels=True,
     ),
 )
 

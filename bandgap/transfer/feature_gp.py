@@ -4,9 +4,10 @@ The gaps are a sum of independent Gaussian processes (`inference.sum_kernel`): l
 all of their source sets (the recalibrated source, with as many slopes as sets); linear in the first hidden features;
 the networks linearised in their first weight layer (the tangent kernel of Jacot, Gabriel and Hongler, 2018: a Gaussian
 prior of these weights around the source's, as in BTL-PCP-PE, to first order); and a Laplacian kernel of the descriptor,
-which learns what the source has no features for. Where the source has several networks, they are parts of one model:
-each kernel is the mean over networks. All amplitudes, lengths and the noise are integrated by importance sampling;
-everything else is exact.
+which learns what the source has no features for. Features beyond the source's own are electron levels of the structures
+(`descriptors.tight_binding`): the sum then has two more, linear in them and smooth (`posterior.level_kernels`). Where
+the source has several networks, they are parts of one model: each kernel is the mean over networks. All amplitudes,
+lengths and the noise are integrated by importance sampling; everything else is exact.
 
 Measured on organic crystals (OMDB, networks trained on QM9, conjugated molecules and OE62, six splits): a Bayesian last
 layer alone has an error of 0.65, 0.60, 0.56 and 0.53 eV at n = 100, 250, 500 and 1000, the Laplacian kernel alone 0.68,
@@ -80,22 +81,24 @@ def fit_together(
 ) -> FeatureGPPosterior:
     """Make one posterior of all networks and all of their outputs; `head` is the one that feature scales are for."""
     progress(Update("preparing the kernels"))
-    networks = []
+    networks, first = [], members[0][head]
+    shape, levels = np.split(data.features, [first.params["weight.1"].shape[1]], axis=1)
     for heads in members:
         own = heads[head]
-        scales = standardiser_for(own, data.features, data.gaps_eV, statistics=config.standardise, gap_scale="source")
+        scales = standardiser_for(own, shape, data.gaps_eV, statistics=config.standardise, gap_scale="source")
         networks.append(SourceNetwork.of_heads(list(heads.values()), scales))
-    kernel_mean, kernel_scale, varying = _kernel_scales(data.features)
+    kernel_mean, kernel_scale, varying = _kernel_scales(shape)
     columns = np.union1d(np.flatnonzero(varying), np.concatenate([n.columns for n in networks])).astype(np.int64)
     start = FeatureGPPosterior(
         networks=tuple(networks),
         kernel_mean=kernel_mean,
         kernel_scale=kernel_scale,
         columns=columns,
-        inputs=data.features[:, columns].astype(np.float32),
+        inputs=shape[:, columns].astype(np.float32),
         gaps_eV=data.gaps_eV.astype(np.float64),
         theta=np.empty((0, 0)),
-        size_apart=members[0][head].descriptor.size,
+        levels=levels.astype(np.float64),
+        size_apart=first.descriptor.size,
         seed=seed,
     )
     theta, info = importance_draws(

@@ -104,6 +104,7 @@ class Method:
 
     `resumable` is the same fit where it can go on after a break; None where it starts anew. `needs` names the part that
     a source must carry for it beyond its point estimate, "" for none.
+    With `levels` it learns from electron levels behind the descriptor's features too, which the others cannot be given.
     A method with `fit_together` takes all networks of a source into one model; of the others, the posteriors from each
     network are mixed.
     """
@@ -118,6 +119,7 @@ class Method:
     resumable: ResumableFit | None = None
     fit_together: FitTogether | None = None
     needs: Need = ""
+    levels: bool = False
 
     def fit_or_resume(
         self,

@@ -4,6 +4,7 @@ import json
 import uuid
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -181,3 +182,43 @@ def test_another_workspace_cannot_see_or_change_a_run(visit: Visit, workspace: W
     run, _ = workspace.add_run(workspace.add_labelled())
     at = visit("train", ws=str(uuid.uuid4()), run=run)
     assert not at.dataframe and "BTL" not in texts(at)
+
+
+def with_gaussian_process(workspace: Workspace, *, installed: bool) -> str:
+    """Register a method that takes electron levels, and whether the worker can compute them; return a data set."""
+    cost = {"cost": "seconds", "settings": {}}
+    methods = {
+        "feature_gp": {"title": "Gaussian process", "summary": "Learns from features.", "levels": True, **cost},
+        "fine_tune": {"title": "Fine-tuning", "summary": "Goes on training.", "levels": False, **cost},
+    }
+    workspace.library.register("method", methods)
+    workspace.library.register("system", {"worker": {"levels": installed}})
+    return workspace.add_labelled()
+
+
+LEVELS = "Learn from electron levels too (GFN1-xTB)"
+
+
+def test_levels_are_part_of_the_run_of_a_method_that_takes_them(visit: Visit, workspace: Workspace) -> None:
+    with_gaussian_process(workspace, installed=True)
+    at = tick(visit("train"), LEVELS)
+    click(at, "Start the transfer")
+    (job,) = transfers(workspace)
+    assert job.payload["levels"] == "GFN1-xTB" and job.title == "Gaussian process, n = 42, electron levels"
+
+
+def test_levels_are_refused_for_other_methods_and_for_gaps_like_them(visit: Visit, workspace: Workspace) -> None:
+    dataset = with_gaussian_process(workspace, installed=True)
+    at = tick(tick(visit("train"), LEVELS), "Fine-tuning")
+    assert "Fine-tuning takes no electron levels. Untick it or the levels under More settings" in texts(at)
+    assert next(button for button in at.button if button.label == "Start 2 transfers").disabled
+    gaps = np.linspace(5.0, 8.0, 60)
+    workspace.library.save_gaps(dataset, gaps, labels={}, level_of_theory="GFN2-xTB")
+    at = tick(visit("train"), LEVELS)
+    assert "The gaps are of GFN2-xTB, and GFN1-xTB levels would nearly be the answer" in texts(at)
+
+
+def test_levels_that_the_server_cannot_compute_are_not_offered(visit: Visit, workspace: Workspace) -> None:
+    with_gaussian_process(workspace, installed=False)
+    box = next(box for box in visit("train").checkbox if box.label == LEVELS)
+    assert box.disabled and "pip install 'bandgap[xtb]'" in box.help

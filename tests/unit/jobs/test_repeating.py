@@ -30,11 +30,14 @@ def parsed(command):
     ],
 )
 def test_transfer_command_has_the_settings_of_the_run(settings, expected):
-    config = {**CONFIG, "settings": settings, "device": "cuda", "conformal_share": 0.15, "by_formula": True}
+    own = {"device": "cuda", "conformal_share": 0.15, "by_formula": True, "levels": "GFN1-xTB"}
+    config = {**CONFIG, "settings": settings, **own}
     found = parsed(transfer_command("fine_tune", config, level_of_theory="PBE; D3"))
     assert (found["method"], found["n"], found["n_test"], found["seed"]) == ("fine_tune", 40, 10, 3)
     assert (found["device"], found["conformal_share"], found["level_of_theory"]) == ("cuda", 0.15, "PBE; D3")
-    assert found["by_formula"] and not parsed(transfer_command("nptl", CONFIG))["by_formula"]
+    plain = parsed(transfer_command("nptl", CONFIG))
+    assert found["by_formula"] and not plain["by_formula"]
+    assert (found["levels"], plain["levels"]) == ("GFN1-xTB", "none")
     assert parse_settings(list(found["settings"])) == expected
     assert str(found["source"]) == "demo" and str(found["out"]) == "RUN"
 

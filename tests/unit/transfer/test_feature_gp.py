@@ -180,3 +180,36 @@ def test_network_sees_the_power_that_it_was_trained_with(source_of, target):
         posterior.to_arrays(), scalars=posterior.scalars(), diagnostics=posterior.diagnostics
     )
     assert again.networks[0].scales.power == 2.0
+
+
+def with_levels(target, seed=4):
+    """The same rows with three more features, on which the gaps depend much."""
+    levels = np.random.default_rng(seed).normal(size=(len(target.gaps_eV), 3)).astype(np.float32)
+    gaps = target.gaps_eV + 2.0 * levels[:, 0] + np.sin(2 * levels[:, 1])
+    return dataclasses.replace(target, features=np.hstack([target.features, levels]), gaps_eV=gaps)
+
+
+def test_levels_behind_the_features_are_learned_from(source_of, target):
+    given = with_levels(target)
+    posterior = fit(source_of(), given, QUICK, seed=0, device="cpu")
+    blind = fit(source_of(), dataclasses.replace(given, features=target.features), QUICK, seed=0, device="cpu")
+    assert posterior.theta.shape[1] == blind.theta.shape[1] + 2
+    new = np.random.default_rng(8).normal(size=(200, 8)).astype(np.float32)
+    y = np.tanh(new[:, 0]) + 0.5 * new[:, 1] + 2.0 * new[:, 5] + np.sin(2 * new[:, 6])
+    draws, without = posterior.predictive_draws(new), blind.predictive_draws(new[:, :5])
+    error, worse = (np.sqrt(np.mean((d.centres_eV.mean(0) - y) ** 2)) for d in (draws, without))
+    assert error < 0.5 * worse
+    u = stats.norm.cdf((y - draws.centres_eV) / draws.sds_eV).mean(0)
+    assert 0.85 < np.mean((u > 0.025) & (u < 0.975)) <= 1.0
+
+
+def test_posterior_with_levels_comes_back_from_its_arrays_and_one_of_an_older_version_too(source_of, target):
+    x = np.random.default_rng(8).normal(size=(4, 8)).astype(np.float32)
+    for given in (with_levels(target), target):
+        posterior = fit(source_of(), given, QUICK, seed=0, device="cpu")
+        arrays = posterior.to_arrays()
+        if given is target:
+            del arrays["levels"]
+        back = FeatureGPPosterior.from_arrays(arrays, scalars=posterior.scalars(), diagnostics=posterior.diagnostics)
+        new = x[:, : given.features.shape[1]]
+        np.testing.assert_array_equal(back.mean_draws_eV(new), posterior.mean_draws_eV(new))

@@ -1,0 +1,80 @@
+"""Electron levels behind the features of the MBTR: of molecules and crystals, from the cache, and where none are."""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from ase import Atoms
+from ase.build import molecule
+
+from bandgap.cache import DescriptorCache
+from bandgap.descriptors import feature_blocks, feature_terms, featurize, n_features, similarity_features
+from bandgap.errors import ConfigError
+from tests.unit.descriptors.samples import CONFIGS, crystal, ethanol, record
+
+pytest.importorskip("tblite")
+
+from bandgap.descriptors.tight_binding import electrons, levels_eV
+
+PLAIN = CONFIGS["k1 k2 per heavy atom"]
+CONFIG = replace(PLAIN, levels="GFN1-xTB")
+
+
+def test_levels_are_the_last_three_features_of_molecule_and_crystal():
+    records = [record(ethanol()), record(crystal())]
+    found, plain = featurize(records, CONFIG), featurize(records, PLAIN)
+    np.testing.assert_array_equal(found.features[:, :-3], plain.features)
+    for row, atoms in zip(found.features, (ethanol(), crystal()), strict=True):
+        cell = atoms.cell.array if atoms.pbc.any() else None
+        state = electrons(atoms.numbers, atoms.positions, method="GFN1-xTB", cell=cell)
+        np.testing.assert_allclose(row[-3:], [state.gap_eV, state.homo_eV, state.lumo_eV], rtol=1e-5)
+        assert 0 < row[-3] == pytest.approx(row[-1] - row[-2], rel=1e-4)
+
+
+def test_double_bond_has_a_smaller_gap():
+    ethylene, ethane = (molecule(name) for name in ("C2H4", "C2H6"))
+    assert levels_eV(ethylene, method="GFN1-xTB")[0] < levels_eV(ethane, method="GFN1-xTB")[0]
+
+
+def test_levels_are_kept_in_the_cache_beside_the_plain_vectors(tmp_path):
+    cache, records = DescriptorCache(tmp_path / "cache"), [record(ethanol())]
+    plain = featurize(records, PLAIN, cache=cache)
+    first, again = (featurize(records, CONFIG, cache=cache) for _ in range(2))
+    assert (plain.n_computed, first.n_computed, again.n_computed) == (1, 1, 0)
+    np.testing.assert_array_equal(first.features, again.features)
+
+
+def test_levels_have_their_place_in_every_description_of_the_vector():
+    for config in (CONFIG, replace(CONFIG, size=True)):
+        width = n_features(config)
+        assert width == n_features(replace(config, levels="none")) + 3
+        assert feature_terms(config)[-1] == slice(width - 3, width)
+        assert feature_blocks(config)[-1] == ("GFN1-xTB gap, HOMO, LUMO", slice(width - 3, width))
+        assert similarity_features(np.zeros((2, width)), config).shape[1] == width - 3 - config.size
+
+
+def test_structure_without_levels_is_refused_alone_with_the_reason():
+    rng = np.random.default_rng(0)
+    scattered = Atoms("O8", positions=3.0 * rng.normal(size=(8, 3)))  # its field does not converge
+    lone = Atoms("H", positions=np.zeros((1, 3)))
+    found = featurize([record(scattered), record(ethanol()), record(lone)], CONFIG)
+    reasons = [problem and problem.text for problem in found.problems]
+    assert reasons == [
+        "has no GFN1-xTB levels: the calculation did not converge; check geometry, hydrogens and charge.",
+        None,
+        "has no GFN1-xTB levels: it has no pair of electrons, or no empty level.",
+    ]
+    assert np.isfinite(found.features[1]).all() and np.isnan(found.features[[0, 2]]).all()
+
+
+def test_missing_tblite_is_said_before_any_work(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tblite.interface", None)
+    with pytest.raises(ConfigError, match=r"tblite, which is not installed.*bandgap\[xtb\]"):
+        featurize([record(ethanol())], CONFIG)
+    assert featurize([record(ethanol())], PLAIN).problems == (None,)
+
+
+def test_unknown_levels_are_refused():
+    with pytest.raises(ConfigError, match="levels is 'PM7'. Accepted: none, GFN1-xTB"):
+        replace(PLAIN, levels="PM7")
