@@ -117,7 +117,7 @@ def choose_split(total: int, *, usual: Mapping[str, str], levels_installed: bool
     back = f"{share} % of the {n:,} held back for conformal intervals" if share else "no conformal intervals"
     st.caption(f"{words.count(n_test, 'structure')} held out by {how}; {back}; device {device}.")
     sampler = {k: int(v) for k, v in (("warmup", warmup), ("draws", draws)) if v is not None}
-    config = {"n": int(n), "n_test": n_test, "seed": int(seed), "conformal_share": share / 100}
+    config: dict[str, Any] = {"n": int(n), "n_test": n_test, "seed": int(seed), "conformal_share": share / 100}
     config |= {"levels": METHOD} if levels else {}
     return config | {"by_formula": grouped, "device": device, "sampler": sampler}
 
