@@ -22,8 +22,14 @@ LAYERS = (
     ("networks", "standardise", "training", "joint_training", "fisher", "variational", "swag"),
     ("source_statistics", "source_parts", "source", "joint_source", "joint_extras", "recalibration", "head_choice"),
     ("priors", "inference"),
-    tuple(
-        "posterior conformal normal_mixtures predictions prediction_store prediction_details prediction_extxyz".split()
+    (
+        "posterior",
+        "conformal",
+        "normal_mixtures",
+        "predictions",
+        "prediction_store",
+        "prediction_details",
+        "prediction_extxyz",
     ),
     ("calibration", "metrics", "domain", "overlap", "heldout", "paired", "reliability", "calibrators", "acquisition"),
     ("transfer",),
