@@ -12,7 +12,8 @@ lengths and the noise are integrated by importance sampling; everything else is 
 Measured on organic crystals (OMDB, networks trained on QM9, conjugated molecules and OE62, six splits): a Bayesian last
 layer alone has an error of 0.65, 0.60, 0.56 and 0.53 eV at n = 100, 250, 500 and 1000, the Laplacian kernel alone 0.68,
 0.59, 0.54 and 0.50, both together 0.61, 0.54, 0.50 and 0.47. With the kernels of the first layer the last hidden
-features gain nothing more.
+features gain nothing more. With GFN1-xTB levels of the molecules of these crystals, and four networks, it has an error
+of 0.36, 0.35 and 0.34 eV at n = 100, 250 and 500, without them 0.54, 0.51 and 0.49 (five splits).
 """
 
 from collections.abc import Mapping, Sequence
