@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bandgap.errors import BandgapError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_S = 10.0  # how long a writer waits for another one before it gives up
 
 SCHEMA = """
@@ -27,6 +27,7 @@ CREATE TABLE IF NOT EXISTS run (
   id TEXT PRIMARY KEY, workspace TEXT NOT NULL, job TEXT NOT NULL, dataset TEXT NOT NULL, source TEXT NOT NULL,
   method TEXT NOT NULL, title TEXT NOT NULL, fingerprint TEXT NOT NULL, config TEXT NOT NULL, created REAL NOT NULL);
 CREATE INDEX IF NOT EXISTS run_of_workspace ON run (workspace, created);
+CREATE INDEX IF NOT EXISTS structure_to_count ON structure (dataset, status, gap_eV);
 CREATE TABLE IF NOT EXISTS job (
   id TEXT PRIMARY KEY, workspace TEXT NOT NULL, kind TEXT NOT NULL, lane TEXT NOT NULL, title TEXT NOT NULL,
   payload TEXT NOT NULL, subject TEXT NOT NULL, submit_key TEXT NOT NULL, state TEXT NOT NULL, created REAL NOT NULL,
@@ -81,7 +82,8 @@ class Database:
             try:
                 yield connection
             except BaseException:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # a full disk has rolled it back already
+                    connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
 

@@ -146,9 +146,12 @@ def finished_jobs(jobs: JobStore, kind: str, *, limit: int) -> list[tuple[dict[s
 
 def atoms_to_describe(jobs: JobStore, dataset: Dataset, source: str, *, levels: bool = False) -> int:
     """Return the atoms of a data set whose descriptors no finished run from this source has put into the cache."""
-    done = [
-        job.payload for job in jobs.jobs(dataset.workspace, kinds=["transfer"], limit=1000) if job.state == "finished"
-    ]
+    with jobs.database.reading() as connection:
+        rows = connection.execute(
+            "SELECT payload FROM job WHERE workspace = ? AND kind = 'transfer' AND state = 'finished'",
+            (dataset.workspace,),
+        ).fetchall()
+    done = (json.loads(row["payload"]) for row in rows)
     if any((p["dataset"], p["source"], "levels" in p) == (dataset.id, source, levels) for p in done):
         return 0
     with jobs.database.reading() as connection:

@@ -168,8 +168,21 @@ def test_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(StoreError, match=r"newer version \(schema 99, this version reads 1\)"):
+    with pytest.raises(StoreError, match=r"newer version \(schema 99, this version reads 2\)"):
         Database(path)
+
+
+def test_database_of_the_first_version_gets_the_index_and_keeps_its_rows(tmp_path: Path) -> None:
+    path = tmp_path / "bandgap.sqlite3"
+    Database(path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP INDEX structure_to_count")
+        connection.execute("INSERT INTO workspace VALUES ('kept', 1.0)")
+        connection.execute("PRAGMA user_version = 1")
+    with Database(path).reading() as found:
+        assert [row["id"] for row in found.execute("SELECT id FROM workspace")] == ["kept"]
+        names = {row["name"] for row in found.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
+    assert "structure_to_count" in names
 
 
 def test_database_rolls_back_when_a_transaction_fails(store: JobStore) -> None:
