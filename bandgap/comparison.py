@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from bandgap.datasets.splits import hold_back, permuted_split
 from bandgap.datasets.table import Table
-from bandgap.descriptors import n_features
 from bandgap.electron_levels import METHOD, Levels
 from bandgap.errors import InputError
 from bandgap.head_choice import choose_head
@@ -120,7 +119,7 @@ def compare(
     `members` are the source models by output, for each network. Electron levels are the features of the table beyond
     those of the source (`levels_of`). Raises InputError when there are too few rows.
     """
-    width = n_features(next(iter(members[0].values())).descriptor)
+    width = next(iter(members[0].values())).network.n_features
     plain = replace(table, features=table.features[:, :width])
     largest = max(comparison.sizes)
     if largest + comparison.n_test > len(table):
@@ -142,7 +141,7 @@ def compare(
         train, held_back, test = (own.rows(rows) for rows in (split.train, split.held_back, split.test))
         data = TargetData(train.features, train.gaps_eV)
         if place != f"{n} {seed}":
-            chosen, _ = choose_head(members, data.features[:, :width], data.gaps_eV, seed=seed, head=head)
+            chosen, _ = choose_head(members, data.features, data.gaps_eV, seed=seed, head=head)
             place = f"{n} {seed}"
         fit = _fit_one(name, members, data, held_back, test, comparison, seed=seed, head=chosen, device=device)
         yield replace(fit, n=n, conformal_share=comparison.conformal_share)

@@ -34,6 +34,7 @@ def choose_head(
 ) -> tuple[str, dict[str, float]]:
     """Return the name of an output and the cross-validated errors in eV of all, for raw features (n, p) and gaps (n,).
 
+    Features beyond those of the source, such as electron levels, are not looked at.
     Errors are those of the mean over members; they are empty where there is nothing to choose. `head` names the output;
     raises ConfigError when there is none of that name.
     """
@@ -42,6 +43,7 @@ def choose_head(
         raise ConfigError(f"source set {head!r} does not exist in this source. Accepted: {', '.join(names)}.")
     if head is not None or len(names) == 1:
         return head or names[0], {}
+    x = x[:, : members[0][names[0]].network.n_features]
     errors = {name: cross_validated_rmse_eV([m[name] for m in members], x, y_eV, seed=seed) for name in names}
     return min(errors, key=lambda name: errors[name]), errors
 

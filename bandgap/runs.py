@@ -17,7 +17,7 @@ from bandgap.config import fingerprint, to_dict
 from bandgap.conformal import available, conformal_quantile, too_few
 from bandgap.datasets.splits import Split, grouped_split, hold_back, permuted_split
 from bandgap.datasets.table import Table, learnable
-from bandgap.descriptors import featurize, n_features, similarity_features
+from bandgap.descriptors import featurize, similarity_features
 from bandgap.domain import fit_domain
 from bandgap.electron_levels import Levels
 from bandgap.head_choice import choose_head
@@ -97,15 +97,16 @@ def transfer_run(
     sources = open_sources(source_folder)
     several = len(sources.heads) > 1
     members = sources.load(verify=not several, extras=not several)
-    plain = next(iter(members[0].values())).descriptor
-    descriptor = with_levels(plain, levels, method=chosen, level_of_theory=level_of_theory)
+    descriptor = with_levels(
+        next(iter(members[0].values())).descriptor, levels, method=chosen, level_of_theory=level_of_theory
+    )
     table = learnable(records, gaps_eV, descriptor=descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
     if n_test is None:
         n_test = min(round(DEFAULT_TEST_SHARE * len(table)), max(0, len(table) - (n or 0)))
     split = _split(table, n_test=n_test, n_train=n, seed=seed, conformal_share=conformal_share, by_formula=by_formula)
     train, held_back, test = (table.rows(rows) for rows in (split.train, split.held_back, split.test))
     data = TargetData(train.features, train.gaps_eV)
-    head, head_errors = choose_head(members, data.features[:, : n_features(plain)], data.gaps_eV, seed=seed, head=head)
+    head, head_errors = choose_head(members, data.features, data.gaps_eV, seed=seed, head=head)
     outputs = head if chosen.fit_together is None else None
     wanted = sources.load(outputs, extras=outputs is not None) if several else members
     models = [member[head] for member in wanted]

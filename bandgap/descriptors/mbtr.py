@@ -15,6 +15,7 @@ from ase.geometry import wrap_positions
 from dscribe.descriptors import MBTR
 from numpy.typing import NDArray
 
+from bandgap.descriptors import tight_binding
 from bandgap.descriptors.config import ELEMENTS, LARGEST, MBTRConfig, Term
 from bandgap.structures.bonds import molecule_sizes
 from bandgap.structures.zwitterions import neutral_form
@@ -27,7 +28,8 @@ MAX_NEIGHBOURS = 15_000  # atoms of the cell and around it; DScribe holds a dens
 def describe(atoms: Atoms, config: MBTRConfig) -> NDArray[np.float64]:
     """Return the vector (p,) of one structure; periodic along exactly the axes along which `atoms` is periodic.
 
-    `atoms` stays as it is. A lone atom has a zero k2 and k3. Call `obstacle` first: this raises what DScribe raises.
+    `atoms` stays as it is. A lone atom has a zero k2 and k3. Call `obstacle` first: this raises what DScribe raises,
+    and NoLevelsError where electron levels are asked for and the structure has none.
     """
     plain = _plain_copy(neutral_form(atoms) if config.neutral else atoms)
     periodic = bool(plain.pbc.any())
@@ -40,7 +42,11 @@ def describe(atoms: Atoms, config: MBTRConfig) -> NDArray[np.float64]:
             parts.append(_normalised(part, config, atoms=plain))
     if config.roots:
         parts = [np.sqrt(np.maximum(part, 0.0)) for part in parts]
-    return np.concatenate([*parts, [size(plain)]] if config.size else parts)
+    if config.size:
+        parts.append(np.array([size(plain)]))
+    if config.levels != "none":
+        parts.append(tight_binding.levels_eV(plain, method=config.levels))
+    return np.concatenate(parts)
 
 
 def size(atoms: Atoms) -> float:

@@ -19,7 +19,6 @@ from bandgap.descriptors.config import MBTRConfig, estimate, n_features
 from bandgap.errors import BudgetError
 from bandgap.progress import Progress, Update, no_progress
 from bandgap.structures import Problem, StructureRecord
-from bandgap.structures.zwitterions import neutral_form
 
 FORMAT = 1  # raise it when the same settings give other numbers: older cache entries are then not found any more
 CHUNK_ATOMS = 1_000  # atoms in a chunk: about 20 ms of molecules or 0.3 s of crystals between two updates
@@ -183,9 +182,6 @@ def _compute(atoms: Atoms, config: MBTRConfig) -> Row:
         return reason
     try:
         row = mbtr.describe(atoms, config).astype(np.float32)
-        if config.levels != "none":
-            alone = neutral_form(atoms) if config.neutral else atoms
-            row = np.append(row, tight_binding.levels_eV(alone, method=config.levels).astype(np.float32))
     except tight_binding.NoLevelsError as error:
         return f"has no {config.levels} levels: {error}."
     except Exception as error:  # one structure never costs the others, whatever DScribe meets in it

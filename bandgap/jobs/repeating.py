@@ -21,7 +21,7 @@ def transfer_command(method: str, config: Mapping[str, Any], *, level_of_theory:
         options.append(("--conformal-share", f"{config['conformal_share']:g}"))
     if config.get("by_formula"):
         options.append(("--by-formula", ""))
-    if config.get("levels", "none") != "none":
+    if "levels" in config:
         options.append(("--levels", config["levels"]))
     if level_of_theory:
         options.append(("--level-of-theory", level_of_theory))

@@ -83,7 +83,7 @@ def fit_together(
     """Make one posterior of all networks and all of their outputs; `head` is the one that feature scales are for."""
     progress(Update("preparing the kernels"))
     networks, first = [], members[0][head]
-    shape, levels = np.split(data.features, [first.params["weight.1"].shape[1]], axis=1)
+    shape, levels = np.split(data.features, [first.network.n_features], axis=1)
     for heads in members:
         own = heads[head]
         scales = standardiser_for(own, shape, data.gaps_eV, statistics=config.standardise, gap_scale="source")
