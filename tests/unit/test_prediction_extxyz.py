@@ -5,15 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import ase.io
-import numpy as np
 import pytest
 from ase import Atoms
 
 from bandgap.errors import ArtifactError
 from bandgap.jobs.prediction_files import write_extxyz
 from bandgap.prediction_extxyz import with_interval
-from bandgap.predictions import Predictions, predictions_from_draws
+from bandgap.predictions import Predictions
 from bandgap.structures import StructureRecord, read_structures
+from tests.unit.three_predictions import three_predictions
 
 CELL = 'Lattice="5 0 0 0 5 0 0 0 5" Properties=species:S:1:pos:R:3 pbc="T T T"'
 TEXT = "".join(f"2\n{CELL} id={name}\nC 0 0 {z}\nO 0 0 {z + 1.1}\n" for z, name in enumerate(("a", "b", "c")))
@@ -27,19 +27,7 @@ def records() -> list[StructureRecord]:
 
 @pytest.fixture
 def predictions() -> Predictions:
-    means = np.random.default_rng(17).normal(2.0, 0.3, (60, 3))
-    means[:, 1] = np.nan
-    return predictions_from_draws(
-        means,
-        np.full(60, 0.1),
-        ids=IDS,
-        files=("a b.cif", "b.cif", "c.cif"),
-        formulas=("CO", "", "CO"),
-        domain=("ok", "", "Contains O, never seen by the source model"),
-        status=("ok", "refused", "warning"),
-        problem=("", "atom C7 has occupancy 0.5; remove it", "no hydrogen atoms in the file"),
-        level_of_theory="PBE",
-    )
+    return replace(three_predictions(), ids=IDS)
 
 
 def test_numbers_are_those_of_the_level_and_kind_and_nothing_else_changes(tmp_path, predictions, records):

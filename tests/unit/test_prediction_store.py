@@ -8,25 +8,13 @@ import pytest
 from bandgap.conformal import ConformalScores
 from bandgap.errors import ArtifactError
 from bandgap.prediction_store import load_predictions, save_predictions
-from bandgap.predictions import Predictions, predictions_from_draws
+from bandgap.predictions import Predictions
+from tests.unit.three_predictions import three_predictions
 
 
 @pytest.fixture
 def predictions() -> Predictions:
-    rng = np.random.default_rng(17)
-    means, noise = rng.normal(2.0, 0.3, (60, 3)), rng.uniform(0.1, 0.2, 60)
-    means[:, 1] = np.nan
-    return predictions_from_draws(
-        means,
-        noise,
-        ids=("00011", "=cmd()", "-3"),
-        files=("a.cif", "b,\r\n.cif", 'c "x".cif'),
-        formulas=("C6H6", "", "NaCl"),
-        domain=("ok", "", "Contains Br, never seen by the source model"),
-        status=("ok", "refused", "warning"),
-        problem=("", "atom C7 has occupancy 0.5; remove it", "no hydrogen atoms in the file"),
-        level_of_theory="PBE",
-    )
+    return three_predictions()
 
 
 def test_save_predictions_and_load_gives_the_same_bits(predictions, tmp_path):

@@ -20,6 +20,7 @@ from bandgap.predictions import (
     predictions_from_draws,
     read_predictions_csv,
 )
+from tests.unit.three_predictions import three_predictions
 
 RNG = np.random.default_rng(17)
 DRAWS = RNG.normal(2.0, 0.3, (60, 3))
@@ -28,19 +29,7 @@ NOISE = RNG.uniform(0.1, 0.2, 60)
 
 @pytest.fixture
 def predictions() -> Predictions:
-    means = DRAWS.copy()
-    means[:, 1] = np.nan
-    return predictions_from_draws(
-        means,
-        NOISE,
-        ids=("00011", "=cmd()", "-3"),
-        files=("a.cif", "b,\r\n.cif", 'c "x".cif'),
-        formulas=("C6H6", "", "NaCl"),
-        domain=("ok", "", "Contains Br, never seen by the source model"),
-        status=("ok", "refused", "warning"),
-        problem=("", "atom C7 has occupancy 0.5; remove it", "no hydrogen atoms in the file"),
-        level_of_theory="PBE",
-    )
+    return three_predictions()
 
 
 def test_levels_are_199_steps_of_half_a_percent():
