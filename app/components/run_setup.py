@@ -229,7 +229,9 @@ _LEVELS_HELP = (
     "Gap, HOMO and LUMO of every structure by tight binding: seconds of computing for each crystal, here and for every "
     "prediction, and often much smaller errors. For Gaussian processes, kernel ridge and trees."
 )
-_LEVELS_MISSING = " Not installed on this server: `pip install 'bandgap[xtb]'`."
+_LEVELS_MISSING = (
+    " Not installed on this server: `pip install -c constraints.txt '.[xtb]'` in the folder of bandgap's README."
+)
 _FORMULA_HELP = (
     "Structures of one composition, such as polymorphs, are then all learned from or all tested on: the honest test of "
     "what the model knows of compounds that it has not seen."

@@ -90,6 +90,6 @@ def _tblite() -> Any:
     except ImportError:
         raise ConfigError(
             "Electron levels need the package tblite, which is not installed. Install it by "
-            "`pip install 'bandgap[xtb]'`, or leave the levels out."
+            "`pip install -c constraints.txt '.[xtb]'` in the folder of bandgap's README, or leave the levels out."
         ) from None
     return Calculator

@@ -221,4 +221,4 @@ def test_levels_are_refused_for_other_methods_and_for_gaps_like_them(visit: Visi
 def test_levels_that_the_server_cannot_compute_are_not_offered(visit: Visit, workspace: Workspace) -> None:
     with_gaussian_process(workspace, installed=False)
     box = next(box for box in visit("train").checkbox if box.label == LEVELS)
-    assert box.disabled and "pip install 'bandgap[xtb]'" in box.help
+    assert box.disabled and "pip install -c constraints.txt '.[xtb]'" in box.help

@@ -70,7 +70,9 @@ def test_structure_without_levels_is_refused_alone_with_the_reason():
 
 def test_missing_tblite_is_said_before_any_work(monkeypatch):
     monkeypatch.setitem(sys.modules, "tblite.interface", None)
-    with pytest.raises(ConfigError, match=r"tblite, which is not installed.*bandgap\[xtb\]"):
+    with pytest.raises(
+        ConfigError, match=r"tblite, which is not installed.*pip install -c constraints.txt '\.\[xtb\]'"
+    ):
         featurize([record(ethanol())], CONFIG)
     assert featurize([record(ethanol())], PLAIN).problems == (None,)
 
