@@ -15,7 +15,18 @@ APP = ROOT / "app"
 
 # A module imports only what stands on its own line or above. The README draws the same order.
 LAYERS = (
-    ("errors", "quantities", "config", "progress", "devices", "memory", "csv_tables", "shapes", "electron_levels"),
+    (
+        "errors",
+        "quantities",
+        "config",
+        "progress",
+        "devices",
+        "compiled",
+        "memory",
+        "csv_tables",
+        "shapes",
+        "electron_levels",
+    ),
     ("structures",),
     ("descriptors", "cache"),
     ("datasets",),

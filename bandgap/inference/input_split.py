@@ -7,11 +7,15 @@ both leave the joint posterior as it is).
 """
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from bandgap.inference.joint_hmc import LARGEST_SIGNAL, Transition, in_range, judge, rotate, signal
+from bandgap.inference.joint_density import LARGEST_SIGNAL, in_range, signal
+from bandgap.inference.joint_hmc import Transition, judge, rotate
+from bandgap.inference.lean_density import LeanDensity, can_be_lean, of_chain
+from bandgap.inference.lean_force import LeanForce
 from bandgap.inference.partial_centring import square_norm
 from bandgap.inference.scales import ScalePrior, Scales
 from bandgap.inference.whitened_network import (
@@ -63,16 +67,37 @@ def step_trailing(
     step: float,
     max_steps: int,
     generator: torch.Generator,
+    widths: Sequence[float] = (),
 ) -> tuple[Layers, Transition]:
     """Move the trailing weights of the first layer along one path, with everything else fixed.
 
-    Its steps are at most `step` radians long, unless that takes more than `max_steps`.
+    Its steps are at most `step` radians long, unless that takes more than `max_steps`. With `widths` the forces are
+    those of rounded ReLU (`soft_rectifier`); energies stay exact.
     """
-    scales = prior.scales(in_range(state))
-    part, others = net.at_inputs(slice(leading, None), z[0]), z[1:]
-    start = z[0][:, :, leading:]
-    n_steps = min(max_steps, math.ceil(TRAILING_ANGLE / step))
+    part, n_steps = net.at_inputs(slice(leading, None), z[0]), min(max_steps, math.ceil(TRAILING_ANGLE / step))
     step = min(step, TRAILING_ANGLE / n_steps)
+    start = z[0][:, :, leading:]
+    v = torch.randn(start.shape, generator=generator, device=start.device, dtype=start.dtype)
+    if widths and can_be_lean(net):
+        each = [
+            _lean_path(
+                of_chain(part, chain), prior, [q[chain] for q in z], state[chain], v[chain], step, n_steps, widths
+            )
+            for chain in range(len(state))
+        ]
+        q, error, energy = (torch.stack(parts) for parts in zip(*each, strict=True))
+    else:
+        q, error, energy = _path(part, prior, [start, *z[1:]], state, v, step, n_steps)
+    did = judge(error, energy, generator=generator)
+    first = torch.cat([z[0][:, :, :leading], torch.where(did.accepted[:, None, None], q, start)], 2)
+    return [first, *z[1:]], did
+
+
+def _path(
+    part: WhitenedNetwork, prior: ScalePrior, z: Layers, state: Tensor, v: Tensor, step: float, n_steps: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Follow the first layer of z for momenta v; return its end, and the energies' errors and starts, both (chain,)."""
+    scales, others = prior.scales(in_range(state)), z[1:]
 
     def look(q: Tensor) -> tuple[Tensor, Tensor]:
         at = [q, *others]
@@ -86,8 +111,7 @@ def step_trailing(
         force = torch.where(fine[:, None, None], force, torch.zeros_like(force))
         return force, torch.where(fine, value, torch.full_like(value, -torch.inf))
 
-    q = start.clone()
-    v = torch.randn(q.shape, generator=generator, device=q.device, dtype=q.dtype)
+    q, v = z[0].clone(), v.clone()
     force, value = look(q)
     energy = 0.5 * (square_norm([q]) + square_norm([v])) - value
     v.add_(force, alpha=0.5 * step)
@@ -95,6 +119,31 @@ def step_trailing(
         rotate([q], [v], step)
         force, value = look(q)
         v.add_(force, alpha=step if i + 1 < n_steps else 0.5 * step)
-    did = judge(0.5 * (square_norm([q]) + square_norm([v])) - value - energy, energy, generator=generator)
-    first = torch.cat([z[0][:, :, :leading], torch.where(did.accepted[:, None, None], q, start)], 2)
-    return [first, *others], did
+    return q, 0.5 * (square_norm([q]) + square_norm([v])) - value - energy, energy
+
+
+def _lean_path(
+    part: WhitenedNetwork,
+    prior: ScalePrior,
+    z: Layers,
+    state: Tensor,
+    v: Tensor,
+    step: float,
+    n_steps: int,
+    widths: Sequence[float],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Do it for one chain on a CPU, with the forces of rounded ReLU; z is a list of (out, in), v (out, trailing)."""
+    at = in_range(state).numpy()
+    scales, force, density = prior.plain_scales(at), LeanForce(part, prior, (), widths), LeanDensity(part, prior)
+    q, v = z[0][:, -part.inputs.shape[1] :].clone(), v.clone()
+
+    def energy() -> Tensor:
+        density.place([q, *z[1:]])
+        return 0.5 * (square_norm([q[None]]) + square_norm([v[None]]))[0] - density(at)
+
+    begun = energy()
+    v.add_(force.by_first_layer([q, *z[1:]], scales), alpha=0.5 * step)
+    for i in range(n_steps):
+        rotate([q], [v], step)
+        v.add_(force.by_first_layer([q, *z[1:]], scales), alpha=step if i + 1 < n_steps else 0.5 * step)
+    return q, energy() - begun, begun

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from bandgap.inference.gradient_pairs import gradient_pairs
-from bandgap.inference.joint_hmc import log_density
+from bandgap.inference.joint_density import log_density
 from bandgap.inference.scales import FreeScalePrior
 from bandgap.inference.slices import POINTS, slice_move
 from bandgap.inference.whitened_network import (

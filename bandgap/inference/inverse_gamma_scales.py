@@ -6,7 +6,9 @@ density of u = log tau_l is -2 u - exp(-u) up to a constant. A state is (log sig
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import exp
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,6 +16,7 @@ from bandgap.inference.scales import (
     SIGMA_SHAPE,
     START_LOG_SIGMA,
     Floats,
+    PlainScales,
     ScaleGradient,
     Scales,
     draw_log_gamma,
@@ -65,6 +68,22 @@ class InverseGammaScales:
         """Return a gradient by the scales as one by the state (chain, 1 + L)."""
         by_log_sigma = by_scales.by_log_sigma - 2.0 * by_scales.by_log_square[:, -1]
         return torch.cat([by_log_sigma[:, None], by_scales.by_log_square], 1)
+
+    def plain_scales(self, state: Floats) -> PlainScales:
+        """Return the scales that one state (1 + L,) means."""
+        log_sigma, *u = state.tolist()
+        return PlainScales([exp(0.5 * a) for a in u], exp(u[-1] - 2.0 * log_sigma), exp(log_sigma))
+
+    def plain_density(self, state: Floats) -> tuple[float, Floats]:
+        """Return `log_density_and_gradient` of one state (1 + L,)."""
+        log_sigma, *u = state.tolist()
+        noise, shrunk = self.noise_b * exp(-2.0 * log_sigma), [self.scale * exp(-a) for a in u]
+        value = -2.0 * SIGMA_SHAPE * log_sigma - noise - sum(self.shape * a + b for a, b in zip(u, shrunk, strict=True))
+        return value, np.array([2.0 * noise - 2.0 * SIGMA_SHAPE, *(b - self.shape for b in shrunk)])
+
+    def plain_by_state(self, state: Floats, by_log_square: list[float], by_log_sigma: float) -> Floats:
+        """Return `by_state` of one state (1 + L,), (1 + L,)."""
+        return np.array([by_log_sigma - 2.0 * by_log_square[-1], *by_log_square])
 
     def draw(self, chains: int, *, generator: torch.Generator) -> Tensor:
         """Draw states (chain, 1 + L) from the prior, on the CPU, with nothing but the given CPU generator."""

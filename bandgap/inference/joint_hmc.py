@@ -11,27 +11,20 @@ With `widths` the forces are those of a network with rounded ReLU (`soft_rectifi
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from bandgap.inference.lean_force import ROUGH_SIGNAL, LeanForce, lean
+from bandgap.inference.joint_density import Force, exact_value, log_force
+from bandgap.inference.lean_density import can_be_lean, of_chain
+from bandgap.inference.lean_path import LeanPath
 from bandgap.inference.partial_centring import Frames, enter, place, square_norm
 from bandgap.inference.scales import ScalePrior
-from bandgap.inference.whitened_network import (
-    Hidden,
-    Layers,
-    WhitenedNetwork,
-    hidden_features,
-    integrate_output,
-    scale_gradient,
-    slopes,
-)
+from bandgap.inference.whitened_network import Layers, WhitenedNetwork
 
 DIVERGENCE_ENERGY = 1000.0
-LARGEST_LOG = 60.0  # of a scale
-LARGEST_SIGNAL = 1e14  # trace of rho H'H above which I + rho H'H cannot be factored in float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,15 +36,6 @@ class Transition:
     error: Tensor
     divergent: Tensor
     energy: Tensor
-
-
-@dataclass(frozen=True, eq=False)
-class Force:
-    """Value (chain,) of the log density without the prior of z, its gradient by z and by the state (chain, width)."""
-
-    by_z: Layers
-    by_state: Tensor
-    value: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,18 +105,69 @@ def path(
 
     Both energies have shape (chain,). With `frames`, `start.z` and the end's are zeta (`partial_centring`).
     """
+    if widths and min(widths) > 0 and can_be_lean(net):
+        return _lean_path(net, start, prior, directions, step, n_steps, frames, widths)
+    energy = start.energy - exact_value(net, start.z, start.state, prior, frames)
+    end = _motion(net, start, prior, directions, step, n_steps, frames, widths)
+    return end, end.energy - exact_value(net, end.z, end.state, prior, frames) - energy, energy
+
+
+def _lean_path(
+    net: WhitenedNetwork,
+    start: Phase,
+    prior: ScalePrior,
+    directions: Tensor,
+    step: float,
+    n_steps: int,
+    frames: Frames,
+    widths: Sequence[float],
+) -> tuple[Phase, Tensor, Tensor]:
+    """Follow one chain after the other on a CPU, at a third of the time and less."""
+    ends, before, after = [], [], []
+    for chain, (h, u) in enumerate(zip(start.state.numpy(), start.u.numpy(), strict=True)):
+        z, v = [q[chain] for q in start.z], [w[chain] for w in start.v]
+        going = LeanPath(of_chain(net, chain), prior, frames, widths, z=z, state=h, v=v, u=u)
+        before.append(going.energy())
+        going.follow(directions.numpy(), step=step, n_steps=n_steps)
+        after.append(going.energy())
+        ends.append(going)
+    end = Phase(
+        _stacked([going.z.layers for going in ends]),
+        torch.from_numpy(np.stack([going.state for going in ends])),
+        _stacked([going.v.layers for going in ends]),
+        torch.from_numpy(np.stack([going.u for going in ends])),
+    )
+    energy = torch.tensor(before, dtype=torch.float64)
+    return end, torch.tensor(after, dtype=torch.float64) - energy, energy
+
+
+def _stacked(each: Sequence[Layers]) -> Layers:
+    """Return layers (chain, out, in) of those of every chain."""
+    return [torch.stack(layers) for layers in zip(*each, strict=True)]
+
+
+def _motion(
+    net: WhitenedNetwork,
+    start: Phase,
+    prior: ScalePrior,
+    directions: Tensor,
+    step: float,
+    n_steps: int,
+    frames: Frames,
+    widths: Sequence[float],
+) -> Phase:
+    """Follow all chains at once."""
     q, h, v, u = [a.clone() for a in start.z], start.state, [w.clone() for w in start.v], start.u
-    forces = _Forces(net, prior, frames, widths)
-    force = forces(q, h)
-    energy = start.energy - exact_value(net, q, h, prior, frames)
-    u = _kick(v, u, force, directions, 0.5 * step)
+
+    def force() -> Force:
+        return log_force(net, q, h, prior, frames, widths=widths, with_value=False)
+
+    u = _kick(v, u, force(), directions, 0.5 * step)
     for i in range(n_steps):
         rotate(q, v, step)
         h = h + step * (u @ directions)
-        force = forces(q, h)
-        u = _kick(v, u, force, directions, step if i + 1 < n_steps else 0.5 * step)
-    end = Phase(q, h, v, u)
-    return end, end.energy - exact_value(net, q, h, prior, frames) - energy, energy
+        u = _kick(v, u, force(), directions, step if i + 1 < n_steps else 0.5 * step)
+    return Phase(q, h, v, u)
 
 
 def rotate(z: Layers, v: Layers, step: float) -> None:
@@ -142,112 +177,6 @@ def rotate(z: Layers, v: Layers, step: float) -> None:
         a.add_(w, alpha=shear)
         w.sub_(a, alpha=sin)
         a.add_(w, alpha=shear)
-
-
-def in_range(state: Tensor) -> Tensor:
-    """Return states (chain, width) with what is out of the range of numbers brought to its ends, NaN to 0."""
-    return state.clamp(-LARGEST_LOG, LARGEST_LOG).nan_to_num(0.0)
-
-
-class _Forces:
-    """The forces along one path, from the faster of two ways that agree."""
-
-    def __init__(self, net: WhitenedNetwork, prior: ScalePrior, frames: Frames, widths: Sequence[float]) -> None:
-        self._net, self._prior, self._frames, self._widths = net, prior, frames, widths
-        self._lean = LeanForce(net, prior, frames, widths) if lean(net, widths) else None
-
-    def __call__(self, z: Layers, state: Tensor) -> Force:
-        if self._lean is None:
-            return log_force(self._net, z, state, self._prior, self._frames, widths=self._widths, with_value=False)
-        each = [self._of_chain([q[i : i + 1] for q in z], state[i : i + 1], i) for i in range(state.shape[0])]
-        by_z = [torch.cat(layer) for layer in zip(*(layers for layers, _ in each), strict=True)]
-        return Force(by_z, torch.cat([by_state for _, by_state in each]), torch.zeros_like(state[:, 0]))
-
-    def _of_chain(self, z: Layers, state: Tensor, chain: int) -> tuple[Layers, Tensor]:
-        """Return the forces of one chain, which depend on no other: z a list of (1, out, in), the state (1, width)."""
-        assert self._lean is not None
-        found = self._lean([q[0] for q in z], state, chain) if bool((state.abs() < LARGEST_LOG).all()) else None
-        if found is not None:
-            return [q[None] for q in found[0]], found[1]
-        rest = self._net.rest
-        net = self._net if rest is None else replace(self._net, rest=rest[chain : chain + 1])
-        force = log_force(net, z, state, self._prior, self._frames, widths=self._widths, with_value=False)
-        return force.by_z, force.by_state
-
-
-def log_force(
-    net: WhitenedNetwork,
-    z: Layers,
-    state: Tensor,
-    prior: ScalePrior,
-    frames: Frames = (),
-    *,
-    widths: Sequence[float] = (),
-    with_value: bool = True,
-) -> Force:
-    """Return log p(y | z, h) + log p(h) with its gradient; with `frames`, `z` is zeta, and both are those in `Place`.
-
-    A chain that left the range of numbers gets -inf and no force. The force stays a function of the position alone, so
-    that the integrator stays reversible even there. Without `with_value` the value may lack a part. With `widths` the
-    network's ReLU is rounded off.
-    """
-    safe = in_range(state)
-    scales = prior.scales(safe)
-    at = place(frames, z, scales) if frames else None
-    z = z if at is None else at.z
-    hidden = hidden_features(net, z, scales, widths=widths)
-    strength = signal(hidden, scales.rho)
-    fine = (state == safe).all(-1) & (strength < LARGEST_SIGNAL)  # a NaN compares as False
-    if not bool(fine.all()):
-        hidden = hidden.without(~fine)
-    rough = not with_value and bool((strength < ROUGH_SIGNAL).all())
-    output = integrate_output(net, hidden, scales, rough=rough)
-    by_z, by_first = slopes(net, z, scales, hidden, output)
-    by_scale, value = scale_gradient(net, z, by_z, output, scales, by_first=by_first), output.log_likelihood
-    if at is not None:
-        by_z, by_scale = at.force(frames, by_z, by_scale)
-        value = value + at.added() if with_value else value
-    prior_value, by_prior = prior.log_density_and_gradient(safe)
-    value, by_state = value + prior_value, prior.by_state(safe, by_scale) + by_prior
-    fine &= torch.isfinite(value) & torch.isfinite(by_state).all(-1)
-    if bool(fine.all()):
-        return Force(by_z, by_state, value)
-    return Force(
-        [torch.where(fine[:, None, None], g, torch.zeros_like(g)) for g in by_z],
-        torch.where(fine[:, None], by_state, torch.zeros_like(by_state)),
-        torch.where(fine, value, torch.full_like(value, -torch.inf)),
-    )
-
-
-def exact_value(net: WhitenedNetwork, z: Layers, state: Tensor, prior: ScalePrior, frames: Frames = ()) -> Tensor:
-    """Return the value of `log_force` without widths, (chain,), and no gradient."""
-    if not frames:
-        return log_density(net, z, state, prior)
-    at = place(frames, z, prior.scales(in_range(state)))
-    return log_density(net, at.z, state, prior) + at.added()
-
-
-def log_density(
-    net: WhitenedNetwork, z: Layers, state: Tensor, prior: ScalePrior, *, projected: Tensor | None = None
-) -> Tensor:
-    """Return log p(y | z, scales) + log p(scales) of states (chain, width), -inf outside the range of numbers.
-
-    `projected` is `net.project(z[0])` where it is known already.
-    """
-    safe = in_range(state)
-    scales = prior.scales(safe)
-    hidden = hidden_features(net, z, scales, projected=projected)
-    fine = (state == safe).all(-1) & (signal(hidden, scales.rho) < LARGEST_SIGNAL)
-    if not bool(fine.all()):
-        hidden = hidden.without(~fine)
-    value = integrate_output(net, hidden, scales).log_likelihood + prior.log_density(safe)
-    return torch.where(fine & torch.isfinite(value), value, torch.full_like(value, -torch.inf))
-
-
-def signal(hidden: Hidden, rho: Tensor) -> Tensor:
-    """Return the trace of rho H'H, (chain,), infinite or NaN where H left the range of numbers."""
-    norm: Tensor = torch.linalg.vector_norm(hidden.features, dim=(1, 2))
-    return rho * norm.double() ** 2
 
 
 def _kick(v: Layers, u: Tensor, force: Force, directions: Tensor, e: float) -> Tensor:

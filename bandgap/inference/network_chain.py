@@ -181,7 +181,7 @@ class Chain:
             n_steps=self.n_steps,
             generator=self._generator,
             frames=self._frames,
-            widths=[ROUNDING * self.step * span for span in self._spans],
+            widths=self._widths(),
         )
         self._z = [torch.cat([moved[0], first[:, :, self._leading :]], 2), *moved[1:]] if split else moved
         if split:
@@ -199,6 +199,10 @@ class Chain:
             )
         return did
 
+    def _widths(self) -> list[float]:
+        """Return half widths of ReLU's rounding, by layer; none before they are known."""
+        return [ROUNDING * self.step * span for span in self._spans]
+
     def _move_trailing(self) -> Transition:
         step = self._trailing.step if self.iteration < self._config.warmup else self._trailing.final
         self._z, did = step_trailing(
@@ -210,6 +214,7 @@ class Chain:
             step=step,
             max_steps=self._config.max_steps,
             generator=self._generator,
+            widths=self._widths(),
         )
         if self.iteration < self._config.warmup:
             self._trailing = self._trailing.update(float(did.accept.mean()))

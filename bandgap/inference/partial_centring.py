@@ -14,6 +14,7 @@ information of a layer is taken as a Kronecker product (Martens and Grosse, 2015
 its inputs, and zeta is in the directions of both: turned, z is still normal.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -57,6 +58,10 @@ class Frame:
         """Build the frame from `to_arrays`."""
         log_scale = float(arrays["log_scale"])
         return Frame(arrays["left"], arrays.get("right"), arrays["information"], log_scale)
+
+    def grown(self, s: float) -> float:
+        """Return what the information at the scale `s` of one chain is of that at the frame's."""
+        return math.exp(2.0 * (math.log(s) - self.log_scale))
 
     def turned(self, q: Tensor) -> Tensor:
         """Return q (chain, out, in) in the directions of the columns."""

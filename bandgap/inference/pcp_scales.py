@@ -10,6 +10,7 @@ sections 2.3.3 and 2.3.2), with states (log t, log sigma, w_1 ... w_L) and (log 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import exp, log, sqrt
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from bandgap.inference.scales import (
     SIGMA_SHAPE,
     START_LOG_SIGMA,
     Floats,
+    PlainScales,
     ScaleGradient,
     Scales,
     draw_log_gamma,
@@ -26,6 +28,7 @@ from bandgap.inference.scales import (
     noise_log_density,
 )
 from bandgap.priors import penalized_complexity as pcp
+from bandgap.priors.pcp_kernel import density_and_pull
 
 START_RANGE = (-9.0, 1.0)  # of the global scale's logarithm: no start is absurd
 
@@ -64,8 +67,8 @@ class PcpScales:
     def log_density_and_gradient(self, state: Tensor) -> tuple[Tensor, Tensor]:
         """Return `log_density` (chain,) and its gradient by the state (chain, 2 + L)."""
         if not state.is_cuda:
-            value, gradient = self._plain_gradient(state.numpy())
-            return torch.from_numpy(value), torch.from_numpy(gradient)
+            values, gradients = zip(*(self.plain_density(one) for one in state.numpy()), strict=True)
+            return torch.tensor(values, dtype=torch.float64), torch.from_numpy(np.stack(gradients))
         return self._gradient(state)
 
     def _gradient(self, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -80,21 +83,12 @@ class PcpScales:
         by_scales = torch.stack([by_log + 1.0, 2.0 * noise - 2.0 * SIGMA_SHAPE], -1)
         return value, torch.cat([by_scales, by_w], 1)
 
-    def _plain_gradient(self, state: Floats) -> tuple[Floats, Floats]:
-        """Return the same by numpy: on arrays this small it takes a third of the time."""
-        log_scale, log_sigma, w = state[:, 0], state[:, 1], state[:, 2:]
-        slopes, grown = self.slopes.numpy(), np.exp(w)
-        c = np.exp(w - w.max(-1, keepdims=True))
-        c /= c.sum(-1, keepdims=True)
-        p_scale, by_log, by_rate = pcp.plain_gradient(
-            np.exp(log_scale), self.weights.numpy(), c @ slopes.T, lam=self.lam
-        )
-        by_c, noise = by_rate @ slopes, self.noise_b * np.exp(-2.0 * log_sigma)
-        gradient = np.empty_like(state)
-        gradient[:, 0], gradient[:, 1] = by_log + 1.0, 2.0 * noise - 2.0 * SIGMA_SHAPE
-        gradient[:, 2:] = c * (by_c - (c * by_c).sum(-1, keepdims=True)) + self.c0 - grown
-        value = p_scale + log_scale - 2.0 * SIGMA_SHAPE * log_sigma - noise + (self.c0 * w - grown).sum(-1)
-        return value, gradient
+    def plain_density(self, state: Floats) -> tuple[float, Floats]:
+        """Return `log_density_and_gradient` of one state (2 + L,), by a compiled loop: at a tenth of the time."""
+        by = np.empty_like(state)
+        weights, slopes = self.weights.numpy(), self.slopes.numpy()
+        value = density_and_pull(state, weights, slopes, self.lam, SIGMA_SHAPE, self.noise_b, self.c0, by)
+        return value, by
 
     def draw(self, chains: int, *, generator: torch.Generator) -> Tensor:
         """Draw states (chain, 2 + L) from the prior, on the CPU, with nothing but the given CPU generator."""
@@ -136,6 +130,20 @@ class PointEstimateScales(PcpScales):
         total = by_log_c.sum(-1, keepdim=True)
         return torch.cat([total, by_log_sigma[:, None], by_log_c - torch.softmax(state[:, 2:], -1) * total], 1)
 
+    def plain_scales(self, state: Floats) -> PlainScales:
+        """Return the scales that one state (2 + L,) means."""
+        log_t, log_sigma, *w = state.tolist()
+        top = log_t - _log_sum(w)
+        relative, sigma = [exp(0.5 * (top + a)) for a in w], exp(log_sigma)
+        return PlainScales([sigma * r for r in relative], relative[-1] ** 2, sigma)
+
+    def plain_by_state(self, state: Floats, by_log_square: list[float], by_log_sigma: float) -> Floats:
+        """Return `by_state` of one state (2 + L,), (2 + L,)."""
+        w, total = state[2:].tolist(), sum(by_log_square)
+        top, by_sigma = _log_sum(w), by_log_sigma + 2.0 * sum(by_log_square[:-1])
+        by_w = [g - exp(a - top) * total for g, a in zip(by_log_square, w, strict=True)]
+        return np.array([total, by_sigma, *by_w])
+
     def with_layer_scaled(self, state: Tensor, layer: int, log_factor: Tensor) -> Tensor:
         """Return states in which s_l of one layer (from 0) is exp(log_factor) (chain,) times what it was.
 
@@ -175,6 +183,20 @@ class VariationalScales(PcpScales):
         total = by_log_c.sum(-1, keepdim=True)
         return torch.cat([total, by_log_sigma[:, None], by_log_c - c * total], 1)
 
+    def plain_scales(self, state: Floats) -> PlainScales:
+        """Return the scales that one state (2 + L,) means."""
+        log_tau, log_sigma, *w = state.tolist()
+        top = log_tau - _log_sum(w)
+        s = [sqrt(1.0 + exp(top + a)) for a in w]
+        return PlainScales(s, s[-1] ** 2 * exp(-2.0 * log_sigma), exp(log_sigma))
+
+    def plain_by_state(self, state: Floats, by_log_square: list[float], by_log_sigma: float) -> Floats:
+        """Return `by_state` of one state (2 + L,), (2 + L,)."""
+        c, tau = np.exp(state[2:] - _log_sum(state[2:].tolist())), exp(state[0])
+        by_log_c = np.array(by_log_square) * tau * c / (1.0 + tau * c)
+        total = by_log_c.sum()
+        return np.array([total, by_log_sigma - 2.0 * by_log_square[-1], *(by_log_c - c * total)])
+
     def tau_and_weights(self, state: Tensor) -> tuple[Tensor, Tensor]:
         """Return tau (...) and c (..., L) of states (..., 2 + L)."""
         return torch.exp(state[..., 0]), torch.softmax(state[..., 2:], -1)
@@ -202,3 +224,9 @@ def variational_scales(
 def _judged(state: Floats, *, log_tau: Floats) -> Mapping[str, Floats]:
     c = torch.softmax(torch.from_numpy(np.ascontiguousarray(state[..., 2:])), -1).numpy()
     return {"tau": log_tau, "sigma": state[..., 1]} | {f"c{i + 1}": c[..., i] for i in range(c.shape[-1])}
+
+
+def _log_sum(w: list[float]) -> float:
+    """Return log sum exp(w)."""
+    top = max(w)
+    return top + log(sum(exp(a - top) for a in w))

@@ -42,6 +42,15 @@ class ScaleGradient:
     by_log_sigma: Tensor
 
 
+@dataclass(frozen=True)
+class PlainScales:
+    """`Scales` of one chain in plain numbers: on a few of them, small arrays cost more than arithmetic."""
+
+    s: list[float]
+    rho: float
+    sigma: float
+
+
 class ScalePrior(Protocol):
     """Prior of the scales over states (chain, width), the only one who knows what a state's coordinates are."""
 
@@ -64,6 +73,15 @@ class ScalePrior(Protocol):
 
     def by_state(self, state: Tensor, by_scales: ScaleGradient) -> Tensor:
         """Return a gradient by the scales as one by the state (chain, width)."""
+
+    def plain_scales(self, state: Floats) -> PlainScales:
+        """Return the scales that one state (width,) means."""
+
+    def plain_density(self, state: Floats) -> tuple[float, Floats]:
+        """Return `log_density_and_gradient` of one state (width,)."""
+
+    def plain_by_state(self, state: Floats, by_log_square: list[float], by_log_sigma: float) -> Floats:
+        """Return `by_state` of one state (width,), (width,)."""
 
     def draw(self, chains: int, *, generator: torch.Generator) -> Tensor:
         """Draw states (chain, width) from the prior, on the CPU, with nothing but the given CPU generator."""

@@ -4,6 +4,7 @@ Several points of a bracket are evaluated as one batch. Those that fall outside 
 before them are skipped, which leaves uniform points of the shrunk bracket: the law is that of one point at a time.
 """
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -41,3 +42,26 @@ def slice_move(
 
 def _uniform(like: Tensor, size: tuple[int, ...], generator: torch.Generator) -> Tensor:
     return torch.rand((*like.shape, *size), generator=generator, device=like.device, dtype=torch.float64)
+
+
+def slice_one(
+    log_density: Callable[[float], float], at_zero: float, *, width: float, generator: torch.Generator
+) -> tuple[float, float]:
+    """Make `slice_move` for one chain, one point at a time; return its position and the log density there.
+
+    `log_density` maps a position to its value; `at_zero` is that at 0.
+    """
+
+    def uniform() -> float:
+        return float(torch.rand((), generator=generator, dtype=torch.float64))
+
+    level = at_zero + math.log(1.0 - uniform())
+    high = width * uniform()
+    low = high - width
+    for _ in range(POINTS * MAX_ROUNDS):
+        point = low + (high - low) * uniform()
+        value = log_density(point)
+        if value >= level:
+            return point, value
+        low, high = (point, high) if point < 0 else (low, point)
+    return 0.0, at_zero

@@ -8,7 +8,8 @@ import torch
 from scipy import stats
 
 from bandgap.inference.input_split import leading_inputs, step_trailing, unit_spans
-from bandgap.inference.joint_hmc import log_force, square_norm
+from bandgap.inference.joint_density import log_force
+from bandgap.inference.joint_hmc import square_norm
 from bandgap.inference.scaled_network import whiten_scaled
 from bandgap.inference.whitened_network import hidden_features, integrate_output, whiten
 from tests.unit.inference.problems import CPU, draw_z, prior_of, raw, sds_of, slope, state_of

@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from bandgap.inference.joint_hmc import LARGEST_LOG, Phase, log_force, path, square_norm, step_joint
+from bandgap.inference.joint_density import LARGEST_LOG, log_force
+from bandgap.inference.joint_hmc import Phase, path, square_norm, step_joint
 from bandgap.inference.pcp_scales import variational_scales
 from bandgap.inference.scaled_network import whiten_scaled
 from bandgap.inference.whitened_network import hidden_features, integrate_output, whiten

@@ -7,7 +7,8 @@ import torch
 from scipy import stats
 
 from bandgap.inference.gradient_pairs import gradient_pairs
-from bandgap.inference.joint_hmc import Phase, log_force, path, square_norm, step_joint
+from bandgap.inference.joint_density import log_force
+from bandgap.inference.joint_hmc import Phase, path, square_norm, step_joint
 from bandgap.inference.partial_centring import enter, find_frames, place
 from bandgap.inference.whitened_network import hidden_features, integrate_output, whiten
 from tests.unit.inference.problems import CPU, draw_z, free_priors_of, prior_of, raw, slope, state_of

@@ -1,0 +1,76 @@
+"""The exact log density of one chain on a CPU, at many states of the scales: arrays made once, loops compiled."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from bandgap.inference import lean_kernels
+from bandgap.inference.joint_density import LARGEST_LOG, LARGEST_SIGNAL
+from bandgap.inference.scales import Floats, ScalePrior
+from bandgap.inference.whitened_network import Layers, WhitenedNetwork
+
+
+def can_be_lean(net: WhitenedNetwork) -> bool:
+    """Return whether chains of this network can be followed one at a time: on a CPU, alike but for their weights."""
+    return net.isotropic and net.y.ndim == 1 and net.y.device.type == "cpu"
+
+
+def of_chain(net: WhitenedNetwork, chain: int) -> WhitenedNetwork:
+    """Return the network of one chain of a batch."""
+    return net if net.rest is None else replace(net, rest=net.rest[chain : chain + 1])
+
+
+class LeanDensity:
+    """log p(y | z, scales) + log p(scales) of `joint_density.log_density`, up to rounding errors."""
+
+    def __init__(self, net: WhitenedNetwork, prior: ScalePrior) -> None:
+        """Make the arrays; where `net` holds weights of some inputs fixed, it holds those of one chain."""
+        self._net, self._prior = net, prior
+        self._base = net.base.numpy()
+        self._start = net.theta_hat[-1].double().numpy()[0]
+        units = [t.shape[0] for t in net.theta_hat[:-1]]
+        self._added = net.base.new_empty(net.n_rows, units[0])
+        self._pre = [net.base.new_empty(net.n_rows, k) for k in units]
+        self._nothing = [np.zeros((1, k), self._base.dtype) for k in units]
+        self._weights = [net.base.new_empty(shape) for shape in net.shapes]
+        # the features of the last layer, in float64, have the labels as one more column
+        self._wide = [net.base.new_ones(net.n_rows, k + 1) for k in units[:-1]]
+        self._wide += [torch.full((net.n_rows, units[-1] + 2), net.constant, dtype=torch.float64)]
+        self._wide[-1][:, -1] = net.y
+        q = units[-1] + 1
+        self._products, self._factor = torch.empty(q + 1, q + 1, dtype=torch.float64), np.empty((q, q))
+        self._upper: Layers = []
+
+    def place(self, z: Layers) -> None:
+        """Take the weights z, a list of (out, in), at which states are asked for from now on."""
+        torch.mm(self._net.inputs, z[0].T, out=self._added)
+        if self._net.rest is not None:
+            self._added += self._net.rest[0]
+        self._upper = z[1:]
+
+    def __call__(self, state: Floats) -> float:
+        """Return the log density at a state (width,), minus infinity outside the range of numbers."""
+        if not abs(state).max() <= LARGEST_LOG:
+            return -math.inf
+        scales = self._prior.plain_scales(state)
+        added = self._added
+        for i, wide in enumerate(self._wide):
+            base, s = (self._base, scales.s[0]) if i == 0 else (self._nothing[i], 1.0)
+            if i:
+                torch.add(self._net.theta_hat[i], self._upper[i - 1], alpha=scales.s[i], out=self._weights[i])
+                added = torch.mm(self._wide[i - 1], self._weights[i].T, out=self._pre[i])
+            lean_kernels.rectify_exactly(added.numpy(), base, s, wide.numpy())
+        torch.mm(self._wide[-1].T, self._wide[-1], out=self._products)
+        likelihood = lean_kernels.log_likelihood(
+            self._products.numpy(),
+            self._start,
+            scales.rho,
+            scales.sigma,
+            self._net.n_rows,
+            LARGEST_SIGNAL,
+            self._factor,
+        )
+        value = likelihood + self._prior.plain_density(state)[0]
+        return value if math.isfinite(value) else -math.inf

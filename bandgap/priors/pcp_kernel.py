@@ -1,0 +1,74 @@
+"""`penalized_complexity` for one state of a chain: the density and its gradient in one loop over the inputs."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.compiled import compiled
+from bandgap.priors.penalized_complexity import MEETING, SERIES
+
+Floats = NDArray[np.float64]
+
+
+@compiled
+def density_and_pull(
+    state: Floats,
+    weights: Floats,
+    slopes: Floats,
+    lam: float,
+    noise_shape: float,
+    noise_b: float,
+    c0: float,
+    pull: Floats,
+) -> float:
+    """Return the log density of a state (log tau, log sigma, w_1 ... w_L) and write its gradient into `pull`.
+
+    tau has the penalized-complexity prior with rates a = slopes c, slopes (J, L), and weights (J,), and c = softmax(w);
+    sigma^2 and exp(w) have those of `pcp_scales`.
+    """
+    tau, grown = math.exp(state[0]), np.exp(state[2:])
+    c = grown / grown.sum()
+    q, m, curvature = 0.0, 0.0, 0.0
+    for j in range(len(weights)):
+        a = 0.0
+        for layer in range(len(c)):
+            a += slopes[j, layer] * c[layer]
+        x = a * tau
+        product = weights[j] * a * a
+        bent = product / (1.0 + x)
+        q += product * psi_of(x)
+        m += bent
+        curvature += bent / (1.0 + x)
+    root = math.sqrt(q)
+    by_distance = 0.5 * lam * tau / root + 0.5 / q
+    by_c = np.zeros(len(c))
+    for j in range(len(weights)):
+        a = 0.0
+        for layer in range(len(c)):
+            a += slopes[j, layer] * c[layer]
+        ratio = 1.0 / (1.0 + a * tau)
+        by_rate = weights[j] * a * ratio * ((1.0 + ratio) / m - by_distance)
+        for layer in range(len(c)):
+            by_c[layer] += by_rate * slopes[j, layer]
+    common, mass, noise = 0.0, 0.0, noise_b * math.exp(-2.0 * state[1])
+    for layer in range(len(c)):
+        common += c[layer] * by_c[layer]
+        mass += c0 * state[2 + layer] - grown[layer]
+    pull[0] = -0.5 * lam * tau * m / root + curvature / m - 0.5 * m / q + 1.0
+    pull[1] = 2.0 * noise - 2.0 * noise_shape
+    for layer in range(len(c)):
+        pull[2 + layer] = c[layer] * (by_c[layer] - common) + c0 - grown[layer]
+    of_scale = math.log(0.5 * lam) - lam * tau * root + math.log(m) - 0.5 * math.log(q) + state[0]
+    return float(of_scale - 2.0 * noise_shape * state[1] - noise + mass)
+
+
+@compiled
+def psi_of(x: float) -> float:
+    """Return `penalized_complexity.psi` of one number."""
+    if x > MEETING:
+        return (1.0 - math.log1p(x) / x) / x
+    r, series = x / (2.0 + x), 0.0
+    for factor in SERIES:
+        series = series * (r * r) + factor
+    return (1.0 - 2.0 * r * series / (2.0 + x)) / (2.0 + x)
