@@ -8,6 +8,8 @@ import torch
 
 from bandgap.inference import lean_kernels
 from bandgap.inference.joint_density import LARGEST_LOG, LARGEST_SIGNAL
+from bandgap.inference.lean_force import LeanPlace
+from bandgap.inference.partial_centring import Frames
 from bandgap.inference.scales import Floats, ScalePrior
 from bandgap.inference.whitened_network import Layers, WhitenedNetwork
 
@@ -74,3 +76,18 @@ class LeanDensity:
         )
         value = likelihood + self._prior.plain_density(state)[0]
         return value if math.isfinite(value) else -math.inf
+
+
+class FramedDensity:
+    """log density of (zeta, scales), without exp(-|zeta|^2 / 2): `joint_density.exact_value` of one chain."""
+
+    def __init__(self, net: WhitenedNetwork, prior: ScalePrior, frames: Frames) -> None:
+        self._density, self._place, self._prior = LeanDensity(net, prior), LeanPlace(net, frames), prior
+
+    def __call__(self, zeta: Layers, state: Floats) -> float:
+        """Return it at zeta, a list of (out, in), and a state (width,); minus infinity outside the range of numbers."""
+        if not abs(state).max() <= LARGEST_LOG:
+            return -math.inf
+        s = self._prior.plain_scales(state).s
+        self._density.place(self._place(zeta, s))
+        return self._density(state) + self._place.gained(zeta, s)

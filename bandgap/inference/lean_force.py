@@ -36,12 +36,58 @@ class Flat:
         return float(torch.linalg.vector_norm(self.all, dtype=torch.float64)) ** 2
 
 
+class LeanPlace:
+    """Where zeta of one chain is at its scales (`partial_centring.place`); without frames it is z."""
+
+    def __init__(self, net: WhitenedNetwork, frames: Frames) -> None:
+        self.frames = frames
+        self.z, self.turned, self.factors, self.spare = (
+            [net.base.new_empty(shape) for shape in net.shapes] for _ in range(4)
+        )
+
+    def __call__(self, zeta: Layers, s: list[float]) -> Layers:
+        """Return z, a list of (out, in), which the next call overwrites; with frames, write it in their directions."""
+        if not self.frames:
+            return zeta
+        for i, frame in enumerate(self.frames):
+            turned = self.turned[i]
+            lean_kernels.enter_directions(
+                zeta[i].numpy(), frame.information.numpy(), frame.grown(s[i]), self.factors[i].numpy(), turned.numpy()
+            )
+            if frame.right is None:
+                torch.mm(frame.left, turned, out=self.z[i])
+            else:
+                torch.mm(frame.left, turned, out=self.spare[i])
+                torch.mm(self.spare[i], frame.right.T, out=self.z[i])
+        return self.z
+
+    def gained(self, zeta: Layers, s: list[float]) -> float:
+        """Return `partial_centring.Place.added`."""
+        return sum(
+            lean_kernels.gained_in_directions(zeta[i].numpy(), frame.information.numpy(), frame.grown(s[i]))
+            for i, frame in enumerate(self.frames)
+        )
+
+    def leave(self, zeta: Layers, by_z: Layers, by_log_square: list[float]) -> None:
+        """Make gradients by z those by zeta, and take what frames change of those by the scales into account."""
+        for i, frame in enumerate(self.frames):
+            turned = self.z[i]
+            if frame.right is None:
+                torch.mm(frame.left.T, by_z[i], out=turned)
+            else:
+                torch.mm(frame.left.T, by_z[i], out=self.spare[i])
+                torch.mm(self.spare[i], frame.right, out=turned)
+            by_log_square[i] -= 0.5 * lean_kernels.leave_directions(
+                turned.numpy(), self.turned[i].numpy(), self.factors[i].numpy(), zeta[i].numpy(), by_z[i].numpy()
+            )
+
+
 class LeanForce:
     """Gradients by zeta (or z, without frames) and by the scales' state."""
 
     def __init__(self, net: WhitenedNetwork, prior: ScalePrior, frames: Frames, widths: Sequence[float]) -> None:
         """Make the arrays; where `net` holds weights of some inputs fixed, it holds those of one chain."""
-        self._prior, self._frames, self._inputs = prior, frames, net.inputs
+        self._prior, self._place, self._inputs = prior, LeanPlace(net, frames), net.inputs
         self._doubled, self._n_rows = [2.0 * w for w in widths], net.n_rows
         self._shifted = (net.base + widths[0]).numpy()
         self._rest = np.zeros_like(self._shifted) if net.rest is None else net.rest[0].contiguous().numpy()
@@ -52,9 +98,7 @@ class LeanForce:
             self._moved[i][:, -1] += w
             self._moved[i] /= self._doubled[i - 1]
         self.by_zeta = Flat(net.shapes, like=net.base)
-        self._weights, self._z, self._turned, self._factor, self._spare = (
-            [net.base.new_empty(shape) for shape in net.shapes] for _ in range(5)
-        )
+        self._weights = [net.base.new_empty(shape) for shape in net.shapes]
         units = [t.shape[0] for t in net.theta_hat[:-1]]
         # inputs of units; gradients by them overwrite them, as what fits into a cache is faster
         self._pre, self._gate = ([net.base.new_empty(net.n_rows, k) for k in units] for _ in range(2))
@@ -76,12 +120,12 @@ class LeanForce:
         largest = torch.finfo(self._inputs.dtype).max
         if not all(0.0 < number < largest for number in (*scales.s, scales.rho, scales.sigma**2)):
             return None
-        z = self.place(zeta, scales.s)
+        z = self._place(zeta, scales.s)
         fine, by_log_rho, by_log_sigma = self._forward(z, scales)
         if not fine:
             return None
         by_log_square = self._backward(z, scales.s)
-        self._leave(zeta, by_log_square)
+        self._place.leave(zeta, self.by_zeta.layers, by_log_square)
         by_state = self._prior.plain_by_state(state, [*by_log_square, by_log_rho], by_log_sigma)
         by_state += self._prior.plain_density(state)[1]
         return by_state if bool(np.isfinite(by_state).all()) else None
@@ -100,22 +144,6 @@ class LeanForce:
             if bool(torch.isfinite(by_z.sum())):
                 return by_z
         return by_z.zero_()
-
-    def place(self, zeta: Layers, s: list[float]) -> Layers:
-        """Return z; with frames, write z in their directions and the factors z / zeta."""
-        if not self._frames:
-            return zeta
-        for i, frame in enumerate(self._frames):
-            grown, turned = frame.grown(s[i]), self._turned[i]
-            lean_kernels.enter_directions(
-                zeta[i].numpy(), frame.information.numpy(), grown, self._factor[i].numpy(), turned.numpy()
-            )
-            if frame.right is None:
-                torch.mm(frame.left, turned, out=self._z[i])
-            else:
-                torch.mm(frame.left, turned, out=self._spare[i])
-                torch.mm(self._spare[i], frame.right.T, out=self._z[i])
-        return self._z
 
     def _forward(self, z: Layers, scales: PlainScales) -> tuple[bool, float, float]:
         """Write every layer's features and gates, both times 2 w, and return what `_output` does."""
@@ -162,16 +190,3 @@ class LeanForce:
         torch.mm(g.T, self._inputs, out=by_z[0]).mul_(s[0])
         by_log_square[0] = 0.5 * (lean_kernels.dot(z[0].numpy(), by_z[0].numpy()) + s[0] * along)
         return by_log_square
-
-    def _leave(self, zeta: Layers, by_log_square: list[float]) -> None:
-        """Make the gradients by z those by zeta, and take what frames change of those by the scales into account."""
-        for i, frame in enumerate(self._frames):
-            by_zeta, by_z = self.by_zeta.layers[i], self._z[i]
-            if frame.right is None:
-                torch.mm(frame.left.T, by_zeta, out=by_z)
-            else:
-                torch.mm(frame.left.T, by_zeta, out=self._spare[i])
-                torch.mm(self._spare[i], frame.right, out=by_z)
-            by_log_square[i] -= 0.5 * lean_kernels.leave_directions(
-                by_z.numpy(), self._turned[i].numpy(), self._factor[i].numpy(), zeta[i].numpy(), by_zeta.numpy()
-            )

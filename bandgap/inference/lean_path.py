@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import torch
 
 from bandgap.inference.joint_density import LARGEST_LOG, log_force
-from bandgap.inference.lean_density import LeanDensity
+from bandgap.inference.lean_density import FramedDensity
 from bandgap.inference.lean_force import Flat, LeanForce
-from bandgap.inference.lean_kernels import gained_in_directions, kick_and_turn
+from bandgap.inference.lean_kernels import kick_and_turn
 from bandgap.inference.partial_centring import Frames
 from bandgap.inference.scales import Floats, ScalePrior
 from bandgap.inference.whitened_network import Layers, WhitenedNetwork
@@ -34,7 +34,7 @@ class LeanPath:
         Where `net` holds weights of some inputs fixed, it holds those of this chain alone.
         """
         self._net, self._prior, self._frames, self._widths = net, prior, frames, widths
-        self._force, self._density = LeanForce(net, prior, frames, widths), LeanDensity(net, prior)
+        self._force, self._density = LeanForce(net, prior, frames, widths), FramedDensity(net, prior, frames)
         self.z, self.v = Flat(net.shapes, like=net.base), Flat(net.shapes, like=net.base)
         self.z.fill(z)
         self.v.fill(v)
@@ -43,14 +43,7 @@ class LeanPath:
     def energy(self) -> float:
         """Return the Hamiltonian here: exact, with ReLU not rounded. Infinite outside the range of numbers."""
         squares = self.z.square() + self.v.square() + float(self.u @ self.u)
-        if not abs(self.state).max() <= LARGEST_LOG:
-            return math.inf
-        s, gained = self._prior.plain_scales(self.state).s, 0.0
-        z = self._force.place(self.z.layers, s)
-        for i, frame in enumerate(self._frames):
-            gained += gained_in_directions(self.z.layers[i].numpy(), frame.information.numpy(), frame.grown(s[i]))
-        self._density.place(z)
-        return 0.5 * squares - self._density(self.state) - gained
+        return 0.5 * squares - self._density(self.z.layers, self.state)
 
     def follow(self, directions: Floats, *, step: float, n_steps: int) -> None:
         """Move for `n_steps` steps of `step` radians; the scales fly along the rows of `directions`."""

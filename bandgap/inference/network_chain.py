@@ -12,9 +12,10 @@ from bandgap.inference.checkpoints import under
 from bandgap.inference.input_split import leading_inputs, step_trailing, unit_spans
 from bandgap.inference.interweaving import informed_directions, step_interwoven
 from bandgap.inference.joint_hmc import Transition, step_joint
+from bandgap.inference.lean_density import can_be_lean
 from bandgap.inference.partial_centring import Frame, find_frames
 from bandgap.inference.sampler_config import SamplerConfig
-from bandgap.inference.scale_moves import step_scales
+from bandgap.inference.scale_moves import step_framed_scales, step_scales
 from bandgap.inference.scales import FreeScalePrior, ScalePrior
 from bandgap.inference.whitened_network import (
     Layers,
@@ -35,7 +36,6 @@ VISITS = 8  # of the last states that are kept, from which frames are found
 SUBSPACE_VISITS = (0.3, 0.4, 0.5, 0.6, 0.7)  # shares of warm-up at which states are kept to find informed directions
 FRAMED_FLIGHT = 0.7  # instead of FLIGHT in frames
 VISIT_EVERY, RESTART = 5, 0.5  # iterations between states that are kept; of the step, where it is searched anew
-FRAMED_SCALE_MOVES = 3  # directions, drawn at random, along which the scales alone move in an iteration
 BRACKET = 4.0  # widths of slice brackets in standard deviations found in warm-up
 ROUNDING = 0.6  # half width of ReLU's rounding, of what a typical step of a path adds to a unit's input
 TRAILING_STEP, TRAILING_ACCEPT = 0.4, 0.8  # radians, at the start, of paths of the trailing inputs' weights
@@ -187,17 +187,31 @@ class Chain:
         if split:
             did = replace(did, divergent=did.divergent | self._move_trailing().divergent)
         if not still:
-            brackets = self._brackets
-            if self._frames:
-                brackets = brackets[torch.randperm(len(brackets), generator=self._host)[:FRAMED_SCALE_MOVES]]
             self._state = step_scales(
-                self._net, self._z, self._state, prior=self._prior, directions=brackets, generator=self._generator
+                self._net, self._z, self._state, prior=self._prior, directions=self._brackets, generator=self._generator
             )
+        if not still and self._frames and can_be_lean(self._net):
+            self._move_framed_scales()
         if not still and self._free is not None:
             self._z, self._state = step_interwoven(
                 self._net, self._z, self._state, prior=self._free, subspaces=self._subspaces, generator=self._generator
             )
         return did
+
+    def _move_framed_scales(self) -> None:
+        """Move the scales with zeta fixed: a seventh more time, a third more effective draws (500 crystals)."""
+        first = self._z[0]
+        net = self._net.at_inputs(slice(None, self._leading), first) if self._leading < first.shape[2] else self._net
+        moved, self._state = step_framed_scales(
+            net,
+            [first[:, :, : self._leading].contiguous(), *self._z[1:]],
+            self._state,
+            prior=self._prior,
+            frames=self._frames,
+            directions=self._brackets,
+            generator=self._generator,
+        )
+        self._z = [torch.cat([moved[0], first[:, :, self._leading :]], 2), *moved[1:]]
 
     def _widths(self) -> list[float]:
         """Return half widths of ReLU's rounding, by layer; none before they are known."""

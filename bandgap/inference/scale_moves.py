@@ -4,12 +4,14 @@ Chains move together; brackets are fixed after warm-up. It complements the joint
 scale given z moves here at once.
 """
 
-import numpy as np
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from bandgap.inference.joint_density import log_density
-from bandgap.inference.lean_density import LeanDensity, can_be_lean, of_chain
+from bandgap.inference.lean_density import FramedDensity, LeanDensity, can_be_lean, of_chain
+from bandgap.inference.partial_centring import Frames, enter, place
 from bandgap.inference.scales import Floats, ScalePrior
 from bandgap.inference.slices import POINTS, slice_move, slice_one
 from bandgap.inference.whitened_network import Layers, WhitenedNetwork
@@ -43,6 +45,32 @@ def step_scales(
     return state
 
 
+def step_framed_scales(
+    net: WhitenedNetwork,
+    z: Layers,
+    state: Tensor,
+    *,
+    prior: ScalePrior,
+    frames: Frames,
+    directions: Tensor,
+    generator: torch.Generator,
+) -> tuple[Layers, Tensor]:
+    """Slice-sample the scales once along each direction with zeta fixed (`partial_centring`), not z; return both.
+
+    On a CPU, one chain after the other. What the data determine about the weights stays about where it is, so that the
+    scales move as far as they can; with z fixed they move where the data say little (interweaving; Yu and Meng, 2011).
+    """
+    ends, states = [], []
+    for chain, h in enumerate(state):
+        density = FramedDensity(of_chain(net, chain), prior, frames)
+        zeta = [q[0] for q in enter(frames, [q[chain : chain + 1] for q in z], prior.scales(h[None]))]
+        at = _slices(lambda at: density(zeta, at), h.numpy(), directions, generator)  # noqa: B023 (called at once)
+        moved = torch.from_numpy(at)
+        states.append(moved)
+        ends.append(place(frames, [q[None] for q in zeta], prior.scales(moved[None])).z)
+    return [torch.cat(layers) for layers in zip(*ends, strict=True)], torch.stack(states)
+
+
 def _step_each(
     net: WhitenedNetwork,
     z: Layers,
@@ -53,16 +81,23 @@ def _step_each(
 ) -> Tensor:
     """Do it for one chain after the other on a CPU: fewer points are evaluated, each at a third of the time."""
     ends = []
-    for chain, state_of_chain in enumerate(state.numpy()):
-        density, at = LeanDensity(of_chain(net, chain), prior), state_of_chain
+    for chain, h in enumerate(state.numpy()):
+        density = LeanDensity(of_chain(net, chain), prior)
         density.place([q[chain] for q in z])
-        value = density(at)
-        for direction in directions.numpy():
+        ends.append(torch.from_numpy(_slices(density, h, directions, generator)))
+    return torch.stack(ends)
 
-            def along(d: float, start: Floats = at, direction: Floats = direction) -> float:
-                return density(start + d * direction)  # noqa: B023 (called before the next chain's turn)
 
-            d, value = slice_one(along, value, width=1.0, generator=generator)
-            at = at + d * direction
-        ends.append(at)
-    return torch.from_numpy(np.stack(ends))
+def _slices(
+    density: Callable[[Floats], float], state: Floats, directions: Tensor, generator: torch.Generator
+) -> Floats:
+    """Return where one chain's state (width,) is after a slice along every direction."""
+    value = density(state)
+    for direction in directions.numpy():
+
+        def along(d: float, start: Floats = state, direction: Floats = direction) -> float:
+            return density(start + d * direction)
+
+        d, value = slice_one(along, value, width=1.0, generator=generator)
+        state = state + d * direction
+    return state

@@ -139,3 +139,21 @@ def test_draws_repeat_with_the_generator_and_leave_the_global_state_alone(prior)
     torch.set_rng_state(before)
     draws_of(prior, n=5)
     assert torch.equal(before, torch.get_rng_state())
+
+
+@every_prior
+def test_one_state_in_plain_numbers_is_the_same(prior):
+    by_log_square, by_log_sigma = [0.7, -1.1, 0.4], 0.3
+    states = draws_of(prior, n=50, seed=4)
+    scales, (value, gradient) = prior.scales(states), prior.log_density_and_gradient(states)
+    by_scales = ScaleGradient(torch.tensor(by_log_square).double().expand(50, 3), torch.full((50,), 0.3).double())
+    by_state = prior.by_state(states, by_scales)
+    for i, state in enumerate(states.numpy()):
+        plain = prior.plain_scales(state)
+        found = torch.tensor([*plain.s, plain.rho, plain.sigma]).double()
+        torch.testing.assert_close(found, torch.tensor([*scales.s[i], scales.rho[i], scales.sigma[i]]).double())
+        plain_value, plain_gradient = prior.plain_density(state)
+        assert plain_value == pytest.approx(float(value[i]), rel=1e-12)
+        torch.testing.assert_close(torch.from_numpy(plain_gradient), gradient[i])
+        found = torch.from_numpy(prior.plain_by_state(state, by_log_square, by_log_sigma))
+        torch.testing.assert_close(found, by_state[i])
