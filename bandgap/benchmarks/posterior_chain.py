@@ -28,7 +28,7 @@ class ProductChain:
         self._records: Iterator[Record] = Chain(self._net, self._prior, config, 1, self._generator, host).iterate()
 
     def prepare(self) -> None:
-        """Do nothing: nothing is compiled."""
+        """Do nothing: loops that no earlier process has compiled and kept are compiled in warm-up, and count."""
 
     def warm_up(self) -> None:
         """Run the iterations of warm-up."""
