@@ -12,13 +12,16 @@ from numba import njit
 P = ParamSpec("P")
 T = TypeVar("T")
 # Sums may be reordered, so that they run in vector registers. Infinities and NaN keep their meaning.
-FAST = {"contract", "reassoc", "nsz", "arcp"}
+FAST = {"contract", "reassoc", "nsz"}
 
 
 def compiled(function: Callable[P, T]) -> Callable[P, T]:
-    """Return the function, to be compiled at its first call with arguments of a kind."""
+    """Return the function, to be compiled at its first call with arguments of a kind; x / 0 is infinite, as in numpy.
+
+    What is kept is compiled again when the function's own file changes: constants that it reads belong there.
+    """
     try:
-        result: Callable[P, T] = njit(fastmath=FAST, cache=True)(function)
+        result: Callable[P, T] = njit(fastmath=FAST, error_model="numpy", cache=True)(function)
     except RuntimeError:  # no folder for the compiled code
-        result = njit(fastmath=FAST)(function)
+        result = njit(fastmath=FAST, error_model="numpy")(function)
     return result

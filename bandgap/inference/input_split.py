@@ -71,8 +71,9 @@ def step_trailing(
 ) -> tuple[Layers, Transition]:
     """Move the trailing weights of the first layer along one path, with everything else fixed.
 
-    Its steps are at most `step` radians long, unless that takes more than `max_steps`. With `widths` the forces are
-    those of rounded ReLU (`soft_rectifier`); energies stay exact.
+    Its steps are at most `step` radians long, unless that takes more than `max_steps`. With `widths`, and
+    where chains are followed one at a time (on a CPU), forces are those of rounded ReLU (`soft_rectifier`), energies
+    exact.
     """
     part, n_steps = net.at_inputs(slice(leading, None), z[0]), min(max_steps, math.ceil(TRAILING_ANGLE / step))
     step = min(step, TRAILING_ANGLE / n_steps)
@@ -141,9 +142,25 @@ def _lean_path(
         density.place([q, *z[1:]])
         return 0.5 * (square_norm([q[None]]) + square_norm([v[None]]))[0] - density(at)
 
+    def pull() -> Tensor:
+        found = force.by_first_layer([q, *z[1:]], scales)
+        return _general_force(part, prior, [q, *z[1:]], state, widths) if found is None else found
+
     begun = energy()
-    v.add_(force.by_first_layer([q, *z[1:]], scales), alpha=0.5 * step)
+    v.add_(pull(), alpha=0.5 * step)
     for i in range(n_steps):
         rotate([q], [v], step)
-        v.add_(force.by_first_layer([q, *z[1:]], scales), alpha=step if i + 1 < n_steps else 0.5 * step)
+        v.add_(pull(), alpha=step if i + 1 < n_steps else 0.5 * step)
     return q, energy() - begun, begun
+
+
+def _general_force(
+    part: WhitenedNetwork, prior: ScalePrior, z: Layers, state: Tensor, widths: Sequence[float]
+) -> Tensor:
+    """Do what the lean force does on one chain's first layer, where it cannot; zero outside the range of numbers."""
+    scales, at = prior.scales(in_range(state)[None]), [q[None] for q in z]
+    hidden = hidden_features(part, at, scales, widths=widths)
+    if not bool((signal(hidden, scales.rho) < LARGEST_SIGNAL).all()):
+        return torch.zeros_like(z[0])
+    force = slopes(part, at, scales, hidden, integrate_output(part, hidden, scales))[0][0][0]
+    return force if bool(torch.isfinite(force).all()) else torch.zeros_like(force)

@@ -30,7 +30,7 @@ class LeanDensity:
 
     def __init__(self, net: WhitenedNetwork, prior: ScalePrior) -> None:
         """Make the arrays; where `net` holds weights of some inputs fixed, it holds those of one chain."""
-        self._net, self._prior = net, prior
+        self._net, self._prior, self._largest = net, prior, torch.finfo(net.base.dtype).max
         self._base = net.base.numpy()
         self._start = net.theta_hat[-1].double().numpy()[0]
         units = [t.shape[0] for t in net.theta_hat[:-1]]
@@ -65,6 +65,8 @@ class LeanDensity:
         if not abs(state).max() <= LARGEST_LOG:
             return -math.inf
         scales = self._prior.plain_scales(state)
+        if not max(scales.s) < self._largest:
+            return -math.inf
         added = self._added
         for i, wide in enumerate(self._wide):
             base, s = (self._base, scales.s[0]) if i == 0 else (self._nothing[i], 1.0)

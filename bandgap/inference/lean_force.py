@@ -117,8 +117,7 @@ class LeanForce:
         `zeta` is a list of (out, in). None where float32 is too coarse or numbers left their range.
         """
         scales = self._prior.plain_scales(state)
-        largest = torch.finfo(self._inputs.dtype).max
-        if not all(0.0 < number < largest for number in (*scales.s, scales.rho, scales.sigma**2)):
+        if not self._in_range(scales):
             return None
         z = self._place(zeta, scales.s)
         fine, by_log_rho, by_log_sigma = self._forward(z, scales)
@@ -130,20 +129,25 @@ class LeanForce:
         by_state += self._prior.plain_density(state)[1]
         return by_state if bool(np.isfinite(by_state).all()) else None
 
-    def by_first_layer(self, z: Layers, scales: PlainScales) -> Tensor:
-        """Return the gradient by the first layer's z alone, (out, in); zero where the others would be None.
+    def _in_range(self, scales: PlainScales) -> bool:
+        largest = torch.finfo(self._inputs.dtype).max
+        by_width = [s / min(1.0, *self._doubled) for s in scales.s]
+        return all(0.0 < number < largest for number in (*by_width, scales.rho, scales.sigma**2))
+
+    def by_first_layer(self, z: Layers, scales: PlainScales) -> Tensor | None:
+        """Return the gradient by the first layer's z alone, (out, in), or None as above.
 
         There are no frames; the next call overwrites it.
         """
         by_z = self.by_zeta.layers[0]
-        if self._forward(z, scales)[0]:
+        if self._in_range(scales) and self._forward(z, scales)[0]:
             g = torch.mm(self._wide[-1], self._tail, out=self._pre[-1])
             for i in range(len(self._doubled) - 1, 0, -1):
                 g = torch.mm(g.mul_(self._gate[i]), self._weights[i][:, :-1], out=self._pre[i - 1])
             torch.mm(g.mul_(self._gate[0]).T, self._inputs, out=by_z).mul_(scales.s[0])
             if bool(torch.isfinite(by_z.sum())):
                 return by_z
-        return by_z.zero_()
+        return None
 
     def _forward(self, z: Layers, scales: PlainScales) -> tuple[bool, float, float]:
         """Write every layer's features and gates, both times 2 w, and return what `_output` does."""

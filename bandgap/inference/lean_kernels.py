@@ -14,6 +14,8 @@ from bandgap.compiled import compiled
 Reals = NDArray[np.floating]
 Floats = NDArray[np.float64]
 
+MANY = 1e100
+
 
 @compiled
 def rectify_first(
@@ -227,12 +229,16 @@ def leave_directions(by_z: Reals, turned: Reals, factor: Reals, zeta: Reals, by_
 @compiled
 def gained_in_directions(zeta: Reals, information: Reals, grown: float) -> float:
     """Return the sum of (zeta^2 - z^2) / 2 + log(z / zeta) (`partial_centring.Place.added`)."""
-    total = 0.0
+    total, shrunk = 0.0, 1.0
     for i in range(zeta.shape[0]):
         for j in range(zeta.shape[1]):
             lam, at = information[i, j] * grown, float(zeta[i, j])
-            total += 0.5 * at * at * (lam / (1.0 + lam)) - 0.5 * math.log1p(lam)
-    return total
+            total += 0.5 * at * at * (lam / (1.0 + lam))
+            shrunk *= 1.0 + lam
+            if shrunk > MANY:  # one logarithm for many
+                total -= 0.5 * math.log(shrunk)
+                shrunk = 1.0
+    return total - 0.5 * math.log(shrunk)
 
 
 @compiled

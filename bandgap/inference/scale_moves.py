@@ -1,7 +1,7 @@
-"""Slice sampling of the scales, with the whitened weights z fixed and the output layer integrated out.
+"""Slice sampling of the scales, with the weights z or zeta fixed and the output layer integrated out.
 
-Chains move together; brackets are fixed after warm-up. It complements the joint paths: what the data determine about a
-scale given z moves here at once.
+On a CPU chains move one after the other, elsewhere together; brackets are fixed after warm-up. It complements the joint
+paths: what the data determine about a scale given the weights moves here at once.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""Slice sampling along one line for many chains at once (Neal, 2003, with a fixed bracket that shrinks).
+"""Slice sampling along one line (Neal, 2003, with a fixed bracket that shrinks), of one chain or many at once.
 
-Several points of a bracket are evaluated as one batch. Those that fall outside the bracket as shrunk by the points
-before them are skipped, which leaves uniform points of the shrunk bracket: the law is that of one point at a time.
+For many, several points of a bracket are evaluated as one batch. Those that fall outside the bracket as shrunk by the
+points before them are skipped, which leaves uniform points of the shrunk bracket: the law is that of one at a time.
 """
 
 import math

@@ -6,9 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.compiled import compiled
-from bandgap.priors.penalized_complexity import MEETING, SERIES
 
 Floats = NDArray[np.float64]
+
+MEETING = 0.5  # where the series of psi hands over to its closed form
+# of artanh(r) / r - 1 over r^2 up to there, highest power first: the next is under 1e-17
+SERIES = tuple(1.0 / (2 * k + 3) for k in range(10, -1, -1))
 
 
 @compiled

@@ -24,12 +24,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bandgap.errors import ConfigError
+from bandgap.priors.pcp_kernel import MEETING, SERIES
 
 Floats = NDArray[np.float64]
 
-MEETING = 0.5  # where the series of psi hands over to its closed form
-# of artanh(r) / r - 1 over r^2 up to there, highest power first: the next is under 1e-17
-SERIES = tuple(1.0 / (2 * k + 3) for k in range(10, -1, -1))
 _NEWTON_STEPS = 60  # at most 6 are needed when d is computed exactly; the rest guards against a stall
 
 

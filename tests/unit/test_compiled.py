@@ -37,7 +37,7 @@ def test_gates_and_features_are_those_of_rounded_relu():
 
 
 def test_code_is_compiled_where_no_folder_can_be_written():
-    """numba raises when it finds none; `compiled` then keeps nothing. The folder asked for is a file's."""
+    """numba raises where it finds none, as for code that has no file; `compiled` then keeps nothing."""
     code = (
         "from bandgap.compiled import compiled\n"
         "@compiled\n"
