@@ -94,31 +94,33 @@ def step_trailing(
     return [first, *z[1:]], did
 
 
+def _look(part: WhitenedNetwork, z: Layers, scales: Scales, widths: Sequence[float] = ()) -> tuple[Tensor, Tensor]:
+    """Return the gradient by the first layer's z and the log likelihood (chain,); outside the range of numbers 0, -inf.
+
+    With `widths` both are those of rounded ReLU.
+    """
+    hidden = hidden_features(part, z, scales, widths=widths)
+    fine = signal(hidden, scales.rho) < LARGEST_SIGNAL  # a NaN compares as False
+    if not bool(fine.all()):
+        hidden = hidden.without(~fine)
+    output = integrate_output(part, hidden, scales)
+    force, value = slopes(part, z, scales, hidden, output)[0][0], output.log_likelihood
+    fine &= torch.isfinite(value) & torch.isfinite(force).flatten(1).all(1)
+    force = torch.where(fine[:, None, None], force, torch.zeros_like(force))
+    return force, torch.where(fine, value, torch.full_like(value, -torch.inf))
+
+
 def _path(
     part: WhitenedNetwork, prior: ScalePrior, z: Layers, state: Tensor, v: Tensor, step: float, n_steps: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Follow the first layer of z for momenta v; return its end, and the energies' errors and starts, both (chain,)."""
-    scales, others = prior.scales(in_range(state)), z[1:]
-
-    def look(q: Tensor) -> tuple[Tensor, Tensor]:
-        at = [q, *others]
-        hidden = hidden_features(part, at, scales)
-        fine = signal(hidden, scales.rho) < LARGEST_SIGNAL  # a NaN compares as False
-        if not bool(fine.all()):
-            hidden = hidden.without(~fine)
-        output = integrate_output(part, hidden, scales)
-        force, value = slopes(part, at, scales, hidden, output)[0][0], output.log_likelihood
-        fine &= torch.isfinite(value) & torch.isfinite(force).flatten(1).all(1)
-        force = torch.where(fine[:, None, None], force, torch.zeros_like(force))
-        return force, torch.where(fine, value, torch.full_like(value, -torch.inf))
-
-    q, v = z[0].clone(), v.clone()
-    force, value = look(q)
+    scales, q, v = prior.scales(in_range(state)), z[0].clone(), v.clone()
+    force, value = _look(part, [q, *z[1:]], scales)
     energy = 0.5 * (square_norm([q]) + square_norm([v])) - value
     v.add_(force, alpha=0.5 * step)
     for i in range(n_steps):
         rotate([q], [v], step)
-        force, value = look(q)
+        force, value = _look(part, [q, *z[1:]], scales)
         v.add_(force, alpha=step if i + 1 < n_steps else 0.5 * step)
     return q, 0.5 * (square_norm([q]) + square_norm([v])) - value - energy, energy
 
@@ -134,7 +136,7 @@ def _lean_path(
     widths: Sequence[float],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Do it for one chain on a CPU, with the forces of rounded ReLU; z is a list of (out, in), v (out, trailing)."""
-    at = in_range(state).numpy()
+    at, of_all = in_range(state).numpy(), prior.scales(in_range(state)[None])
     scales, force, density = prior.plain_scales(at), LeanForce(part, prior, (), widths), LeanDensity(part, prior)
     q, v = z[0][:, -part.inputs.shape[1] :].clone(), v.clone()
 
@@ -144,7 +146,9 @@ def _lean_path(
 
     def pull() -> Tensor:
         found = force.by_first_layer([q, *z[1:]], scales)
-        return _general_force(part, prior, [q, *z[1:]], state, widths) if found is None else found
+        if found is None:
+            found = _look(part, [q[None], *(a[None] for a in z[1:])], of_all, widths)[0][0]
+        return found
 
     begun = energy()
     v.add_(pull(), alpha=0.5 * step)
@@ -152,15 +156,3 @@ def _lean_path(
         rotate([q], [v], step)
         v.add_(pull(), alpha=step if i + 1 < n_steps else 0.5 * step)
     return q, energy() - begun, begun
-
-
-def _general_force(
-    part: WhitenedNetwork, prior: ScalePrior, z: Layers, state: Tensor, widths: Sequence[float]
-) -> Tensor:
-    """Do what the lean force does on one chain's first layer, where it cannot; zero outside the range of numbers."""
-    scales, at = prior.scales(in_range(state)[None]), [q[None] for q in z]
-    hidden = hidden_features(part, at, scales, widths=widths)
-    if not bool((signal(hidden, scales.rho) < LARGEST_SIGNAL).all()):
-        return torch.zeros_like(z[0])
-    force = slopes(part, at, scales, hidden, integrate_output(part, hidden, scales))[0][0][0]
-    return force if bool(torch.isfinite(force).all()) else torch.zeros_like(force)

@@ -73,7 +73,11 @@ def step_interwoven(
     if not subspaces:
         return z, state
     if can_be_lean(net):
-        return _step_each(net, z, state, prior, subspaces, generator)
+        each = [
+            _step_one(of_chain(net, i), [q[i] for q in z], h, prior, subspaces, generator) for i, h in enumerate(state)
+        ]
+        weights, states = zip(*each, strict=True)
+        return [torch.stack(layers) for layers in zip(*weights, strict=True)], torch.stack(states)
     density = log_density(net, z, state, prior)
     for layer, basis in enumerate(subspaces):
         along = _Line(net, prior, z, state, layer, basis)
@@ -84,7 +88,7 @@ def step_interwoven(
     return z, state
 
 
-def _step_each(
+def _step_one(
     net: WhitenedNetwork,
     z: Layers,
     state: Tensor,
@@ -92,20 +96,15 @@ def _step_each(
     subspaces: Layers,
     generator: torch.Generator,
 ) -> tuple[Layers, Tensor]:
-    """Do it for one chain after the other on a CPU."""
-    z, state = [q.clone() for q in z], state.clone()
-    for chain in range(len(state)):
-        density = LeanDensity(of_chain(net, chain), prior)
-        at = [q[chain] for q in z]
-        density.place(at)
-        value = density(state[chain].numpy())
-        for layer, basis in enumerate(subspaces):
-            line = _LeanLine(density, prior, at, state[chain], layer, basis)
-            width = BRACKET / math.sqrt(basis.shape[1])
-            d, value = slice_one(line, value, width=width, generator=generator)
-            value -= line.volume(d)
-            at[layer].copy_(line.weights(d))
-            state[chain] = line.state(d)
+    """Do it for one chain on a CPU: its z, a list of (out, in), and state (width,)."""
+    density = LeanDensity(net, prior)
+    density.place(z)
+    value = density(state.numpy())
+    for layer, basis in enumerate(subspaces):
+        line = _LeanLine(density, prior, z, state, layer, basis)
+        d, value = slice_one(line, value, width=BRACKET / math.sqrt(basis.shape[1]), generator=generator)
+        value -= line.volume(d)
+        z, state = [line.weights(d) if i == layer else q for i, q in enumerate(z)], line.state(d)
     return z, state
 
 

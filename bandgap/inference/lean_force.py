@@ -141,10 +141,7 @@ class LeanForce:
         """
         by_z = self.by_zeta.layers[0]
         if self._in_range(scales) and self._forward(z, scales)[0]:
-            g = torch.mm(self._wide[-1], self._tail, out=self._pre[-1])
-            for i in range(len(self._doubled) - 1, 0, -1):
-                g = torch.mm(g.mul_(self._gate[i]), self._weights[i][:, :-1], out=self._pre[i - 1])
-            torch.mm(g.mul_(self._gate[0]).T, self._inputs, out=by_z).mul_(scales.s[0])
+            self._backward_to_first(scales.s)
             if bool(torch.isfinite(by_z.sum())):
                 return by_z
         return None
@@ -183,14 +180,20 @@ class LeanForce:
 
     def _backward(self, z: Layers, s: list[float]) -> list[float]:
         """Write the gradients by z, and return those by the layers' log s^2 at fixed z."""
-        by_z, by_log_square = self.by_zeta.layers, [0.0] * len(self._doubled)
+        by_z = self.by_zeta.layers
+        along = self._backward_to_first(s, upper=by_z[1:])
+        by_log_square = [0.5 * float(torch.dot(q.flatten(), g.flatten())) for q, g in zip(z, by_z, strict=True)]
+        by_log_square[0] += 0.5 * s[0] * along
+        return by_log_square
+
+    def _backward_to_first(self, s: list[float], *, upper: Layers | None = None) -> float:
+        """Write the gradient by the first layer's z, with `upper` those by the others' too; return what fixed z add."""
         g = torch.mm(self._wide[-1], self._tail, out=self._pre[-1])
         for i in range(len(self._doubled) - 1, 0, -1):
             g.mul_(self._gate[i])
-            torch.mm(g.T, self._wide[i - 1], out=by_z[i]).mul_(s[i] / self._doubled[i - 1])
-            by_log_square[i] = 0.5 * lean_kernels.dot(z[i].numpy(), by_z[i].numpy())
+            if upper is not None:
+                torch.mm(g.T, self._wide[i - 1], out=upper[i - 1]).mul_(s[i] / self._doubled[i - 1])
             g = torch.mm(g, self._weights[i][:, :-1], out=self._pre[i - 1])
-        along = lean_kernels.gate_first(g.numpy(), self._gate[0].numpy(), self._rest)
-        torch.mm(g.T, self._inputs, out=by_z[0]).mul_(s[0])
-        by_log_square[0] = 0.5 * (lean_kernels.dot(z[0].numpy(), by_z[0].numpy()) + s[0] * along)
-        return by_log_square
+        along: float = lean_kernels.gate_first(g.numpy(), self._gate[0].numpy(), self._rest)
+        torch.mm(g.T, self._inputs, out=self.by_zeta.layers[0]).mul_(s[0])
+        return along

@@ -242,18 +242,6 @@ def gained_in_directions(zeta: Reals, information: Reals, grown: float) -> float
 
 
 @compiled
-def dot(a: Reals, b: Reals) -> float:
-    """Return the sum of a b, both (out, in)."""
-    total = 0.0
-    for i in range(a.shape[0]):
-        along = a.dtype.type(0.0)
-        for j in range(a.shape[1]):
-            along += a[i, j] * b[i, j]
-        total += float(along)
-    return total
-
-
-@compiled
 def kick_and_turn(q: Reals, v: Reals, force: Reals, kick: float, shear: float, sin: float) -> None:
     """Kick v by `kick` times the force, then rotate (q, v) by three shears (`joint_hmc.rotate`); all (size,)."""
     e, a, b = q.dtype.type(kick), q.dtype.type(shear), q.dtype.type(sin)

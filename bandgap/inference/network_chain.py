@@ -167,13 +167,8 @@ class Chain:
         angle = self._config.radians(framed=bool(self._frames))
         angle *= 0.67 + 0.66 * float(torch.rand(1, generator=self._host))
         self.n_steps = int(min(self._config.max_steps, max(1, np.ceil(angle / self.step))))
-        net, first = self._net, self._z[0]
-        split = self._leading < net.inputs.shape[1]
-        if split:
-            net = net.at_inputs(slice(None, self._leading), first)
         moved, self._state, did = step_joint(
-            net,
-            [first[:, :, : self._leading].contiguous(), *self._z[1:]] if split else self._z,
+            *self._on_leading(),
             self._state,
             prior=self._prior,
             directions=torch.zeros_like(self._flights) if still else self._flights,
@@ -183,8 +178,8 @@ class Chain:
             frames=self._frames,
             widths=self._widths(),
         )
-        self._z = [torch.cat([moved[0], first[:, :, self._leading :]], 2), *moved[1:]] if split else moved
-        if split:
+        self._put_leading(moved)
+        if self._leading < self._net.inputs.shape[1]:
             did = replace(did, divergent=did.divergent | self._move_trailing().divergent)
         if not still:
             self._state = step_scales(
@@ -200,18 +195,27 @@ class Chain:
 
     def _move_framed_scales(self) -> None:
         """Move the scales with zeta fixed: a seventh more time, a third more effective draws (500 crystals)."""
-        first = self._z[0]
-        net = self._net.at_inputs(slice(None, self._leading), first) if self._leading < first.shape[2] else self._net
         moved, self._state = step_framed_scales(
-            net,
-            [first[:, :, : self._leading].contiguous(), *self._z[1:]],
+            *self._on_leading(),
             self._state,
             prior=self._prior,
             frames=self._frames,
             directions=self._brackets,
             generator=self._generator,
         )
-        self._z = [torch.cat([moved[0], first[:, :, self._leading :]], 2), *moved[1:]]
+        self._put_leading(moved)
+
+    def _on_leading(self) -> tuple[WhitenedNetwork, Layers]:
+        """Return the network and the weights of its leading inputs, those of the trailing ones held fixed."""
+        first = self._z[0]
+        if self._leading == first.shape[2]:
+            return self._net, self._z
+        part = self._net.at_inputs(slice(None, self._leading), first)
+        return part, [first[:, :, : self._leading].contiguous(), *self._z[1:]]
+
+    def _put_leading(self, z: Layers) -> None:
+        """Take what `_on_leading` gave, moved."""
+        self._z = [torch.cat([z[0], self._z[0][:, :, self._leading :]], 2), *z[1:]]
 
     def _widths(self) -> list[float]:
         """Return half widths of ReLU's rounding, by layer; none before they are known."""

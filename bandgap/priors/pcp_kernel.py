@@ -32,13 +32,13 @@ def density_and_pull(
     """
     tau, grown = math.exp(state[0]), np.exp(state[2:])
     c = grown / grown.sum()
+    rates = np.zeros(len(weights))
     q, m, curvature = 0.0, 0.0, 0.0
     for j in range(len(weights)):
-        a = 0.0
         for layer in range(len(c)):
-            a += slopes[j, layer] * c[layer]
-        x = a * tau
-        product = weights[j] * a * a
+            rates[j] += slopes[j, layer] * c[layer]
+        x = rates[j] * tau
+        product = weights[j] * rates[j] ** 2
         bent = product / (1.0 + x)
         q += product * psi_of(x)
         m += bent
@@ -47,11 +47,8 @@ def density_and_pull(
     by_distance = 0.5 * lam * tau / root + 0.5 / q
     by_c = np.zeros(len(c))
     for j in range(len(weights)):
-        a = 0.0
-        for layer in range(len(c)):
-            a += slopes[j, layer] * c[layer]
-        ratio = 1.0 / (1.0 + a * tau)
-        by_rate = weights[j] * a * ratio * ((1.0 + ratio) / m - by_distance)
+        ratio = 1.0 / (1.0 + rates[j] * tau)
+        by_rate = weights[j] * rates[j] * ratio * ((1.0 + ratio) / m - by_distance)
         for layer in range(len(c)):
             by_c[layer] += by_rate * slopes[j, layer]
     common, mass, noise = 0.0, 0.0, noise_b * math.exp(-2.0 * state[1])
@@ -64,6 +61,15 @@ def density_and_pull(
         pull[2 + layer] = c[layer] * (by_c[layer] - common) + c0 - grown[layer]
     of_scale = math.log(0.5 * lam) - lam * tau * root + math.log(m) - 0.5 * math.log(q) + state[0]
     return float(of_scale - 2.0 * noise_shape * state[1] - noise + mass)
+
+
+@compiled
+def psi_of_each(x: Floats) -> Floats:
+    """Return `penalized_complexity.psi` of every number of an array (k,)."""
+    result = np.empty_like(x)
+    for i in range(len(x)):
+        result[i] = psi_of(x[i])
+    return result
 
 
 @compiled

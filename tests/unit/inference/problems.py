@@ -1,5 +1,6 @@
 """Small networks in float64 on which the sampler's parts are compared with the same thing written down plainly."""
 
+import dataclasses
 from itertools import pairwise
 
 import numpy as np
@@ -7,7 +8,7 @@ import torch
 
 from bandgap.inference.inverse_gamma_scales import InverseGammaScales
 from bandgap.inference.pcp_scales import point_estimate_scales
-from bandgap.inference.whitened_network import Layers, WhitenedNetwork, whiten
+from bandgap.inference.whitened_network import Layers, WhitenedNetwork, hidden_features, whiten
 from bandgap.networks import layer_gradient_norms
 
 CPU = torch.device("cpu")
@@ -65,6 +66,15 @@ def draw_z(net: WhitenedNetwork, chains, *, seed=0, size=1.0) -> Layers:
     generator = torch.Generator().manual_seed(seed)
     dtype = net.inputs.dtype
     return [size * torch.randn((chains, *shape), generator=generator, dtype=dtype) for shape in net.shapes]
+
+
+def with_labels_from_the_model(net, z, scales, *, generator):
+    """The network with labels (chain, n) of every chain's own, at weights z and an output layer from its prior."""
+    h = hidden_features(net, z, scales).features
+    noise = torch.randn(h.shape[0], h.shape[2] + net.n_rows, generator=generator, dtype=torch.float64)
+    w = net.theta_hat[-1] + (torch.sqrt(scales.rho) * scales.sigma)[:, None] * noise[:, : h.shape[2]]
+    f = (h @ w.unsqueeze(-1)).squeeze(-1)
+    return dataclasses.replace(net, y=f + scales.sigma[:, None] * noise[:, h.shape[2] :])
 
 
 def state_of(*rows):

@@ -12,7 +12,16 @@ from bandgap.inference.joint_density import log_force
 from bandgap.inference.joint_hmc import square_norm
 from bandgap.inference.scaled_network import whiten_scaled
 from bandgap.inference.whitened_network import hidden_features, integrate_output, whiten
-from tests.unit.inference.problems import CPU, draw_z, prior_of, raw, sds_of, slope, state_of
+from tests.unit.inference.problems import (
+    CPU,
+    draw_z,
+    prior_of,
+    raw,
+    sds_of,
+    slope,
+    state_of,
+    with_labels_from_the_model,
+)
 
 STATE = state_of([-2.0, -0.7, -0.5, 0.2, -0.4], [-4.0, -0.2, 0.1, -1.2, 0.3])
 CHAINS, FALSE_ALARM = 400, 1e-4
@@ -107,12 +116,7 @@ def test_trailing_paths_move_their_weights_alone_and_keep_the_law():
     net, prior = problem(6, 4)
     generator = torch.Generator().manual_seed(3)
     state, z = prior.draw(CHAINS, generator=generator), draw_z(net, CHAINS, seed=4)
-    scales = prior.scales(state)
-    h = hidden_features(net, z, scales).features
-    noise = torch.randn(CHAINS, h.shape[2] + net.n_rows, generator=generator, dtype=torch.float64)
-    w = net.theta_hat[-1] + (torch.sqrt(scales.rho) * scales.sigma)[:, None] * noise[:, : h.shape[2]]
-    y = (h @ w.unsqueeze(-1)).squeeze(-1) + scales.sigma[:, None] * noise[:, h.shape[2] :]
-    own, start = dataclasses.replace(net, y=y), z
+    own, start = with_labels_from_the_model(net, z, prior.scales(state), generator=generator), z
     for _ in range(3):
         z, did = step_trailing(own, z, state, prior=prior, leading=2, step=0.3, max_steps=20, generator=generator)
     assert float(did.accept.mean()) > 0.6

@@ -9,7 +9,15 @@ from scipy import stats
 
 from bandgap.inference.interweaving import informed_directions, step_interwoven
 from bandgap.inference.whitened_network import hidden_features, integrate_output, whiten
-from tests.unit.inference.problems import CPU, draw_z, free_priors_of, prior_of, raw, state_of
+from tests.unit.inference.problems import (
+    CPU,
+    draw_z,
+    free_priors_of,
+    prior_of,
+    raw,
+    state_of,
+    with_labels_from_the_model,
+)
 
 FALSE_ALARM = 1e-3  # of every statistical test here; seeds are fixed
 
@@ -25,14 +33,6 @@ def orthonormal(net, columns):
     return [
         torch.linalg.qr(torch.randn(a * b, columns, generator=generator, dtype=torch.float64)).Q for a, b in net.shapes
     ]
-
-
-def f_of(net, z, scales, *, generator):
-    """f at the training inputs with output weights from their prior."""
-    h = hidden_features(net, z, scales).features
-    scale = (torch.sqrt(scales.rho) * scales.sigma)[:, None]
-    w = net.theta_hat[-1] + scale * torch.randn(h.shape[0], h.shape[2], generator=generator, dtype=torch.float64)
-    return (h @ w.unsqueeze(-1)).squeeze(-1)
 
 
 def move_together(own, z, state, **settings):
@@ -57,10 +57,7 @@ def test_moves_keep_the_joint_law_of_weights_scales_and_labels(name, columns, mo
     net, prior = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64), free_priors_of(theta_hat, x)[name]
     generator = torch.Generator().manual_seed(columns)
     start, z = prior.draw(chains, generator=generator), draw_z(net, chains, seed=columns)
-    noise = prior.scales(start).sigma[:, None] * torch.randn(
-        chains, net.n_rows, generator=generator, dtype=torch.float64
-    )
-    own = dataclasses.replace(net, y=f_of(net, z, prior.scales(start), generator=generator) + noise)
+    own = with_labels_from_the_model(net, z, prior.scales(start), generator=generator)
     subspaces, state, begun = orthonormal(net, columns), start, z
     for _ in range(4):
         z, state = move(own, z, state, prior=prior, subspaces=subspaces, generator=generator)

@@ -19,7 +19,15 @@ from bandgap.inference.lean_density import FramedDensity, LeanDensity, can_be_le
 from bandgap.inference.partial_centring import find_frames
 from bandgap.inference.scale_moves import step_framed_scales, step_scales
 from bandgap.inference.whitened_network import hidden_features, whiten
-from tests.unit.inference.problems import CPU, draw_z, free_priors_of, prior_of, raw, state_of
+from tests.unit.inference.problems import (
+    CPU,
+    draw_z,
+    free_priors_of,
+    prior_of,
+    raw,
+    state_of,
+    with_labels_from_the_model,
+)
 
 FALSE_ALARM = 1e-3  # of every statistical test here; seeds are fixed
 CHAINS, LEADING, WIDTHS = 500, 3, (0.2, 0.2)
@@ -31,12 +39,7 @@ def simulated(name):
     net, prior = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64), free_priors_of(theta_hat, x)[name]
     generator = torch.Generator().manual_seed(3)
     state, z = prior.draw(CHAINS, generator=generator), draw_z(net, CHAINS, seed=4)
-    scales = prior.scales(state)
-    h = hidden_features(net, z, scales).features
-    noise = torch.randn(CHAINS, h.shape[2] + net.n_rows, generator=generator, dtype=torch.float64)
-    w = net.theta_hat[-1] + (torch.sqrt(scales.rho) * scales.sigma)[:, None] * noise[:, : h.shape[2]]
-    f = (h @ w.unsqueeze(-1)).squeeze(-1)
-    own = dataclasses.replace(net, y=f + scales.sigma[:, None] * noise[:, h.shape[2] :])
+    own = with_labels_from_the_model(net, z, prior.scales(state), generator=generator)
     frames = find_frames(net, prior, [(draw_z(net, 4, seed=5), state[:4])])  # elsewhere: nothing rests on their good
     return own, prior, [frames[0].leading_inputs(LEADING), *frames[1:]], z, state
 

@@ -11,7 +11,16 @@ from bandgap.inference.joint_density import log_force
 from bandgap.inference.joint_hmc import Phase, path, square_norm, step_joint
 from bandgap.inference.partial_centring import enter, find_frames, place
 from bandgap.inference.whitened_network import hidden_features, integrate_output, whiten
-from tests.unit.inference.problems import CPU, draw_z, free_priors_of, prior_of, raw, slope, state_of
+from tests.unit.inference.problems import (
+    CPU,
+    draw_z,
+    free_priors_of,
+    prior_of,
+    raw,
+    slope,
+    state_of,
+    with_labels_from_the_model,
+)
 
 STATE = state_of([-2.0, -0.7, -0.5, 0.2, -0.4], [-4.0, -0.2, 0.1, -1.2, 0.3])
 FLIGHTS = 0.3 * torch.eye(5, dtype=torch.float64) + 0.1 * torch.ones(5, 5, dtype=torch.float64).triu()
@@ -112,13 +121,7 @@ def test_paths_keep_the_joint_law_of_weights_scales_and_labels(name, widths):
     net, prior = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64), free_priors_of(theta_hat, x)[name]
     generator = torch.Generator().manual_seed(3)
     start, z = prior.draw(CHAINS, generator=generator), draw_z(net, CHAINS, seed=4)
-    scales = prior.scales(start)
-    h = hidden_features(net, z, scales).features
-    w = net.theta_hat[-1] + (torch.sqrt(scales.rho) * scales.sigma)[:, None] * torch.randn(
-        CHAINS, h.shape[2], generator=generator, dtype=torch.float64
-    )
-    noise = scales.sigma[:, None] * torch.randn(CHAINS, net.n_rows, generator=generator, dtype=torch.float64)
-    own = dataclasses.replace(net, y=(h @ w.unsqueeze(-1)).squeeze(-1) + noise)
+    own = with_labels_from_the_model(net, z, prior.scales(start), generator=generator)
     frames, state, accepted = frames_of(net, prior, states=start[:4]), start, []
     flights = 0.5 * torch.eye(start.shape[1], dtype=torch.float64)
     for _ in range(4):
