@@ -112,7 +112,7 @@ def test_posterior_is_that_of_the_joint_density_written_down_plainly(problem, mo
     assert np.abs(score).max() < SIGMAS, np.round(score, 1)
 
 
-REPLICATIONS, RANKS, BINS = 400, 40, 10
+REPLICATIONS, RANKS, BINS = 800, 40, 10
 FALSE_ALARM = 1e-3  # of the check as a whole
 
 
@@ -144,9 +144,9 @@ def ranked(theta, state, y, x, new):
     return torch.stack([*values, *plain(theta, new).unbind(-1), likelihood], -1)
 
 
-@pytest.mark.slow  # about a minute of one core
+@pytest.mark.slow  # five minutes of one core
 def test_ranks_of_the_truth_among_posterior_draws_are_uniform(monkeypatch):
-    """Four hundred data sets, one chain each, run as one batch; lam = 2 keeps their scales within one step size."""
+    """Eight hundred data sets, one chain each, run as one batch; lam = 2 keeps their scales within one step size."""
     theta_hat, x, _ = raw(6, 3, hidden=(3, 3), seed=13)
     new = torch.from_numpy(np.random.default_rng(14).normal(size=(2, 3)))
     prior = prior_of(theta_hat, x, lam=2.0, noise_b=0.1)
