@@ -13,8 +13,10 @@ def posterior(
     n: Annotated[int, typer.Option(min=10, help="Crystals of the demo to train on.")] = 500,
     repeats: Annotated[int, typer.Option(min=1, help="Runs of each side.")] = 1,
     minutes: Annotated[float, typer.Option(help="Limit of a side on the wall clock.")] = 30.0,
-    ess: Annotated[float, typer.Option(help="Effective draws of the worst quantity at which a side ends.")] = 100.0,
-    warmup: Annotated[int, typer.Option(min=20, help="Iterations of warm-up of both samplers.")] = 300,
+    ess: Annotated[
+        float, typer.Option(help="Effective draws of the worst quantity at which a side ends, R-hat sufficing.")
+    ] = 100.0,
+    warmup: Annotated[int, typer.Option(min=20, help="Iterations of warm-up of NUTS; bandgap takes its own.")] = 300,
     seed: options.Seed = 0,
     json_file: options.JsonFile = None,
 ) -> None:
@@ -41,8 +43,8 @@ def print_posterior(result: dict[str, Any]) -> None:
     settings = result["settings"]
     typer.echo(
         f"{settings['n']} crystals, {settings['chains']} chains of one thread each on {result['cores']} cores, warm-up "
-        f"of {settings['warmup']}; torch {result['torch']}, jax {result['jax']}, numpyro {result['numpyro']}. Seconds "
-        "are processor seconds of the mean chain."
+        f"of {result['own_warmup']} iterations of bandgap, {settings['warmup']} of NUTS; torch {result['torch']}, jax "
+        f"{result['jax']}, numpyro {result['numpyro']}. Seconds are processor seconds of the mean chain."
     )
 
 

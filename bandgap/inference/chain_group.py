@@ -61,7 +61,7 @@ def run_group(
     it is told to stop, and at its end. Raises ArtifactError on a file of another run, and what `look` raises.
     """
     run = _GroupRun(net, prior, config, place)
-    total, chain = config.warmup + config.n_draws, run.chain
+    total, chain = config.n_warmup + config.n_draws, run.chain
     file = None if checkpoint is None else checkpoint.of_part(place.number)
     if file is not None and file.path.exists():
         run.resume(file, board)
@@ -108,7 +108,7 @@ class _GroupRun:
     def take(self, record: Record, board: ChainBoard) -> None:
         """Keep what the result needs of an iteration."""
         self._acceptance = float(record.accept.mean())
-        draw = self.chain.iteration - 1 - self._config.warmup
+        draw = self.chain.iteration - 1 - self._config.n_warmup
         if draw < 0:
             return
         self._states.append(record.state.cpu())

@@ -100,13 +100,13 @@ class Chain:
     def iterate(self) -> Iterator[Record]:
         """Yield every iteration that is not done yet, warm-up first."""
         config = self._config
-        refresh = [int(config.warmup * share) for share in REFRESH]
-        for i in range(self.iteration, config.warmup + config.n_draws):
-            if i == config.warmup:
+        refresh = [int(config.n_warmup * share) for share in REFRESH]
+        for i in range(self.iteration, config.n_warmup + config.n_draws):
+            if i == config.n_warmup:
                 self.step = self._adaptation.final
                 self._history, self._visited = [], []
             did = self._move(still=i < FIRST_SCALE_MOVE)
-            if i < config.warmup:
+            if i < config.n_warmup:
                 self._adapt(i, float(did.accept.mean()), refresh=refresh)
             record = self._record(did)
             self.iteration = i + 1
@@ -131,7 +131,7 @@ class Chain:
         arrays |= {f"subspace.{layer}": basis.T for layer, basis in enumerate(self._subspaces)}  # columns lie together
         for layer, frame in enumerate(self._frames):
             arrays |= {f"frame.{layer}.{name}": value for name, value in frame.to_arrays().items()}
-        if self.iteration < self._config.warmup:
+        if self.iteration < self._config.n_warmup:
             if self._history:
                 arrays["history"] = torch.stack(self._history)
             for k, (z, state) in enumerate(self._visited):
@@ -222,7 +222,7 @@ class Chain:
         return [ROUNDING * self.step * span for span in self._spans]
 
     def _move_trailing(self) -> Transition:
-        step = self._trailing.step if self.iteration < self._config.warmup else self._trailing.final
+        step = self._trailing.step if self.iteration < self._config.n_warmup else self._trailing.final
         self._z, did = step_trailing(
             self._net,
             self._z,
@@ -234,7 +234,7 @@ class Chain:
             generator=self._generator,
             widths=self._widths(),
         )
-        if self.iteration < self._config.warmup:
+        if self.iteration < self._config.n_warmup:
             self._trailing = self._trailing.update(float(did.accept.mean()))
         return did
 
@@ -258,7 +258,7 @@ class Chain:
 
     def _find_subspaces(self, prior: FreeScalePrior, i: int) -> None:
         """Keep the state where its turn has come, and find the informed directions at the last of these turns."""
-        turns = [int(self._config.warmup * share) for share in SUBSPACE_VISITS]
+        turns = [int(self._config.n_warmup * share) for share in SUBSPACE_VISITS]
         if i in turns:
             self._visited.append((self._z, self._state))
         if i == turns[-1]:

@@ -101,7 +101,7 @@ def _planned(config: SamplerConfig, net: WhitenedNetwork, prior: ScalePrior) -> 
 def _work(net: WhitenedNetwork, config: SamplerConfig) -> float:
     weights = sum(math.prod(shape) for shape in net.shapes)
     groups = -(-config.chains // CHAINS_PER_GROUP)
-    iterations = config.warmup + config.n_draws
+    iterations = config.n_warmup + config.n_draws
     return iterations * (groups * ITERATION + config.chains * float(net.n_rows) * weights)
 
 
@@ -115,7 +115,7 @@ class _Watch:
 
     def __init__(self, board: ChainBoard, prior: ScalePrior, config: SamplerConfig, progress: Progress) -> None:
         self._board, self._prior, self._config, self._progress = board, prior, config, progress
-        self._total = len(board.done) * (config.warmup + config.n_draws)
+        self._total = len(board.done) * (config.n_warmup + config.n_draws)
         self._reported, self._judged_at = 0, -math.inf
         self._figures: dict[str, float] = {}
 
@@ -128,10 +128,10 @@ class _Watch:
         begun = board.done > 0
         values = {"acceptance": float(board.acceptance[begun].mean())}
         if time.monotonic() - self._judged_at > RHAT_EVERY_S:
-            drawn = board.drawn(warmup=self._config.warmup)
+            drawn = board.drawn(warmup=self._config.n_warmup)
             self._figures, self._judged_at = running_figures(self._prior.judged(drawn)), time.monotonic()
         values |= self._figures
-        phase = "warm-up" if done <= len(board.done) * self._config.warmup else "sampling"
+        phase = "warm-up" if done <= len(board.done) * self._config.n_warmup else "sampling"
         self._progress(Update(phase, done, self._total, values=values))
 
 

@@ -7,7 +7,8 @@ from bandgap.errors import ConfigError
 
 ANGLE, ACCEPT = 0.65, 0.8  # radians of a path of mean length, and its acceptance
 FRAMED_ANGLE, FRAMED_ACCEPT = 4.5, 0.7  # the same in partially centred coordinates
-DRAWS, FRAMED_DRAWS = 1500, 400  # iterations of a chain after warm-up
+WARMUP, FRAMED_WARMUP = 300, 200  # iterations of a chain in which it adapts
+DRAWS, FRAMED_DRAWS = 1500, 400  # and after that
 FRAMED_ROWS = 150  # from which partially centred coordinates are chosen
 
 
@@ -19,8 +20,8 @@ class SamplerConfig:
     (`interweaving`); "partially centred" moves both along one path (`partial_centring`). On 200 crystals of the demo
     the latter gave seven times the effective draws of the slowest quantity per iteration, and four times per second; on
     60 and 100 two to four times per iteration, and about as many per second; on ten rows it was the worse. "auto" takes
-    it from 150 rows, for the penalized-complexity prior centred on a point estimate. `draws` None is 1,500, and 400 in
-    partially centred coordinates.
+    it from 150 rows, for the penalized-complexity prior centred on a point estimate. `warmup` and `draws` None are 300
+    and 1,500, and 200 and 400 in partially centred coordinates.
 
     `angle` is the length of a path in radians; it varies by a third up and down. None is 0.65, and 4.5 in partially
     centred coordinates, where short paths are a random walk of weights and scales together: of tau and c, paths of 2.4,
@@ -30,7 +31,7 @@ class SamplerConfig:
     """
 
     chains: int = 4
-    warmup: int = 300
+    warmup: int | None = None
     draws: int | None = None
     keep: int = 400
     coordinates: Literal["auto", "whitened", "partially centred"] = "auto"
@@ -39,9 +40,9 @@ class SamplerConfig:
     max_steps: int = 80
 
     def __post_init__(self) -> None:
-        if self.chains < 2 or self.warmup < 20 or self.n_draws < 20 or self.keep < self.chains:
+        if self.chains < 2 or self.n_warmup < 20 or self.n_draws < 20 or self.keep < self.chains:
             raise ConfigError(
-                f"sampler: {self.chains} chains, {self.warmup} warm-up iterations, {self.n_draws} draws, {self.keep} "
+                f"sampler: {self.chains} chains, {self.n_warmup} warm-up iterations, {self.n_draws} draws, {self.keep} "
                 "kept. Accepted: at least 2 chains, 20 warm-up iterations, 20 draws and one kept draw for every chain."
             )
         angle, accept = self.radians(framed=False), self.acceptance(framed=False)
@@ -50,6 +51,13 @@ class SamplerConfig:
                 f"sampler: angle {self.angle}, target_accept {self.target_accept}, max_steps {self.max_steps}. "
                 "Accepted: an angle above 0 (radians), a target acceptance between 0 and 1, and at least 1 step."
             )
+
+    @property
+    def n_warmup(self) -> int:
+        """Iterations of a chain before its draws."""
+        if self.warmup is not None:
+            return self.warmup
+        return FRAMED_WARMUP if self.coordinates == "partially centred" else WARMUP
 
     @property
     def n_draws(self) -> int:

@@ -49,7 +49,7 @@ class Cost:
 def usual_iterations(n: int, coordinates: Literal["auto", "whitened"] = "auto") -> int:
     """Return the iterations of a default sampler for n structures, to which its cost refers."""
     sampler = SamplerConfig(coordinates=coordinates).planned(rows=n, can_frame=True)
-    return sampler.warmup + sampler.n_draws
+    return sampler.n_warmup + sampler.n_draws
 
 
 @dataclass(frozen=True)

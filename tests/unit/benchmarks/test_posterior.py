@@ -10,7 +10,7 @@ import torch
 
 from bandgap.benchmarks import posterior
 from bandgap.benchmarks.chain_processes import ChainRun, run_chains
-from bandgap.benchmarks.posterior import PosteriorBenchmark, compare_sides, run_benchmark, side_figures
+from bandgap.benchmarks.posterior import PosteriorBenchmark, compare_sides, run_benchmark, side_figures, suffice
 from bandgap.benchmarks.posterior_chain import PredictingNetwork, ProductChain
 from bandgap.benchmarks.posterior_problem import PosteriorProblem
 from bandgap.errors import BandgapError, ConfigError
@@ -178,11 +178,22 @@ def finished(**settings):
     return config, {
         "settings": known,
         "cores": 2,
+        "own_warmup": 200,
         "torch": "2",
         "jax": "0",
         "numpyro": "0",
         "repeats": [sides] * config.repeats,
     }
+
+
+def test_draws_suffice_where_the_worst_ess_and_every_rhat_do():
+    names, rng = ("tau", "sigma", "c1", "c2", "f1", "f2"), np.random.default_rng(0)
+    draws = rng.normal(size=(4, 300, len(names)))
+    assert suffice(draws, names, 100.0)
+    assert not suffice(draws[:, :15], names, 10.0)
+    assert not suffice(draws, names, 5000.0)
+    apart = rng.normal(size=(4, 1, 1)) * np.eye(len(names))[-1]
+    assert not suffice(draws + 0.3 * apart, names, 10.0)  # R-hat of one prediction
 
 
 def test_a_finished_file_is_read_and_nothing_is_run(tmp_path):

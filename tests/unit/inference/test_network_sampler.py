@@ -173,7 +173,7 @@ def test_updates_hold_a_running_rhat_once_every_chain_has_draws(problem, monkeyp
 
 @pytest.mark.parametrize("setting", [{"chains": 1}, {"warmup": 19}, {"draws": 19}, {"chains": 8, "keep": 7}], ids=str)
 def test_config_refuses_runs_too_short_to_judge(setting):
-    config = dataclasses.asdict(SamplerConfig(draws=1500)) | setting
+    config = dataclasses.asdict(SamplerConfig(warmup=300, draws=1500)) | setting
     found = "sampler: {chains} chains, {warmup} warm-up iterations, {draws} draws, {keep} kept.".format(**config)
     accepted = " Accepted: at least 2 chains, 20 warm-up iterations, 20 draws and one kept draw for every chain."
     with pytest.raises(ConfigError, match=re.escape(found + accepted)):
@@ -186,7 +186,7 @@ def test_config_refuses_runs_too_short_to_judge(setting):
     ids=str,
 )
 def test_config_refuses_paths_that_go_nowhere(setting):
-    config = dataclasses.asdict(SamplerConfig(draws=1500)) | setting
+    config = dataclasses.asdict(SamplerConfig(warmup=300, draws=1500)) | setting
     found = "sampler: angle {angle}, target_accept {target_accept}, max_steps {max_steps}.".format(**config)
     accepted = " Accepted: an angle above 0 (radians), a target acceptance between 0 and 1, and at least 1 step."
     with pytest.raises(ConfigError, match=re.escape(found + accepted)):

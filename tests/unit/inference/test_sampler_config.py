@@ -9,23 +9,24 @@ from bandgap.inference.sampler_config import FRAMED_ROWS, SamplerConfig
 
 
 @pytest.mark.parametrize(
-    ("rows", "can_frame", "coordinates", "draws"),
+    ("rows", "can_frame", "coordinates", "warmup", "draws"),
     [
-        (FRAMED_ROWS - 1, True, "whitened", 1500),
-        (FRAMED_ROWS, True, "partially centred", 400),
-        (FRAMED_ROWS, False, "whitened", 1500),
+        (FRAMED_ROWS - 1, True, "whitened", 300, 1500),
+        (FRAMED_ROWS, True, "partially centred", 200, 400),
+        (FRAMED_ROWS, False, "whitened", 300, 1500),
     ],
 )
-def test_auto_follows_rows_and_prior(rows: int, can_frame: bool, coordinates: str, draws: int) -> None:
+def test_auto_follows_rows_and_prior(rows: int, can_frame: bool, coordinates: str, warmup: int, draws: int) -> None:
     planned = SamplerConfig().planned(rows=rows, can_frame=can_frame)
-    assert (planned.coordinates, planned.n_draws) == (coordinates, draws)
+    assert (planned.coordinates, planned.n_warmup, planned.n_draws) == (coordinates, warmup, draws)
 
 
 @pytest.mark.parametrize("rows", [10, 1000])
-def test_given_coordinates_and_draws_stay(rows: int) -> None:
+def test_given_coordinates_and_lengths_stay(rows: int) -> None:
     for coordinates in ("whitened", "partially centred"):
-        given = SamplerConfig(coordinates=coordinates, draws=50)
-        assert given.planned(rows=rows, can_frame=True) == given
+        given = SamplerConfig(coordinates=coordinates, warmup=30, draws=50)
+        planned = given.planned(rows=rows, can_frame=True)
+        assert planned == given and (planned.n_warmup, planned.n_draws) == (30, 50)
 
 
 def test_planning_twice_changes_nothing() -> None:
