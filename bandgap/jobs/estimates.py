@@ -163,8 +163,8 @@ def atoms_to_describe(jobs: JobStore, dataset: Dataset, source: str, *, levels: 
 
 
 COSTS: Mapping[str, Cost] = {
-    "btl_pcp_pe": Cost(90, 180, sampler="auto"),
-    "btl_pcp_vi": Cost(180, 360, sampler="whitened"),
+    "btl_pcp_pe": Cost(65, 120, sampler="auto"),
+    "btl_pcp_vi": Cost(90, 180, sampler="whitened"),
     "btl_vi": Cost(57, 127),
     "btl_bnn": Cost(240, 480, sampler="whitened"),
     "bnn": Cost(240, 480, sampler="whitened"),
