@@ -72,15 +72,15 @@ def run_chains(
     problem: object,
     *,
     seeds: Sequence[int],
-    warmup: int | None,
+    warmup: int,
     limit_s: float,
     enough: Callable[[Floats], bool],
     look: Callable[[float], None],
 ) -> ChainRun:
     """Run a chain for every seed until `enough(draws)` or `limit_s` on the wall clock after all are compiled.
 
-    `make` is given `warmup`, the iterations of warm-up; None leaves them to it. `look` is told the seconds so
-    far. Raises BandgapError where a process ends early, or where there are no draws at the limit.
+    `look` is told the seconds so far. Raises BandgapError where a process ends early, or where there are no draws at
+    the limit.
     """
     context = get_context("spawn")
     pipes = [context.Pipe() for _ in seeds]
@@ -158,7 +158,7 @@ def _receive(ours: list[Connection], chains: list[_Progress], *, timeout: float)
         chains[ours.index(pipe)].take(*message)  # type: ignore[arg-type]
 
 
-def _work(pipe: Connection, make: MakeChain, problem: Any, seed: int, warmup: int | None) -> None:
+def _work(pipe: Connection, make: MakeChain, problem: Any, seed: int, warmup: int) -> None:
     chain = make(problem, seed=seed, warmup=warmup)
     _, spent = _timed(chain.prepare)
     pipe.send(("prepared", spent, None))

@@ -18,15 +18,13 @@ ENDLESS = 10**9  # draws: the run is stopped from outside
 class ProductChain:
     """A chain of the product, alone in its process with one torch thread."""
 
-    def __init__(self, problem: PosteriorProblem, *, seed: int, warmup: int | None) -> None:
-        """Begin; `warmup` None is what the product's users get."""
+    def __init__(self, problem: PosteriorProblem, *, seed: int, warmup: int) -> None:
         set_threads(1)
         self._net, self._prior = problem.network(), problem.scale_prior()
-        self._test = PredictingNetwork(problem)
+        self._test, self._warmup = PredictingNetwork(problem), warmup
         seeds = np.random.SeedSequence(seed).generate_state(2, np.uint64)
         self._generator, host = (torch.Generator().manual_seed(int(s) % 2**63) for s in seeds)
         config = SamplerConfig(warmup=warmup, draws=ENDLESS, coordinates="partially centred")
-        self._warmup = config.n_warmup
         self._records: Iterator[Record] = Chain(self._net, self._prior, config, 1, self._generator, host).iterate()
 
     def prepare(self) -> None:

@@ -43,8 +43,8 @@ def print_posterior(result: dict[str, Any]) -> None:
     settings = result["settings"]
     typer.echo(
         f"{settings['n']} crystals, {settings['chains']} chains of one thread each on {result['cores']} cores, warm-up "
-        f"of {result['own_warmup']} iterations of bandgap, {settings['warmup']} of NUTS; torch {result['torch']}, jax "
-        f"{result['jax']}, numpyro {result['numpyro']}. Seconds are processor seconds of the mean chain."
+        f"of {settings['own_warmup']} iterations of bandgap, {settings['warmup']} of NUTS; torch {result['torch']}, "
+        f"jax {result['jax']}, numpyro {result['numpyro']}. Seconds are processor seconds of the mean chain."
     )
 
 

@@ -136,7 +136,7 @@ def _lean_path(
     widths: Sequence[float],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Do it for one chain on a CPU, with the forces of rounded ReLU; z is a list of (out, in), v (out, trailing)."""
-    at, of_all = in_range(state).numpy(), prior.scales(in_range(state)[None])
+    at = in_range(state).numpy()
     scales, force, density = prior.plain_scales(at), LeanForce(part, prior, (), widths), LeanDensity(part, prior)
     q, v = z[0][:, -part.inputs.shape[1] :].clone(), v.clone()
 
@@ -147,6 +147,7 @@ def _lean_path(
     def pull() -> Tensor:
         found = force.by_first_layer([q, *z[1:]], scales)
         if found is None:
+            of_all = prior.scales(torch.from_numpy(at)[None])
             found = _look(part, [q[None], *(a[None] for a in z[1:])], of_all, widths)[0][0]
         return found
 

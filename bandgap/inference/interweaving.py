@@ -22,7 +22,7 @@ from torch import Tensor
 
 from bandgap.inference.gradient_pairs import gradient_pairs
 from bandgap.inference.joint_density import log_density
-from bandgap.inference.lean_density import LeanDensity, can_be_lean, of_chain
+from bandgap.inference.lean_density import LeanDensity, can_be_lean, of_chain, stacked
 from bandgap.inference.scales import FreeScalePrior
 from bandgap.inference.slices import POINTS, slice_move, slice_one
 from bandgap.inference.whitened_network import (
@@ -77,7 +77,7 @@ def step_interwoven(
             _step_one(of_chain(net, i), [q[i] for q in z], h, prior, subspaces, generator) for i, h in enumerate(state)
         ]
         weights, states = zip(*each, strict=True)
-        return [torch.stack(layers) for layers in zip(*weights, strict=True)], torch.stack(states)
+        return stacked(weights), torch.stack(states)
     density = log_density(net, z, state, prior)
     for layer, basis in enumerate(subspaces):
         along = _Line(net, prior, z, state, layer, basis)

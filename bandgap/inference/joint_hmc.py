@@ -12,14 +12,13 @@ With `widths` the forces are those of a network with rounded ReLU (`soft_rectifi
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypedDict
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from bandgap.inference.joint_density import Force, exact_value, log_force
-from bandgap.inference.lean_density import can_be_lean, of_chain
+from bandgap.inference.lean_density import can_be_lean, of_chain, stacked
 from bandgap.inference.lean_path import LeanPath
 from bandgap.inference.partial_centring import Frames, enter, place, square_norm
 from bandgap.inference.scales import Floats, ScalePrior
@@ -39,15 +38,6 @@ class Transition:
     energy: Tensor
 
 
-class Place(TypedDict):
-    """Position and momenta of one chain: layers (out, in), scales and theirs (width,)."""
-
-    z: Layers
-    state: Floats
-    v: Layers
-    u: Floats
-
-
 @dataclass(frozen=True, eq=False)
 class Phase:
     """Position (z and the scales' `state`) and momenta (v of z, u of the scales) of every chain."""
@@ -61,11 +51,6 @@ class Phase:
     def energy(self) -> Tensor:
         """Return (|z|^2 + |v|^2 + |u|^2) / 2, (chain,): all of the Hamiltonian but the log density of `log_force`."""
         return 0.5 * (square_norm(self.z) + square_norm(self.v) + (self.u**2).sum(-1))
-
-    def of_chain(self, chain: int) -> "Place":
-        """Return where one chain is, as `LeanPath` takes it."""
-        z, v = [q[chain] for q in self.z], [w[chain] for w in self.v]
-        return {"z": z, "state": self.state[chain].numpy(), "v": v, "u": self.u[chain].numpy()}
 
 
 def step_joint(
@@ -121,7 +106,19 @@ def path(
     Both energies have shape (chain,). With `frames`, `start.z` and the end's are zeta (`partial_centring`).
     """
     if widths and min(widths) > 0 and can_be_lean(net):  # a third of the time and less
-        each = [LeanPath(of_chain(net, i), prior, frames, widths, **start.of_chain(i)) for i in range(len(start.u))]
+        each = [
+            LeanPath(
+                of_chain(net, i),
+                prior,
+                frames,
+                widths,
+                z=[q[i] for q in start.z],
+                state=start.state[i].numpy(),
+                v=[w[i] for w in start.v],
+                u=start.u[i].numpy(),
+            )
+            for i in range(len(start.u))
+        ]
         return _followed(each, directions.numpy(), step=step, n_steps=n_steps)
     energy = start.energy - exact_value(net, start.z, start.state, prior, frames)
     q, h, v, u = [a.clone() for a in start.z], start.state, [w.clone() for w in start.v], start.u
@@ -148,18 +145,13 @@ def _followed(
         going.follow(directions, step=step, n_steps=n_steps)
         after.append(going.energy())
     end = Phase(
-        _stacked([going.z.layers for going in each]),
+        stacked([going.z.layers for going in each]),
         torch.from_numpy(np.stack([going.state for going in each])),
-        _stacked([going.v.layers for going in each]),
+        stacked([going.v.layers for going in each]),
         torch.from_numpy(np.stack([going.u for going in each])),
     )
     energy = torch.tensor(before, dtype=torch.float64)
     return end, torch.tensor(after, dtype=torch.float64) - energy, energy
-
-
-def _stacked(each: Sequence[Layers]) -> Layers:
-    """Return layers (chain, out, in) of those of every chain."""
-    return [torch.stack(layers) for layers in zip(*each, strict=True)]
 
 
 def rotate(z: Layers, v: Layers, step: float) -> None:

@@ -1,6 +1,7 @@
 """The exact log density of one chain on a CPU, at many states of the scales: arrays made once, loops compiled."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,6 +24,11 @@ def can_be_lean(net: WhitenedNetwork) -> bool:
 def of_chain(net: WhitenedNetwork, chain: int) -> WhitenedNetwork:
     """Return the network of one chain of a batch."""
     return net if net.rest is None else replace(net, rest=net.rest[chain : chain + 1])
+
+
+def stacked(each: Sequence[Layers]) -> Layers:
+    """Return layers (chain, out, in) of those of every chain, each a list of (out, in)."""
+    return [torch.stack(layers) for layers in zip(*each, strict=True)]
 
 
 class LeanDensity:

@@ -179,7 +179,7 @@ class Chain:
             widths=self._widths(),
         )
         self._put_leading(moved)
-        if self._leading < self._net.inputs.shape[1]:
+        if self._split:
             did = replace(did, divergent=did.divergent | self._move_trailing().divergent)
         if not still:
             self._state = step_scales(
@@ -205,17 +205,22 @@ class Chain:
         )
         self._put_leading(moved)
 
+    @property
+    def _split(self) -> bool:
+        """Return whether the first layer's inputs are in two parts."""
+        return self._leading < self._net.inputs.shape[1]
+
     def _on_leading(self) -> tuple[WhitenedNetwork, Layers]:
         """Return the network and the weights of its leading inputs, those of the trailing ones held fixed."""
-        first = self._z[0]
-        if self._leading == first.shape[2]:
+        if not self._split:
             return self._net, self._z
+        first = self._z[0]
         part = self._net.at_inputs(slice(None, self._leading), first)
         return part, [first[:, :, : self._leading].contiguous(), *self._z[1:]]
 
     def _put_leading(self, z: Layers) -> None:
         """Take what `_on_leading` gave, moved."""
-        self._z = [torch.cat([z[0], self._z[0][:, :, self._leading :]], 2), *z[1:]]
+        self._z = [torch.cat([z[0], self._z[0][:, :, self._leading :]], 2), *z[1:]] if self._split else z
 
     def _widths(self) -> list[float]:
         """Return half widths of ReLU's rounding, by layer; none before they are known."""

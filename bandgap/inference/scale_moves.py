@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from bandgap.inference.joint_density import log_density
-from bandgap.inference.lean_density import FramedDensity, LeanDensity, can_be_lean, of_chain
+from bandgap.inference.lean_density import FramedDensity, LeanDensity, can_be_lean, of_chain, stacked
 from bandgap.inference.partial_centring import Frames, enter, place
 from bandgap.inference.scales import Floats, ScalePrior
 from bandgap.inference.slices import POINTS, slice_move, slice_one
@@ -72,8 +72,8 @@ def step_framed_scales(
         at = _slices(lambda at: density(zeta, at), h.numpy(), directions, generator)  # noqa: B023 (called at once)
         moved = torch.from_numpy(at)
         states.append(moved)
-        ends.append(place(frames, [q[None] for q in zeta], prior.scales(moved[None])).z)
-    return [torch.cat(layers) for layers in zip(*ends, strict=True)], torch.stack(states)
+        ends.append([q[0] for q in place(frames, [q[None] for q in zeta], prior.scales(moved[None])).z])
+    return stacked(ends), torch.stack(states)
 
 
 def _slices(

@@ -178,7 +178,6 @@ def finished(**settings):
     return config, {
         "settings": known,
         "cores": 2,
-        "own_warmup": 200,
         "torch": "2",
         "jax": "0",
         "numpyro": "0",
