@@ -183,7 +183,10 @@ def _start(problem: PosteriorProblem, density: JointDensity, seed: int) -> State
     rng = np.random.default_rng(seed)
     log_sd = 0.5 * float(np.log(problem.y.var(ddof=1)))
     generator = torch.Generator().manual_seed(seed)
-    state = problem.scale_prior().start(1, log_sd=log_sd, generator=generator).numpy()[0]
+    prior = problem.scale_prior()
+    state = prior.start(1, log_sd=log_sd, generator=generator)
+    tau, c = prior.tau_and_weights(state[0])
+    w = torch.log(c) + np.log(len(c) * problem.c0)  # the sum of exp(w) at its prior mean
     z = {f"z{i + 1}": START_SPREAD * rng.normal(size=shape) for i, shape in enumerate(density.shapes)}
-    scales = {"log_tau": state[0] + 2.0 * state[1], "log_sigma": state[1], "w": state[2:]}
+    scales = {"log_tau": torch.log(tau).numpy(), "log_sigma": prior.log_sigma(state[0]).numpy(), "w": w.numpy()}
     return {name: jnp.asarray(value, dtype=jnp.float32) for name, value in (z | scales).items()}

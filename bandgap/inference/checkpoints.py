@@ -21,7 +21,7 @@ from torch import Tensor
 
 from bandgap.errors import ArtifactError, ConfigError
 
-SCHEMA = "4"
+SCHEMA = "5"
 CHECKPOINT = "checkpoint"  # folder of an unfinished run, in its own
 CHECKPOINT_EVERY = 100  # iterations
 

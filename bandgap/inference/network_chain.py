@@ -1,5 +1,6 @@
 """One batch of chains: its state, its adaptation and one iteration of it."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,10 +13,9 @@ from bandgap.inference.checkpoints import under
 from bandgap.inference.input_split import leading_inputs, step_trailing, unit_spans
 from bandgap.inference.interweaving import informed_directions, step_interwoven
 from bandgap.inference.joint_hmc import Transition, step_joint
-from bandgap.inference.lean_density import can_be_lean
 from bandgap.inference.partial_centring import Frame, find_frames
 from bandgap.inference.sampler_config import SamplerConfig
-from bandgap.inference.scale_moves import step_framed_scales, step_scales
+from bandgap.inference.scale_moves import step_scales
 from bandgap.inference.scales import FreeScalePrior, ScalePrior
 from bandgap.inference.whitened_network import (
     Layers,
@@ -32,13 +32,16 @@ START_BRACKET = 2.0  # widths of slice brackets in the prior's units, while widt
 START_FLIGHT = 0.1  # of the same units in one radian
 FLIGHT = 0.3  # of the scales' standard deviations in one radian: about their width given z
 REFRESH = (0.15, 0.3, 0.5, 0.75)  # shares of warm-up at which widths, and from the second on frames, are found anew
+JITTER = (0.33, 0.1)  # share of an angle by which paths vary, without and with frames
 VISITS = 8  # of the last states that are kept, from which frames are found
 SUBSPACE_VISITS = (0.3, 0.4, 0.5, 0.6, 0.7)  # shares of warm-up at which states are kept to find informed directions
-FRAMED_FLIGHT = 0.7  # instead of FLIGHT in frames
+FRAMED_FLIGHT = 1.4  # instead of FLIGHT in frames
+RECENT = 0.35  # share of the iterations so far, the last ones, from which widths are found: the start is far off
 VISIT_EVERY, RESTART = 5, 0.5  # iterations between states that are kept; of the step, where it is searched anew
 BRACKET = 4.0  # widths of slice brackets in standard deviations found in warm-up
 ROUNDING = 0.6  # half width of ReLU's rounding, of what a typical step of a path adds to a unit's input
 TRAILING_STEP, TRAILING_ACCEPT = 0.4, 0.8  # radians, at the start, of paths of the trailing inputs' weights
+TRAILING_EVERY = 4  # iterations: these weights are nearly as the prior has them, and one path makes them new
 START_SPREAD = 0.3  # of z: small, so that no start is absurd (specification of the method, section 8)
 _AVERAGED = ("log_step", "log_average", "anchor", "gap", "count", "target")  # fields of the dual averaging
 _ON_HOST = ("generator", "host", "numbers", "trailing", "spans")
@@ -80,6 +83,7 @@ class Chain:
         self._adaptation: DualAveraging = dual_averaging(START_STEP, target=target, most=MAX_STEP)
         self._leading = leading_inputs(net) if self._centred else net.inputs.shape[1]  # worth it on long paths
         self._trailing: DualAveraging = dual_averaging(TRAILING_STEP, target=TRAILING_ACCEPT, most=MAX_STEP)
+        self._part: WhitenedNetwork | None = None  # that of the leading inputs, until the others' weights move
         self._spans: list[float] = []  # of a unit's input in one radian, by layer; found in warm-up
         self.step, self.n_steps = START_STEP, 1
         device, dtype = net.inputs.device, net.inputs.dtype
@@ -155,6 +159,7 @@ class Chain:
         self._state, self._brackets, self._flights = here["state"], here["brackets"], here["flights"]
         self._generator.set_state(here["generator"])
         self._host.set_state(here["host"])
+        self._part = None
         self._z, self._subspaces = layers("z."), [rows.T for rows in layers("subspace.")]
         framed = sum(name.startswith("frame.") and name.endswith(".left") for name in here)
         self._frames = [Frame.from_arrays(under(f"frame.{layer}.", here)) for layer in range(framed)]
@@ -165,7 +170,7 @@ class Chain:
     def _move(self, *, still: bool) -> Transition:
         """Move weights and scales along one path, then the scales alone; `still` keeps the scales where they are."""
         angle = self._config.radians(framed=bool(self._frames))
-        angle *= 0.67 + 0.66 * float(torch.rand(1, generator=self._host))
+        angle *= 1.0 + JITTER[bool(self._frames)] * (2.0 * float(torch.rand(1, generator=self._host)) - 1.0)
         self.n_steps = int(min(self._config.max_steps, max(1, np.ceil(angle / self.step))))
         moved, self._state, did = step_joint(
             *self._on_leading(),
@@ -179,31 +184,21 @@ class Chain:
             widths=self._widths(),
         )
         self._put_leading(moved)
-        if self._split:
+        if self._split and self.iteration % TRAILING_EVERY == 0:
             did = replace(did, divergent=did.divergent | self._move_trailing().divergent)
         if not still:
             self._state = step_scales(
-                self._net, self._z, self._state, prior=self._prior, directions=self._brackets, generator=self._generator
+                *self._on_leading(),
+                self._state,
+                prior=self._prior,
+                directions=self._brackets,
+                generator=self._generator,
             )
-        if not still and self._frames and can_be_lean(self._net):
-            self._move_framed_scales()
         if not still and self._free is not None:
             self._z, self._state = step_interwoven(
                 self._net, self._z, self._state, prior=self._free, subspaces=self._subspaces, generator=self._generator
             )
         return did
-
-    def _move_framed_scales(self) -> None:
-        """Move the scales with zeta fixed: a seventh more time, a third more effective draws (500 crystals)."""
-        moved, self._state = step_framed_scales(
-            *self._on_leading(),
-            self._state,
-            prior=self._prior,
-            frames=self._frames,
-            directions=self._brackets,
-            generator=self._generator,
-        )
-        self._put_leading(moved)
 
     @property
     def _split(self) -> bool:
@@ -215,8 +210,9 @@ class Chain:
         if not self._split:
             return self._net, self._z
         first = self._z[0]
-        part = self._net.at_inputs(slice(None, self._leading), first)
-        return part, [first[:, :, : self._leading].contiguous(), *self._z[1:]]
+        if self._part is None:
+            self._part = self._net.at_inputs(slice(None, self._leading), first)
+        return self._part, [first[:, :, : self._leading].contiguous(), *self._z[1:]]
 
     def _put_leading(self, z: Layers) -> None:
         """Take what `_on_leading` gave, moved."""
@@ -239,13 +235,14 @@ class Chain:
             generator=self._generator,
             widths=self._widths(),
         )
+        self._part = None
         if self.iteration < self._config.n_warmup:
             self._trailing = self._trailing.update(float(did.accept.mean()))
         return did
 
     def _record(self, did: Transition) -> "Record":
-        scales = self._prior.scales(self._state)
-        output = integrate_output(self._net, hidden_features(self._net, self._z, scales), scales)
+        scales, (part, z) = self._prior.scales(self._state), self._on_leading()
+        output = integrate_output(part, hidden_features(part, z, scales), scales)
         weights = draw_output(output, scales, generator=self._generator)
         fitted = (output.features @ weights.unsqueeze(-1)).squeeze(-1)
         return Record(self._z, weights, self._state, fitted, did.accept, did.divergent, did.energy)
@@ -270,17 +267,15 @@ class Chain:
             self._subspaces, self._visited = informed_directions(self._net, prior, self._visited), []
 
     def _refresh(self, *, frames: bool) -> None:
-        """Find widths of the scales and, where `frames`, coordinates anew, from the last half of the iterations."""
-        half = len(self._history) // 2
-        recent = torch.cat(self._history[half:])
+        """Find widths of the scales and, where `frames`, coordinates anew, from the last iterations."""
+        recent = torch.cat(self._history[-math.ceil(RECENT * len(self._history)) :])
         values, vectors = torch.linalg.eigh(torch.cov(recent.T))
         spread = (vectors * values.clamp_min(1e-3).sqrt()).T.contiguous()
         self._brackets, self._flights = BRACKET * spread, (FRAMED_FLIGHT if frames else FLIGHT) * spread
         now, usual = self._prior.scales(self._state), torch.log(self._prior.scales(recent).s).mean(0).exp()
         self._spans = unit_spans(self._net, self._z, now, usual=usual, leading=self._leading)
         if frames:
-            self._frames = find_frames(self._net, self._prior, self._visited)
-            self._frames[0] = self._frames[0].leading_inputs(self._leading)
+            self._frames = find_frames(self._net, self._prior, self._visited, leading=self._leading)
             target = self._config.acceptance(framed=True)
             self._adaptation = dual_averaging(RESTART * self.step, target=target, most=MAX_STEP)
 

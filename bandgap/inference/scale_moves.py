@@ -1,17 +1,14 @@
-"""Slice sampling of the scales, with the weights z or zeta fixed and the output layer integrated out.
+"""Slice sampling of the scales, with the weights z fixed and the output layer integrated out.
 
 On a CPU chains move one after the other, elsewhere together; brackets are fixed after warm-up. It complements the joint
 paths: what the data determine about a scale given the weights moves here at once.
 """
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
 from bandgap.inference.joint_density import log_density
-from bandgap.inference.lean_density import FramedDensity, LeanDensity, can_be_lean, of_chain, stacked
-from bandgap.inference.partial_centring import Frames, enter, place
+from bandgap.inference.lean_density import LeanDensity, can_be_lean, of_chain
 from bandgap.inference.scales import Floats, ScalePrior
 from bandgap.inference.slices import POINTS, slice_move, slice_one
 from bandgap.inference.whitened_network import Layers, WhitenedNetwork
@@ -50,35 +47,7 @@ def step_scales(
     return state
 
 
-def step_framed_scales(
-    net: WhitenedNetwork,
-    z: Layers,
-    state: Tensor,
-    *,
-    prior: ScalePrior,
-    frames: Frames,
-    directions: Tensor,
-    generator: torch.Generator,
-) -> tuple[Layers, Tensor]:
-    """Slice-sample the scales once along each direction with zeta fixed (`partial_centring`), not z; return both.
-
-    On a CPU, one chain after the other. What the data determine about the weights stays about where it is, so that the
-    scales move as far as they can; with z fixed they move where the data say little (interweaving; Yu and Meng, 2011).
-    """
-    ends, states = [], []
-    for chain, h in enumerate(state):
-        density = FramedDensity(of_chain(net, chain), prior, frames)
-        zeta = [q[0] for q in enter(frames, [q[chain : chain + 1] for q in z], prior.scales(h[None]))]
-        at = _slices(lambda at: density(zeta, at), h.numpy(), directions, generator)  # noqa: B023 (called at once)
-        moved = torch.from_numpy(at)
-        states.append(moved)
-        ends.append([q[0] for q in place(frames, [q[None] for q in zeta], prior.scales(moved[None])).z])
-    return stacked(ends), torch.stack(states)
-
-
-def _slices(
-    density: Callable[[Floats], float], state: Floats, directions: Tensor, generator: torch.Generator
-) -> Floats:
+def _slices(density: LeanDensity, state: Floats, directions: Tensor, generator: torch.Generator) -> Floats:
     """Return where one chain's state (width,) is after a slice along every direction."""
     value = density(state)
     for direction in directions.numpy():

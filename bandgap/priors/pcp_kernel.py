@@ -25,13 +25,15 @@ def density_and_pull(
     c0: float,
     pull: Floats,
 ) -> float:
-    """Return the log density of a state (log tau, log sigma, w_1 ... w_L) and write its gradient into `pull`.
+    """Return the log density of a state (log sigma, a_1 ... a_L) and write its gradient into `pull`.
 
-    tau has the penalized-complexity prior with rates a = slopes c, slopes (J, L), and weights (J,), and c = softmax(w);
-    sigma^2 and exp(w) have those of `pcp_scales`.
+    tau = sum exp(a) has the penalized-complexity prior with rates slopes c, slopes (J, L), and weights (J,), where c =
+    softmax(a); sigma^2 and c have those of `pcp_scales`.
     """
-    tau, grown = math.exp(state[0]), np.exp(state[2:])
-    c = grown / grown.sum()
+    top = state[1:].max()
+    grown = np.exp(state[1:] - top)
+    log_tau = top + math.log(grown.sum())
+    tau, c = math.exp(log_tau), grown / grown.sum()
     rates = np.zeros(len(weights))
     q, m, curvature = 0.0, 0.0, 0.0
     for j in range(len(weights)):
@@ -51,16 +53,16 @@ def density_and_pull(
         by_rate = weights[j] * rates[j] * ratio * ((1.0 + ratio) / m - by_distance)
         for layer in range(len(c)):
             by_c[layer] += by_rate * slopes[j, layer]
-    common, mass, noise = 0.0, 0.0, noise_b * math.exp(-2.0 * state[1])
+    by_log_tau = -0.5 * lam * tau * m / root + curvature / m - 0.5 * m / q + 1.0
+    common, mass, noise = by_log_tau - c0 * len(c), 0.0, noise_b * math.exp(-2.0 * state[0])
     for layer in range(len(c)):
-        common += c[layer] * by_c[layer]
-        mass += c0 * state[2 + layer] - grown[layer]
-    pull[0] = -0.5 * lam * tau * m / root + curvature / m - 0.5 * m / q + 1.0
-    pull[1] = 2.0 * noise - 2.0 * noise_shape
+        common -= c[layer] * by_c[layer]
+        mass += c0 * (state[1 + layer] - log_tau)
+    pull[0] = 2.0 * noise - 2.0 * noise_shape
     for layer in range(len(c)):
-        pull[2 + layer] = c[layer] * (by_c[layer] - common) + c0 - grown[layer]
-    of_scale = math.log(0.5 * lam) - lam * tau * root + math.log(m) - 0.5 * math.log(q) + state[0]
-    return float(of_scale - 2.0 * noise_shape * state[1] - noise + mass)
+        pull[1 + layer] = c[layer] * (by_c[layer] + common) + c0
+    of_scale = math.log(0.5 * lam) - lam * tau * root + math.log(m) - 0.5 * math.log(q) + log_tau
+    return float(of_scale - 2.0 * noise_shape * state[0] - noise + mass)
 
 
 @compiled

@@ -17,7 +17,7 @@ from bandgap.errors import BandgapError, ConfigError
 from bandgap.inference.network_chain import Record
 from bandgap.networks import layer_gradient_norms
 from bandgap.priors import penalized_complexity as pcp
-from tests.unit.inference.problems import plain, raw
+from tests.unit.inference.problems import plain, raw, state_of
 
 N, P, HIDDEN = 8, 5, (4, 3)
 
@@ -111,11 +111,9 @@ def test_predictions_of_the_product_are_those_of_its_weights(problem):
     assert problem.test_inputs().outside.shape == (3, 0)
     net, prior, state = problem.network(), problem.scale_prior(), draw_state(problem, 3)
     _, theta = theta_of(problem, state)
-    scales = [state["log_tau"] - 2 * state["log_sigma"], state["log_sigma"], *state["w"]]
+    row = [state["log_tau"] - 2 * state["log_sigma"], state["log_sigma"], *state["w"]]
     z = [torch.from_numpy(state[f"z{i + 1}"])[None].float() for i in range(2)]
-    record = Record(
-        [z[0] @ net.basis, z[1]], theta[2].double(), torch.tensor([scales]).double(), *(torch.zeros(1),) * 4
-    )
+    record = Record([z[0] @ net.basis, z[1]], theta[2].double(), state_of(row), *(torch.zeros(1),) * 4)
     found = PredictingNetwork(problem).predict(record, prior, generator=torch.Generator())
     np.testing.assert_allclose(found[0].numpy(), plain_f(problem, state), atol=1e-4)
 

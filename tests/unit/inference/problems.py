@@ -78,8 +78,9 @@ def with_labels_from_the_model(net, z, scales, *, generator):
 
 
 def state_of(*rows):
-    """Scales (chain, 2 + L): log t, log sigma, w."""
-    return torch.tensor(rows, dtype=torch.float64)
+    """States (chain, 1 + L) of scales that are given as rows of log t, log sigma and w, with c = softmax(w)."""
+    given = torch.tensor(rows, dtype=torch.float64)
+    return torch.cat([given[:, 1:2], given[:, :1] + torch.log_softmax(given[:, 2:], -1)], 1)
 
 
 def slope(function, at, *, e=1e-6):

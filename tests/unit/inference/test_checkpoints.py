@@ -112,7 +112,7 @@ def test_damaged_file_and_file_of_another_version_are_refused(tmp_path):
     with pytest.raises(ArtifactError, match=r"run.safetensors: not a checkpoint, or damaged .*Delete it to start anew"):
         run("hmc", checkpoint=Checkpoint(path))
     save_file(arrays, path, metadata={"schema": "0", "facts": "{}"})
-    with pytest.raises(ArtifactError, match="a checkpoint of version 0; this program reads version 4. Delete it"):
+    with pytest.raises(ArtifactError, match="a checkpoint of version 0; this program reads version 5. Delete it"):
         run("hmc", checkpoint=Checkpoint(path))
     save_file(arrays, path)
     with pytest.raises(ArtifactError, match="a checkpoint of version unknown"):

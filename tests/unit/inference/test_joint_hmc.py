@@ -12,9 +12,10 @@ from bandgap.inference.scaled_network import whiten_scaled
 from bandgap.inference.whitened_network import hidden_features, integrate_output, whiten
 from tests.unit.inference.problems import CPU, draw_z, prior_of, raw, sds_of, slope, state_of
 
-STATE = state_of([-2.0, -0.7, -0.5, 0.2, -0.4], [-4.0, -0.2, 0.1, -1.2, 0.3])
+FINE = [-2.0, -0.7, -0.5, 0.2, -0.4]
+STATE = state_of(FINE, [-4.0, -0.2, 0.1, -1.2, 0.3])
 # an arbitrary one, not symmetric, so that a transposed matrix is seen
-FLIGHTS = 0.3 * torch.eye(5, dtype=torch.float64) + 0.1 * torch.ones(5, 5, dtype=torch.float64).triu()
+FLIGHTS = 0.3 * torch.eye(4, dtype=torch.float64) + 0.1 * torch.ones(4, 4, dtype=torch.float64).triu()
 
 
 @pytest.fixture(scope="module", params=["point estimate", "variational"])
@@ -69,7 +70,7 @@ def test_path_with_turned_momenta_comes_back(problem):
     start = phase_of(net)
     settings = {"prior": prior, "directions": FLIGHTS, "step": 0.1, "n_steps": 20}
     end, error, _ = path(net, start, **settings)
-    assert float((end.state - STATE).abs().min()) > 0.02
+    assert float((end.state - STATE).abs().min()) > 0.005
     back, error_back, _ = path(net, Phase(end.z, end.state, [-v for v in end.v], -end.u), **settings)
     torch.testing.assert_close(back.z, start.z, rtol=0, atol=1e-9)
     torch.testing.assert_close(back.state, start.state, rtol=0, atol=1e-9)
@@ -79,7 +80,7 @@ def test_path_with_turned_momenta_comes_back(problem):
 
 
 def test_path_keeps_volume(problem):
-    """The Jacobian of one step in all 2 (25 + 16 + 5) coordinates has determinant 1: no correction is missing."""
+    """The Jacobian of one step in all 2 (24 + 15 + 4) coordinates has determinant 1: no correction is missing."""
     net, prior = problem
     start = phase_of(net, STATE[:1])
     parts = [*start.z, start.state, *start.v, start.u]
@@ -115,7 +116,7 @@ def test_prior_of_the_weights_is_followed_without_error():
     theta_hat, x, y = raw(7, 5)
     net = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64)
     start = phase_of(net, state_of([-30.0, 12.0, 0.0, 0.0, 0.0]))
-    still = torch.zeros(5, 5, dtype=torch.float64)
+    still = torch.zeros(4, 4, dtype=torch.float64)
     end, error, _ = path(net, start, prior=prior_of(theta_hat, x), directions=still, step=1.5, n_steps=7)
     assert float(error.abs().max()) < 1e-6
     angle = 1.5 * 7
@@ -169,7 +170,7 @@ def test_state_out_of_range_has_no_density_and_no_force_and_leaves_other_chains_
     theta_hat, x, y = raw(7, 5)
     net, prior = whiten(theta_hat, x, y, device=CPU, dtype=dtype), prior_of(theta_hat, x)
     z = draw_z(net, 2)
-    state = state_of(STATE[0].tolist(), row)
+    state = state_of(FINE, row)
     force, alone = log_force(net, z, state, prior), log_force(net, [q[:1] for q in z], state[:1], prior)
     assert float(force.value[1]) == -math.inf
     assert not bool(force.by_state[1].any()) and not any(bool(g[1].any()) for g in force.by_z)
@@ -191,8 +192,9 @@ def test_chain_whose_path_leaves_the_range_is_rejected_while_the_other_moves(pro
     """The second chain starts so close to the edge that its free flight crosses it."""
     net, prior = problem
     z = draw_z(net, 2)
-    edge = state_of(STATE[0].tolist(), [-LARGEST_LOG + 0.001, 0.0, 0.0, 0.0, 0.0])
-    flights = torch.diag(torch.tensor([30.0, 0.0, 0.0, 0.0, 0.0], dtype=torch.float64))
+    edge = STATE.clone()
+    edge[1] = torch.tensor([0.0, -LARGEST_LOG + 0.001, -30.0, -30.0])
+    flights = torch.diag(torch.tensor([0.0, 30.0, 0.0, 0.0], dtype=torch.float64))
     crossed = 0
     for seed in range(8):
         moved, state, did = one_step(net, prior, z, edge, step=1e-4, n_steps=3, directions=flights, seed=seed)

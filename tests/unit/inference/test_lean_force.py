@@ -25,15 +25,14 @@ def problem(hidden=(4, 3)):
 
 
 @pytest.mark.parametrize("framed", [False, True])
-@pytest.mark.parametrize("leading", [5, 3])
+@pytest.mark.parametrize("leading", [6, 3])
 def test_lean_force_is_the_general_one(framed, leading):
     net, prior = problem()
     z = draw_z(net, 2)
-    frames = find_frames(net, prior, [(z, STATE)]) if framed else []
-    if leading < 5:
+    frames = find_frames(net, prior, [(z, STATE)], leading=leading) if framed else []
+    if leading < 6:
         net = net.at_inputs(slice(None, leading), z[0])
         z = [z[0][:, :, :leading].contiguous(), *z[1:]]
-        frames = [frames[0].leading_inputs(leading), *frames[1:]] if framed else []
     expected = log_force(net, z, STATE, prior, frames, widths=WIDTHS)
     for chain in (0, 1):
         force = LeanForce(of_chain(net, chain), prior, frames, WIDTHS)
@@ -43,11 +42,11 @@ def test_lean_force_is_the_general_one(framed, leading):
             torch.testing.assert_close(torch.from_numpy(by_state), expected.by_state[chain])
 
 
-@pytest.mark.parametrize("leading", [5, 3])
+@pytest.mark.parametrize("leading", [6, 3])
 def test_force_on_the_first_layer_alone_is_the_same(leading):
     net, prior = problem()
     z = draw_z(net, 1)
-    if leading < 5:
+    if leading < 6:
         net = net.at_inputs(slice(None, leading), z[0])
         z = [z[0][:, :, :leading].contiguous(), *z[1:]]
     expected = log_force(net, z, STATE[:1], prior, widths=WIDTHS)
@@ -117,7 +116,7 @@ def test_it_is_for_networks_of_one_prior_width_and_one_set_of_labels():
 
 def test_rounded_path_is_reversible_and_its_energies_are_the_exact_ones():
     net, prior = problem()
-    flights = 0.3 * torch.eye(5, dtype=torch.float64)
+    flights = 0.3 * torch.eye(4, dtype=torch.float64)
     u = torch.randn(STATE.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     start = Phase(draw_z(net, 2), STATE, draw_z(net, 2, seed=1), u)
     settings = {"prior": prior, "directions": flights, "step": 0.1, "n_steps": 20, "widths": WIDTHS}
@@ -137,8 +136,8 @@ def test_chain_without_a_lean_force_leaves_those_of_the_others_alone():
     z = [z[0][:, :, :3].contiguous(), *z[1:]]
     state = torch.cat([STATE[:1], state_of([14.0, -0.7, 0.0, 0.0, 0.0])])
     assert LeanForce(of_chain(net, 1), prior, [], WIDTHS)([q[1] for q in z], state[1].numpy()) is None
-    still = Phase(z, state, [torch.zeros_like(q) for q in z], torch.zeros(2, 5, dtype=torch.float64))
-    settings = {"prior": prior, "directions": 0.1 * torch.eye(5, dtype=torch.float64), "step": 0.01, "n_steps": 2}
+    still = Phase(z, state, [torch.zeros_like(q) for q in z], torch.zeros(2, 4, dtype=torch.float64))
+    settings = {"prior": prior, "directions": 0.1 * torch.eye(4, dtype=torch.float64), "step": 0.01, "n_steps": 2}
     both, *_ = path(net, still, widths=WIDTHS, **settings)
     for chain in (0, 1):
         one = slice(chain, chain + 1)

@@ -80,10 +80,10 @@ def test_chains_and_groups_are_different_draws(result):
 def test_shapes_and_types_are_those_promised(problem, result):
     net, _ = problem
     draws, info = result
-    assert draws.state.shape == (4, 3, 5) and draws.state.dtype == torch.float64
+    assert draws.state.shape == (4, 3, 4) and draws.state.dtype == torch.float64
     assert [tuple(z.shape) for z in draws.z] == [(4, 3, *shape) for shape in net.shapes]
     assert draws.output.shape == (4, 3, 4)
-    assert info.state.shape == (4, 23, 5)
+    assert info.state.shape == (4, 23, 4)
     assert info.fitted.shape == (4, 23, 7) and info.fitted.dtype == np.float32
     assert info.accept.shape == info.divergent.shape == (4, 23)
     assert info.step.shape == (2,) and float(info.step.min()) > 0

@@ -6,10 +6,11 @@ import pytest
 import torch
 from scipy import stats
 
+from bandgap.inference import partial_centring
 from bandgap.inference.gradient_pairs import gradient_pairs
 from bandgap.inference.joint_density import log_force
 from bandgap.inference.joint_hmc import Phase, path, square_norm, step_joint
-from bandgap.inference.partial_centring import enter, find_frames, place
+from bandgap.inference.partial_centring import LINEARISED, enter, find_frames, place
 from bandgap.inference.whitened_network import hidden_features, integrate_output, whiten
 from tests.unit.inference.problems import (
     CPU,
@@ -23,7 +24,7 @@ from tests.unit.inference.problems import (
 )
 
 STATE = state_of([-2.0, -0.7, -0.5, 0.2, -0.4], [-4.0, -0.2, 0.1, -1.2, 0.3])
-FLIGHTS = 0.3 * torch.eye(5, dtype=torch.float64) + 0.1 * torch.ones(5, 5, dtype=torch.float64).triu()
+INFORMED = STATE + 4.0 * torch.tensor([0.0, 1.0, 1.0, 1.0])  # wide scales, where data say much of the weights
 FALSE_ALARM = 1e-3  # of every statistical test here; seeds are fixed
 CHAINS = 3000
 
@@ -147,20 +148,72 @@ def test_paths_keep_the_joint_law_of_weights_scales_and_labels(name, widths):
         assert stats.kstest(square_norm([q]).numpy(), stats.chi2(size).cdf).pvalue > FALSE_ALARM / 8
 
 
-def test_frames_are_the_kronecker_factors_of_the_fisher_information():
-    """f^2 (1 + information) = 1 at their own scale."""
+def plain_variances(net, prior, z, state, frames):
+    """Posterior variances of zeta's coordinates at one visit: of I + J'J, J from the gradients of f."""
+    scales, found = prior.scales(state), []
+    for chain in range(len(state)):
+        one = slice(chain, chain + 1)
+        pairs = gradient_pairs(net, [q[one] for q in z], prior.scales(state[one]))
+        columns = []
+        for i, (frame, (g, h)) in enumerate(zip(frames, pairs, strict=True)):
+            right = torch.eye(h.shape[1], dtype=torch.float64) if frame.right is None else frame.right
+            grown = float(torch.exp(frame.log_scale - torch.log(scales.s[chain, i])))
+            columns.append(grown * torch.einsum("no,ni->noi", g @ frame.left, h @ right).flatten(1))
+        wide = torch.cat(columns, 1)
+        inverse = torch.linalg.inv(torch.eye(wide.shape[1], dtype=torch.float64) + wide.T @ wide)
+        sizes = [frame.left.shape[0] * pair[1].shape[1] for frame, pair in zip(frames, pairs, strict=True)]
+        found.append(inverse.diagonal().split(sizes))
+    return [torch.stack(layers).mean(0) for layers in zip(*found, strict=True)]
+
+
+def test_directions_of_frames_are_those_of_the_kronecker_factors_of_the_fisher_information():
     theta_hat, x, y = raw(7, 5)
     net, prior = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64), prior_of(theta_hat, x)
     z = draw_z(net, 2)
-    pairs = gradient_pairs(net, z, prior.scales(STATE))
-    for frame, (g, h) in zip(find_frames(net, prior, [(z, STATE)]), pairs, strict=True):
-        outputs, inputs = g.T @ g / (2 * net.n_rows), h.T @ h / 2
+    pairs = gradient_pairs(net, z, prior.scales(INFORMED))
+    for frame, (g, h) in zip(find_frames(net, prior, [(z, INFORMED)]), pairs, strict=True):
         right = torch.eye(h.shape[1], dtype=torch.float64) if frame.right is None else frame.right
-        along = torch.stack([v @ outputs @ v for v in frame.left.T])
-        information = torch.outer(along, (right.T @ inputs @ right).diagonal())
-        torch.testing.assert_close(frame.information, information, rtol=1e-6, atol=1e-9)
+        for columns, gram in ((frame.left, g.T @ g), (right, h.T @ h)):
+            torch.testing.assert_close(columns.T @ columns, torch.eye(len(gram), dtype=torch.float64))
+            turned = columns.T @ gram @ columns
+            torch.testing.assert_close(turned, torch.diag(turned.diagonal()), rtol=0, atol=1e-8 * float(gram.max()))
+
+
+def test_information_of_frames_is_that_of_linearised_models_at_the_last_visits():
+    """f^2 is the posterior variance of each coordinate at the frames' own scale, a mean over chains and visits."""
+    theta_hat, x, y = raw(7, 5)
+    net, prior = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64), prior_of(theta_hat, x)
+    visits = [(draw_z(net, 2, seed=seed), INFORMED + 0.1 * seed) for seed in range(LINEARISED + 1)]
+    frames = find_frames(net, prior, visits)
+    each = [plain_variances(net, prior, z, state, frames) for z, state in visits[1:]]
+    assert float(each[0][0].min()) < 0.9
+    for layer, frame in enumerate(frames):
+        expected = torch.stack([variances[layer] for variances in each]).mean(0).reshape(frame.information.shape)
         at_home = frame.factors(torch.tensor([frame.log_scale], dtype=torch.float64))[0]
-        torch.testing.assert_close(at_home**2 * (1.0 + information), torch.ones_like(information))
+        torch.testing.assert_close(at_home**2, expected, rtol=1e-8, atol=1e-10)
+
+
+def test_information_of_many_rows_is_taken_from_some_that_stand_for_all(monkeypatch):
+    """Every row stands twice, and every second one is taken."""
+    theta_hat, x, y = raw(7, 5)
+    twice = whiten(theta_hat, x.repeat_interleave(2, 0), y.repeat_interleave(2), device=CPU, dtype=torch.float64)
+    prior, z = prior_of(theta_hat, x), draw_z(twice, 2)
+    every = find_frames(twice, prior, [(z, INFORMED)])
+    monkeypatch.setattr(partial_centring, "MAX_ROWS", 7)
+    for some, all_of_them in zip(find_frames(twice, prior, [(z, INFORMED)]), every, strict=True):
+        torch.testing.assert_close(some.information, all_of_them.information, rtol=1e-9, atol=1e-12)
+
+
+def test_frames_of_leading_inputs_are_those_of_a_model_without_the_others():
+    theta_hat, x, y = raw(7, 5)
+    net, prior = whiten(theta_hat, x, y, device=CPU, dtype=torch.float64), prior_of(theta_hat, x)
+    z = draw_z(net, 2)
+    first, second = find_frames(net, prior, [(z, INFORMED)], leading=3)
+    part, lead = net.at_inputs(slice(None, 3), z[0]), [z[0][:, :, :3], z[1]]
+    expected = find_frames(part, prior, [(lead, INFORMED)])
+    torch.testing.assert_close(first.information, expected[0].information)
+    torch.testing.assert_close(second.information, expected[1].information)
+    assert first.information.shape == (4, 3)
 
 
 def test_frames_leave_global_random_numbers_alone():

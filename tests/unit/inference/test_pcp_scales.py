@@ -1,6 +1,4 @@
-"""The scales of both cases of BTL-PCP: c is Dirichlet, the distance exponential, the redundant direction proper."""
-
-import math
+"""The scales of both cases of BTL-PCP: c is Dirichlet, the distance exponential, the density that of the draws."""
 
 import numpy as np
 import pytest
@@ -26,7 +24,7 @@ def variational_of(*, lam=1.0):
 
 
 def weights_of(state):
-    return torch.softmax(state[:, 2:], -1)
+    return torch.softmax(state[:, 1:], -1)
 
 
 def draws_of(prior, n=4000, seed=0):
@@ -53,14 +51,14 @@ def test_draws_with_a_tiny_dirichlet_parameter_are_finite():
 
 def test_distance_of_draws_is_exponential():
     state = draws_of(prior_of(lam=2.0), seed=4)
-    d = pcp.distance(torch.exp(state[:, 0]), pcp.point_estimate_terms(ALPHA, weights_of(state)))
+    d = pcp.distance(torch.exp(state[:, 1:]).sum(1), pcp.point_estimate_terms(ALPHA, weights_of(state)))
     assert stats.kstest(d.numpy(), stats.expon(scale=0.5).cdf).pvalue > FALSE_ALARM
 
 
 def test_distance_of_variational_draws_is_exponential():
     """2 KL between the priors of theta at tau and at 0, summed over the weights of every layer by their number."""
     state = draws_of(variational_of(lam=2.0), seed=4)
-    added = torch.exp(state[:, :1]) * weights_of(state)
+    added = torch.exp(state[:, 1:])
     twice_kl = ((added - torch.log1p(added)) * torch.tensor(SIZES).double()).sum(1)
     assert stats.kstest(torch.sqrt(twice_kl).numpy(), stats.expon(scale=0.5).cdf).pvalue > FALSE_ALARM
 
@@ -73,8 +71,9 @@ def test_density_over_the_global_scale_is_that_of_an_exponential_distance(log_si
     """Normalised on a grid of log t (log tau), its distribution function is 1 - exp(-lam d)."""
     prior = prior_of(lam=1.5) if case == "point estimate" else variational_of(lam=1.5)
     log_scale = torch.linspace(-30.0, 5.0, 20_001, dtype=torch.float64)
-    rest = torch.tensor([[log_sigma, *w]]).double().expand(len(log_scale), 4)
-    density = prior.log_density(torch.cat([log_scale[:, None], rest], 1)).exp()
+    log_c = torch.log_softmax(torch.tensor([w]).double(), -1)
+    state = torch.cat([torch.full_like(log_scale, log_sigma)[:, None], log_scale[:, None] + log_c], 1)
+    density = prior.log_density(state).exp()
     below = torch.cumulative_trapezoid(density, log_scale)
     c = torch.softmax(torch.tensor(w).double(), -1)
     terms = pcp.point_estimate_terms(ALPHA, c) if case == "point estimate" else pcp.variational_terms(SIZES, c)
@@ -85,21 +84,33 @@ def test_density_over_the_global_scale_is_that_of_an_exponential_distance(log_si
 def test_density_over_log_sigma_is_that_of_an_inverse_gamma_variance():
     prior = prior_of(noise_b=0.7)
     log_sigma = torch.linspace(-4.0, 8.0, 20_001, dtype=torch.float64)
-    state = torch.zeros(len(log_sigma), 5, dtype=torch.float64)
-    state[:, 1] = log_sigma
+    state = torch.zeros(len(log_sigma), 4, dtype=torch.float64)
+    state[:, 0] = log_sigma
     below = torch.cumulative_trapezoid(prior.log_density(state).exp(), log_sigma)
     expected = stats.invgamma(2.0, scale=0.7).cdf(torch.exp(2 * log_sigma[1:]).numpy())
     np.testing.assert_allclose((below / below[-1]).numpy(), expected, atol=1e-5)
 
 
-def test_density_over_the_redundant_direction_of_w_is_proper():
-    """Shifting every w leaves c as it is; the density of the shift is that of the logarithm of Gamma(3 c0, 1)."""
-    prior = prior_of(c0=1.3)
-    shift = torch.linspace(-12.0, 6.0, 20_001, dtype=torch.float64)
-    state = torch.zeros(len(shift), 5, dtype=torch.float64)
-    state[:, 2:] = shift[:, None] - math.log(3.0)
-    below = torch.cumulative_trapezoid(prior.log_density(state).exp(), shift)
-    np.testing.assert_allclose((below / below[-1]).numpy(), stats.gamma(3.9).cdf(np.exp(shift[1:].numpy())), atol=1e-5)
+@pytest.mark.parametrize("case", ["point estimate", "variational"])
+def test_density_over_two_layers_is_that_of_scale_and_weight_with_its_jacobian(case):
+    """Normalised on a grid of (a_1, a_2): c_1 is Beta(c0, c0), and the distance exponential, as in draws."""
+    c0, alpha = 1.3, ALPHA[:, :2]
+    prior = (
+        point_estimate_scales(alpha, noise_b=0.3, c0=c0)
+        if case == "point estimate"
+        else variational_scales(SIZES[:2], noise_b=0.3, c0=c0, device=CPU)
+    )
+    grid = torch.linspace(-35.0, 6.0, 821, dtype=torch.float64)
+    a = torch.cartesian_prod(grid, grid)
+    mass = prior.log_density(torch.cat([torch.zeros(len(a), 1), a], 1)).exp()
+    mass /= mass.sum()
+    c, scale = torch.softmax(a, 1), torch.exp(a).sum(1)
+    for at in (0.1, 0.5, 0.8):
+        assert float(mass[c[:, 0] < at].sum()) == pytest.approx(stats.beta(c0, c0).cdf(at), abs=0.01)
+    terms = pcp.point_estimate_terms(alpha, c) if case == "point estimate" else pcp.variational_terms(SIZES[:2], c)
+    distance = pcp.distance(scale, terms)
+    for at in (0.2, 1.0, 2.5):
+        assert float(mass[distance < at].sum()) == pytest.approx(stats.expon.cdf(at), abs=0.01)
 
 
 def test_scales_sigma_and_tau_of_the_point_estimate_belong_together():
