@@ -95,7 +95,7 @@ def _planned(config: SamplerConfig, net: WhitenedNetwork, prior: ScalePrior) -> 
     Under priors with a scale of its own for every layer (`bnn`, `btl_bnn`) partially centred paths take several times
     the steps.
     """
-    return config.planned(rows=net.n_rows, can_frame=net.isotropic and isinstance(prior, PointEstimateScales))
+    return config.planned(can_frame=net.isotropic and isinstance(prior, PointEstimateScales))
 
 
 def _work(net: WhitenedNetwork, config: SamplerConfig) -> float:

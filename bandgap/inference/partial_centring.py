@@ -35,7 +35,7 @@ from bandgap.inference.whitened_network import Layers, WhitenedNetwork
 
 DIAGONAL = 1e-4  # share of a matrix off its diagonal below which it is one: the row space's inputs, in float32
 MAX_ROWS = 1000  # of which the linearised model is made; more stand for all
-LINEARISED = 4  # of the last visits, at which it is
+LINEARISED = 2  # of the last visits, at which it is
 SMALLEST = 1e-9  # posterior variance in units of the prior's
 
 

@@ -9,7 +9,6 @@ ANGLE, ACCEPT = 0.65, 0.8  # radians of a path of mean length, and its acceptanc
 FRAMED_ANGLE, FRAMED_ACCEPT = 2.1, 0.8  # the same in partially centred coordinates
 WARMUP, FRAMED_WARMUP = 300, 200  # iterations of a chain in which it adapts
 DRAWS, FRAMED_DRAWS = 1500, 400  # and after that
-FRAMED_ROWS = 150  # from which partially centred coordinates are chosen
 
 
 @dataclass(frozen=True)
@@ -17,11 +16,10 @@ class SamplerConfig:
     """Length of the run: chains, iterations of warm-up and after it, kept draws of all chains together, and the path.
 
     `coordinates` "whitened" moves whitened weights, and each layer's scale with them in a move of its own
-    (`interweaving`); "partially centred" moves both along one path (`partial_centring`). On 200 crystals of the demo
-    the latter gave seven times the effective draws of the slowest quantity per iteration, and four times per second; on
-    60 and 100 two to four times per iteration, and about as many per second; on ten rows it was the worse. "auto" takes
-    it from 150 rows, for the penalized-complexity prior centred on a point estimate. `warmup` and `draws` None are 300
-    and 1,500, and 200 and 400 in partially centred coordinates.
+    (`interweaving`); "partially centred" moves both along one path (`partial_centring`), and "auto" takes it for the
+    penalized-complexity prior centred on a point estimate: on 12, 60 and 100 crystals of the demo, four chains gave
+    4.5, 2.8 and 4.7 times the effective draws of the slowest quantity per second. `warmup` and `draws` None are 300 and
+    1,500, and 200 and 400 in partially centred coordinates.
 
     `angle` is the length of a path in radians; it varies by a third up and down, by a tenth in partially centred
     coordinates. None is 0.65, and 2.1 there, where all of zeta has about unit variance: a quarter of a turn (1.57)
@@ -67,11 +65,11 @@ class SamplerConfig:
             return self.draws
         return FRAMED_DRAWS if self.coordinates == "partially centred" else DRAWS
 
-    def planned(self, *, rows: int, can_frame: bool) -> "SamplerConfig":
+    def planned(self, *, can_frame: bool) -> "SamplerConfig":
         """Return the same with its coordinates chosen, for a problem in which `can_frame` says whether both exist."""
         if self.coordinates != "auto":
             return self
-        return replace(self, coordinates="partially centred" if can_frame and rows >= FRAMED_ROWS else "whitened")
+        return replace(self, coordinates="partially centred" if can_frame else "whitened")
 
     def radians(self, *, framed: bool) -> float:
         """Return the mean length of a path, in partially centred coordinates where `framed`."""

@@ -41,14 +41,14 @@ class Cost:
     def seconds(self, n: int, iterations: int | None) -> float:
         """Return the seconds of a fit to n structures, a power of n through the two sizes, never falling with n."""
         power = max(0.0, math.log(self.large_s / self.small_s) / math.log(SIZES[1] / SIZES[0]))
-        work = iterations / usual_iterations(n, self.sampler) if self.sampler and iterations else 1.0
+        work = iterations / usual_iterations(self.sampler) if self.sampler and iterations else 1.0
         growth: float = (n / SIZES[1]) ** power
         return self.large_s * growth * work
 
 
-def usual_iterations(n: int, coordinates: Literal["auto", "whitened"] = "auto") -> int:
-    """Return the iterations of a default sampler for n structures, to which its cost refers."""
-    sampler = SamplerConfig(coordinates=coordinates).planned(rows=n, can_frame=True)
+def usual_iterations(coordinates: Literal["auto", "whitened"] = "auto") -> int:
+    """Return the iterations of a default sampler, to which its cost refers."""
+    sampler = SamplerConfig(coordinates=coordinates).planned(can_frame=True)
     return sampler.n_warmup + sampler.n_draws
 
 

@@ -132,14 +132,15 @@ def model_draws(theta_hat, x, prior):
 
 def ranked(theta, state, y, x, new):
     """Quantities (..., 8) that are ranked: scales, f at two new inputs, and the log likelihood of the data."""
-    log_sigma = state[..., 1]
+    log_sigma, parts = state[..., 0], state[..., 1:]
+    log_t = torch.logsumexp(parts, -1)
     misfit = ((y - plain(theta, x)) ** 2).sum(-1)
     likelihood = -x.shape[0] * log_sigma - 0.5 * misfit * torch.exp(-2 * log_sigma)
     values = [
-        state[..., 0],
+        log_t,
         log_sigma,
-        state[..., 0] + 2 * log_sigma,
-        *torch.softmax(state[..., 2:], -1).unbind(-1)[::2],
+        log_t + 2 * log_sigma,
+        *torch.softmax(parts, -1).unbind(-1)[::2],
     ]
     return torch.stack([*values, *plain(theta, new).unbind(-1), likelihood], -1)
 

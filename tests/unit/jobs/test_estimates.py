@@ -49,8 +49,8 @@ def test_reference_passes_through_the_measured_sizes_and_never_falls_with_n(meth
 
 def test_sampler_takes_as_long_as_its_iterations_and_networks():
     usual = seconds("btl_pcp_pe", 200)
-    assert seconds("btl_pcp_pe", 200, iterations=usual_iterations(200) // 2) == pytest.approx(usual / 2)
-    assert seconds("btl_pcp_pe", 200, iterations=usual_iterations(200)) == pytest.approx(usual)
+    assert seconds("btl_pcp_pe", 200, iterations=usual_iterations() // 2) == pytest.approx(usual / 2)
+    assert seconds("btl_pcp_pe", 200, iterations=usual_iterations()) == pytest.approx(usual)
     assert seconds("btl_pcp_pe", 200, networks=3) == pytest.approx(3 * usual)
     assert seconds("fine_tune", 200, iterations=10) == seconds("fine_tune", 200)
 
