@@ -2,8 +2,8 @@
 
 The table holds processor seconds of one fit on the demo data (1,260 features, hidden layers of 128 and 64 units) at
 n = 50 and n = 200; for what samples a network, it holds what the registry of methods says of 200 crystals on two cores,
-and half of that at 50. Between and beyond these sizes the cost is a power of n. Another machine, or other features,
-may be off by a factor of two or more, until runs on it correct the table.
+and about half of that at 50. Between and beyond these sizes the cost is a power of n. Another machine, or other
+features, may be off by a factor of two or more, until runs on it correct the table.
 """
 
 import json
@@ -163,7 +163,7 @@ def atoms_to_describe(jobs: JobStore, dataset: Dataset, source: str, *, levels: 
 
 
 COSTS: Mapping[str, Cost] = {
-    "btl_pcp_pe": Cost(65, 120, sampler="auto"),
+    "btl_pcp_pe": Cost(35, 60, sampler="auto"),
     "btl_pcp_vi": Cost(90, 180, sampler="whitened"),
     "btl_vi": Cost(57, 127),
     "btl_bnn": Cost(240, 480, sampler="whitened"),

@@ -39,7 +39,7 @@ _ALL = (
         "all layers, Bayesian",
         "Bayesian transfer, penalized complexity",
         "Samples all layers around the molecule model; the data decide how far each layer moves.",
-        "about 2 minutes for 200 crystals on 2 cores",
+        "about 1 minute for 200 crystals on 2 cores",
         btl_pcp.BtlPcpConfig,
         btl_pcp.fit,
         resumable=btl_pcp.fit,
