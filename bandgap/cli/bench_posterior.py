@@ -1,5 +1,6 @@
 """`bandgap bench posterior`: effective draws per second beside NumPyro's NUTS on the same posterior."""
 
+from statistics import median
 from typing import Annotated, Any
 
 import typer
@@ -40,6 +41,8 @@ def print_posterior(result: dict[str, Any]) -> None:
         for name, side in sides.items():
             _print_side(name, side)
         _print_comparison(sides)
+    if len(result["repeats"]) > 1:
+        _print_medians(result["repeats"])
     settings = result["settings"]
     typer.echo(
         f"{settings['n']} crystals, {settings['chains']} chains of one thread each on {result['cores']} cores, warm-up "
@@ -79,3 +82,16 @@ def _print_comparison(sides: dict[str, Any]) -> None:
             f"{scales}; predictions {against['z_predictions_rms']:.2f} in the mean square, largest "
             f"{against['z_predictions_largest']:.1f}."
         )
+
+
+def _print_medians(repeats: list[dict[str, Any]]) -> None:
+    from bandgap.benchmarks.posterior import OURS, compare_sides
+
+    for name in repeats[0]:
+        if name != OURS:
+            each = [compare_sides(sides[OURS], sides[name]) for sides in repeats]
+            after, whole = (median(found[key] for found in each) for key in ("ratio", "ratio_with_warmup"))
+            typer.echo(
+                f"Median of {len(each)} runs beside {name}: {after:.1f} times the effective draws per second, "
+                f"{whole:.1f} times with warm-up."
+            )
