@@ -154,7 +154,7 @@ class PointEstimateScales(PcpScales):
 
     def judged(self, state: Floats) -> Mapping[str, Floats]:
         """Return log tau, log sigma and every c_l of states (..., 1 + L), each (...), by name."""
-        return _judged(state, share_of_sigma=2.0)
+        return _judged(*self.tau_and_weights(torch.from_numpy(np.ascontiguousarray(state))), state[..., 0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +191,7 @@ class VariationalScales(PcpScales):
 
     def judged(self, state: Floats) -> Mapping[str, Floats]:
         """Return log tau, log sigma and every c_l of states (..., 1 + L), each (...), by name."""
-        return _judged(state, share_of_sigma=0.0)
+        return _judged(*self.tau_and_weights(torch.from_numpy(np.ascontiguousarray(state))), state[..., 0])
 
 
 def point_estimate_scales(alpha: Tensor, *, lam: float = 1.0, noise_b: float, c0: float = 1.0) -> PointEstimateScales:
@@ -209,9 +209,6 @@ def variational_scales(
     return VariationalScales(slopes, terms.weights, lam, noise_b, c0)
 
 
-def _judged(state: Floats, *, share_of_sigma: float) -> Mapping[str, Floats]:
-    """Return what is judged; log tau is that of the scale and `share_of_sigma` times log sigma."""
-    log_sigma, parts = state[..., 0], torch.from_numpy(np.ascontiguousarray(state[..., 1:]))
-    log_tau = torch.logsumexp(parts, -1).numpy() + share_of_sigma * log_sigma
-    c = torch.softmax(parts, -1).numpy()
-    return {"tau": log_tau, "sigma": log_sigma} | {f"c{i + 1}": c[..., i] for i in range(c.shape[-1])}
+def _judged(tau: Tensor, c: Tensor, log_sigma: Floats) -> Mapping[str, Floats]:
+    by_layer = {f"c{i + 1}": c[..., i].numpy() for i in range(c.shape[-1])}
+    return {"tau": torch.log(tau).numpy(), "sigma": log_sigma} | by_layer

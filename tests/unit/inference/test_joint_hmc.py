@@ -67,10 +67,10 @@ def test_force_on_the_scales_is_that_of_central_differences(problem):
 
 def test_path_with_turned_momenta_comes_back(problem):
     net, prior = problem
-    start = phase_of(net)
+    start = phase_of(net, seed=3)
     settings = {"prior": prior, "directions": FLIGHTS, "step": 0.1, "n_steps": 20}
     end, error, _ = path(net, start, **settings)
-    assert float((end.state - STATE).abs().min()) > 0.005
+    assert float((end.state - STATE).abs().min()) > 0.02
     back, error_back, _ = path(net, Phase(end.z, end.state, [-v for v in end.v], -end.u), **settings)
     torch.testing.assert_close(back.z, start.z, rtol=0, atol=1e-9)
     torch.testing.assert_close(back.state, start.state, rtol=0, atol=1e-9)
