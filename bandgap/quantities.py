@@ -1,7 +1,7 @@
 """Names, labels, units and one-sentence explanations of every quantity; tables, axes and CSV headers read them here."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import Enum
 
 
@@ -74,6 +74,7 @@ class Quantity(Enum):
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
 
+RHAT_LIMIT = 1.05  # above it chains have not agreed yet
 MORE_ITERATIONS = "Train again with more warm-up iterations or more draws of each chain (warmup, draws of the sampler)."
 
 
@@ -84,8 +85,21 @@ def quantity_words(name: str, names: Collection[str] = ()) -> str:
     'c3, the weight of the output layer'
     >>> quantity_words("tau")
     'tau'
+    >>> quantity_words("fit_max"), quantity_words("predictions")
+    ('the gaps of the training structures', 'the predicted gaps')
     """
+    functions = {"fit": "the gaps of the training structures", "predictions": "the predicted gaps"}
+    if (function := functions.get(name.removesuffix("_max"))) is not None:
+        return function
     if not re.fullmatch(r"c\d+", name):
         return name
     last = max((int(other[1:]) for other in names if re.fullmatch(r"c\d+", other)), default=0)
     return f"{name}, the weight of " + ("the output layer" if int(name[1:]) == last else f"layer {name[1:]}")
+
+
+def disagreement(worst: str, rhat: Mapping[str, float]) -> str:
+    """Say that the chains have not agreed yet on the quantity `worst` of those in `rhat`, and what to do."""
+    return (
+        f"The chains have not agreed yet on {quantity_words(worst, rhat)} (R-hat {rhat[worst]:.3f}, want below "
+        f"{RHAT_LIMIT}). Predictions are usable for a look, not for a table. {MORE_ITERATIONS}"
+    )

@@ -4,14 +4,16 @@ import numpy as np
 import streamlit as st
 
 from bandgap import plots
-from bandgap.quantities import Quantity
+from bandgap.quantities import RHAT_LIMIT, Quantity, quantity_words
 from components import frame, posterior_words, words
 from components.drawing import drawn
 from components.run_files import RunFiles
 
 ENOUGH_DRAWS = 400  # Vehtari et al. (2021), section 4: effective draws below which R-hat and intervals are unreliable
 LEAST_EBFMI = 0.3  # Betancourt (2016)
-LABELS = {"tau": "log tau", "sigma": "log sigma", "x": "log scale x", "energy": "energy"}
+LABELS = {"tau": "log tau", "sigma": "log sigma", "x": "log scale x", "energy": "energy"} | {
+    name: quantity_words(name).removeprefix("the ") for name in ("predictions", "fit")
+}
 
 
 def chains(files: RunFiles) -> None:
@@ -39,10 +41,10 @@ def advice(files: RunFiles) -> list[str]:
         rhat["fit"] = files.figures["rhat_fit_max"]
     worst = max(rhat, key=lambda name: rhat[name])
     value = rhat[worst]
-    fine = value <= posterior_words.RHAT_GOOD
+    fine = value <= RHAT_LIMIT
     lines = [
         f"**R-hat** {value:.3f} ({_named(worst)}): "
-        + ("the chains agree; nothing to do." if fine else "raise warm-up or draws until it is below 1.05.")
+        + ("the chains agree; nothing to do." if fine else f"raise warm-up or draws until it is below {RHAT_LIMIT}.")
     ]
     if files.ess:
         scarce = min(files.ess, key=lambda name: files.ess[name])
@@ -98,7 +100,7 @@ def _named(name: str) -> str:
         return LABELS[name]
     if name.startswith("tau") and name[3:].isdigit():
         return f"log tau of layer {name[3:]}"
-    return {"predictions": "predicted gaps", "fit": "gaps of the training crystals"}.get(name, words.escaped(name))
+    return words.escaped(name)
 
 
 _MORE_DRAWS = f"ends of 95 % intervals are uncertain below about {ENOUGH_DRAWS}; raise the draws."

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bandgap.quantities import MORE_ITERATIONS, quantity_words
+from bandgap.quantities import RHAT_LIMIT, disagreement
 from components.words import percent
 
-RHAT_GOOD = 1.05
 STAYED = 0.15  # a mean share below this reads as "stays close"
 MOVED = 0.5
 
@@ -60,11 +59,8 @@ def convergence_sentence(rhat: Mapping[str, float], ess: Mapping[str, float], *,
     """Say whether the chains agree and, if not, on what they do not and what to do."""
     worst = max(rhat, key=lambda name: np.inf if np.isnan(rhat[name]) else rhat[name])
     text = f"Chains agree (R-hat {rhat[worst]:.3f}, {min(ess.values()):,.0f} effective draws)."
-    if not rhat[worst] <= RHAT_GOOD:  # also NaN
-        text = (
-            f"The chains have not agreed yet on {quantity_words(worst, rhat)} (R-hat {rhat[worst]:.3f}, "
-            f"want below {RHAT_GOOD}). Predictions are usable for a look, not for a table. {MORE_ITERATIONS}"
-        )
+    if not rhat[worst] <= RHAT_LIMIT:  # also NaN
+        text = disagreement(worst, rhat)
     if divergences:
         text += f" {divergences:,} divergent trajectories: the posterior may have a corner that was not visited."
     return text
@@ -72,7 +68,7 @@ def convergence_sentence(rhat: Mapping[str, float], ess: Mapping[str, float], *,
 
 def converged(rhat: Mapping[str, float]) -> bool:
     """Return whether every R-hat is good."""
-    return bool(rhat) and all(value <= RHAT_GOOD for value in rhat.values())
+    return bool(rhat) and all(value <= RHAT_LIMIT for value in rhat.values())
 
 
 def scale_sentence(draws: np.ndarray, *, unit: str) -> str:

@@ -27,7 +27,7 @@ from bandgap.inference.spectral_regression import least_cross_validation, spectr
 from bandgap.networks import Params, hidden_features
 from bandgap.posterior import Diagnostics, LastLayerPosterior
 from bandgap.posterior.protocol import thinned
-from bandgap.quantities import MORE_ITERATIONS, quantity_words
+from bandgap.quantities import RHAT_LIMIT, disagreement
 from bandgap.recalibration import GapScale, StatisticsChoice, standardiser_for
 from bandgap.source import SourceModel
 from bandgap.source_statistics import hidden_layers
@@ -40,7 +40,6 @@ About = Literal["source", "target"]  # whether changes are from the source's out
 LEAST_SD = 1e-3  # of the median standard deviation, below which a feature is constant on the source's rows
 LEAST_RIDGE = 1e-6  # of the mean sum of squares, where the source was trained without a penalty
 LEAST_NOISE = 1e-3  # of the variance of Z, for the first estimate of its noise
-RHAT_LIMIT = 1.05
 WATCHED_ROWS = 20  # training rows whose predictions convergence is judged by
 
 Floats = NDArray[np.float64]
@@ -232,11 +231,7 @@ def converged(figures: dict[str, float]) -> tuple[dict[str, float], tuple[str, .
     figures = figures | {"rhat_max": rhat[worst], "ess_min": least}
     if rhat[worst] <= RHAT_LIMIT:
         return figures, ()
-    said = "the predictions" if worst == "fit_max" else quantity_words(worst, rhat)
-    return figures, (
-        f"The chains have not agreed yet on {said} (R-hat {rhat[worst]:.3f}, want below {RHAT_LIMIT}). "
-        f"Predictions are usable for a look, not for a table. {MORE_ITERATIONS}",
-    )
+    return figures, (disagreement(worst, rhat),)
 
 
 def _warnings(source: SourceModel, kept: NDArray[np.bool_], *, about: About, exact: bool) -> tuple[str, ...]:

@@ -17,13 +17,13 @@ from bandgap.posterior import Diagnostics, NetworkPosterior
 from bandgap.posterior.function_share import function_share
 from bandgap.posterior.protocol import thinned
 from bandgap.progress import Progress
-from bandgap.quantities import MORE_ITERATIONS, quantity_words
+from bandgap.quantities import RHAT_LIMIT, disagreement
 from bandgap.recalibration import GapScale, StatisticsChoice, standardiser_for
 from bandgap.source import SourceModel
 from bandgap.standardise import Standardiser
 from bandgap.transfer.method import TargetData
 
-RHAT_LIMIT, DIVERGENT_SHARE = 1.05, 0.001
+DIVERGENT_SHARE = 0.001
 AnyNetwork = TypeVar("AnyNetwork", bound=NetworkPosterior)
 
 PRIOR_DRAWS = 1000  # of the scales, for pages
@@ -113,15 +113,8 @@ def diagnose(info: SamplerInfo) -> Diagnostics:
     figures = info.figures()
     warnings = []
     scales = {name.removeprefix("rhat_"): value for name, value in figures.items() if name.startswith("rhat_")}
-    worst = max((name for name in scales if name not in ("max", "fit_max")), key=lambda name: scales[name])
-    if figures["rhat_max"] > RHAT_LIMIT:
-        fit_is_worst = scales["fit_max"] >= scales[worst]
-        what, value = ("the predictions", scales["fit_max"]) if fit_is_worst else (worst, scales[worst])
-        said = quantity_words(what, scales)
-        warnings.append(
-            f"The chains have not agreed yet on {said} (R-hat {value:.3f}, want below {RHAT_LIMIT}). "
-            f"Predictions are usable for a look, not for a table. {MORE_ITERATIONS}"
-        )
+    if scales.pop("max") > RHAT_LIMIT:
+        warnings.append(disagreement(max(scales, key=lambda name: scales[name]), scales))
     if figures["divergences"] > DIVERGENT_SHARE * info.divergent.size:
         warnings.append(
             f"{figures['divergences']:.0f} of {info.divergent.size} paths diverged: part of the posterior may be "

@@ -48,7 +48,7 @@ def test_layer_weight_on_which_the_chains_disagree_is_named_by_its_layer():
 
 def test_predictions_on_which_the_chains_disagree_are_named():
     (warning,) = diagnose(Info({"rhat_fit_max": 1.3, "rhat_max": 1.3})).warnings
-    assert "not agreed yet on the predictions (R-hat 1.30" in warning
+    assert "not agreed yet on the gaps of the training structures (R-hat 1.30" in warning
 
 
 @pytest.mark.parametrize("count, warned", [(4.0, False), (5.0, True)])
