@@ -20,6 +20,7 @@ LAYERS = (
         "quantities",
         "config",
         "progress",
+        "processors",
         "devices",
         "compiled",
         "memory",

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from bandgap.benchmarks.posterior_problem import Floats, PosteriorProblem
-from bandgap.devices import set_threads
+from bandgap.devices import few_blas_threads, set_threads
 from bandgap.inference.network_chain import Chain, Record
 from bandgap.inference.sampler_config import SamplerConfig
 from bandgap.inference.scales import ScalePrior
@@ -20,6 +20,7 @@ class ProductChain:
 
     def __init__(self, problem: PosteriorProblem, *, seed: int, warmup: int) -> None:
         set_threads(1)
+        few_blas_threads().__enter__()  # until the process ends
         self._net, self._prior = problem.network(), problem.scale_prior()
         self._test, self._warmup = PredictingNetwork(problem), warmup
         seeds = np.random.SeedSequence(seed).generate_state(2, np.uint64)

@@ -11,6 +11,7 @@ from torch import Tensor
 from bandgap.inference import lean_kernels
 from bandgap.inference.joint_density import LARGEST_LOG, LARGEST_SIGNAL
 from bandgap.inference.lean_force import LeanPlace
+from bandgap.inference.lean_products import multiply
 from bandgap.inference.partial_centring import Frames
 from bandgap.inference.scales import Floats, ScalePrior
 from bandgap.inference.whitened_network import Layers, WhitenedNetwork
@@ -59,7 +60,7 @@ class LeanDensity:
 
     def project(self, z_1: Tensor) -> Tensor:
         """Return `net.project` of the first layer's weights z_1 (out, in), (n, out); the next call overwrites it."""
-        torch.mm(self._net.inputs, z_1.T, out=self._projected)
+        multiply(self._net.inputs, z_1.T, out=self._projected)
         return self._projected if self._net.rest is None else self._projected.add_(self._net.rest[0])
 
     def place_above(self, added: Tensor, upper: Layers) -> None:
@@ -78,9 +79,9 @@ class LeanDensity:
             base, s = (self._base, scales.s[0]) if i == 0 else (self._nothing[i], 1.0)
             if i:
                 torch.add(self._net.theta_hat[i], self._upper[i - 1], alpha=scales.s[i], out=self._weights[i])
-                added = torch.mm(self._wide[i - 1], self._weights[i].T, out=self._pre[i])
+                added = multiply(self._wide[i - 1], self._weights[i].T, out=self._pre[i])
             lean_kernels.rectify_exactly(added.numpy(), base, s, wide.numpy())
-        torch.mm(self._wide[-1].T, self._wide[-1], out=self._products)
+        multiply(self._wide[-1].T, self._wide[-1], out=self._products)
         likelihood = lean_kernels.log_likelihood(
             self._products.numpy(),
             self._start,

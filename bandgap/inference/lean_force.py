@@ -13,6 +13,7 @@ from torch import Tensor
 
 from bandgap.inference import lean_kernels
 from bandgap.inference.joint_density import ROUGH_SIGNAL
+from bandgap.inference.lean_products import multiply
 from bandgap.inference.partial_centring import Frames
 from bandgap.inference.scales import Floats, PlainScales, ScalePrior
 from bandgap.inference.whitened_network import Layers, WhitenedNetwork
@@ -55,10 +56,10 @@ class LeanPlace:
                 zeta[i].numpy(), frame.information.numpy(), frame.grown(s[i]), self.factors[i].numpy(), turned.numpy()
             )
             if frame.right is None:
-                torch.mm(frame.left, turned, out=self.z[i])
+                multiply(frame.left, turned, out=self.z[i])
             else:
-                torch.mm(frame.left, turned, out=self.spare[i])
-                torch.mm(self.spare[i], frame.right.T, out=self.z[i])
+                multiply(frame.left, turned, out=self.spare[i])
+                multiply(self.spare[i], frame.right.T, out=self.z[i])
         return self.z
 
     def gained(self, zeta: Layers, s: list[float]) -> float:
@@ -73,10 +74,10 @@ class LeanPlace:
         for i, frame in enumerate(self.frames):
             turned = self.z[i]
             if frame.right is None:
-                torch.mm(frame.left.T, by_z[i], out=turned)
+                multiply(frame.left.T, by_z[i], out=turned)
             else:
-                torch.mm(frame.left.T, by_z[i], out=self.spare[i])
-                torch.mm(self.spare[i], frame.right, out=turned)
+                multiply(frame.left.T, by_z[i], out=self.spare[i])
+                multiply(self.spare[i], frame.right, out=turned)
             by_log_square[i] -= 0.5 * lean_kernels.leave_directions(
                 turned.numpy(), self.turned[i].numpy(), self.factors[i].numpy(), zeta[i].numpy(), by_z[i].numpy()
             )
@@ -149,20 +150,20 @@ class LeanForce:
     def _forward(self, z: Layers, scales: PlainScales) -> tuple[bool, float, float]:
         """Write every layer's features and gates, both times 2 w, and return what `_output` does."""
         s = scales.s
-        torch.mm(self._inputs, z[0].T, out=self._pre[0])
+        multiply(self._inputs, z[0].T, out=self._pre[0])
         for i, (doubled, pre) in enumerate(zip(self._doubled, self._pre, strict=True)):
             gate, wide = self._gate[i].numpy(), self._wide[i].numpy()
             if i == 0:
                 lean_kernels.rectify_first(pre.numpy(), self._shifted, self._rest, s[0], doubled, gate, wide)
                 continue
             torch.add(self._moved[i], z[i], alpha=s[i] / self._doubled[i - 1], out=self._weights[i])
-            torch.mm(self._wide[i - 1], self._weights[i].T, out=pre)
+            multiply(self._wide[i - 1], self._weights[i].T, out=pre)
             lean_kernels.rectify(pre.numpy(), doubled, gate, wide)
         return self._output(scales)
 
     def _output(self, scales: PlainScales) -> tuple[bool, float, float]:
         """Integrate the output layer out; return whether that went well, and derivatives by log rho and log sigma."""
-        torch.mm(self._wide[-1].T, self._wide[-1], out=self._products)
+        multiply(self._wide[-1].T, self._wide[-1], out=self._products)
         variance = scales.sigma**2
         fine, by_log_rho, misfit = lean_kernels.integrate(
             self._products.numpy(),
@@ -188,12 +189,12 @@ class LeanForce:
 
     def _backward_to_first(self, s: list[float], *, upper: Layers | None = None) -> float:
         """Write the gradient by the first layer's z, with `upper` those by the others' too; return what fixed z add."""
-        g = torch.mm(self._wide[-1], self._tail, out=self._pre[-1])
+        g = multiply(self._wide[-1], self._tail, out=self._pre[-1])
         for i in range(len(self._doubled) - 1, 0, -1):
             g.mul_(self._gate[i])
             if upper is not None:
-                torch.mm(g.T, self._wide[i - 1], out=upper[i - 1]).mul_(s[i] / self._doubled[i - 1])
-            g = torch.mm(g, self._weights[i][:, :-1], out=self._pre[i - 1])
+                multiply(g.T, self._wide[i - 1], out=upper[i - 1]).mul_(s[i] / self._doubled[i - 1])
+            g = multiply(g, self._weights[i][:, :-1], out=self._pre[i - 1])
         along: float = lean_kernels.gate_first(g.numpy(), self._gate[0].numpy(), self._rest)
-        torch.mm(g.T, self._inputs, out=self.by_zeta.layers[0]).mul_(s[0])
+        multiply(g.T, self._inputs, out=self.by_zeta.layers[0]).mul_(s[0])
         return along

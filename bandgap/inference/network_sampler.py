@@ -19,7 +19,7 @@ import joblib
 import numpy as np
 import torch
 
-from bandgap.devices import cores, set_threads
+from bandgap.devices import cores, few_blas_threads, set_threads
 from bandgap.inference.chain_board import ChainBoard
 from bandgap.inference.chain_group import Group, GroupPlace, run_group
 from bandgap.inference.checkpoints import Checkpoint
@@ -61,10 +61,11 @@ def sample_network(
     if workers == 1 or _work(net, config) < PROCESSES_FROM:
         board = _open_board(None, prior, config)
         watch = _Watch(board, prior, config, progress)
-        results = [
-            run_group(net, prior, config, place, board=board, look=watch.look, checkpoint=checkpoint)
-            for place in places
-        ]
+        with few_blas_threads():
+            results = [
+                run_group(net, prior, config, place, board=board, look=watch.look, checkpoint=checkpoint)
+                for place in places
+            ]
         watch.look()
         return _joined(net, [group for group in results if group is not None])
     with tempfile.TemporaryDirectory(prefix="bandgap-chains-") as folder:
@@ -171,4 +172,5 @@ def _run_in_process(
         if os.getppid() != parent:
             board.end()
 
-    return run_group(net, prior, config, place, board=board, look=look, checkpoint=checkpoint)
+    with few_blas_threads():
+        return run_group(net, prior, config, place, board=board, look=look, checkpoint=checkpoint)
