@@ -1,8 +1,11 @@
 """Names, labels, units and one-sentence explanations of every quantity; tables, axes and CSV headers read them here."""
 
+import math
 import re
 from collections.abc import Collection, Mapping
 from enum import Enum
+
+RHAT_LIMIT = 1.05  # above it chains have not agreed yet
 
 
 class Quantity(Enum):
@@ -59,7 +62,12 @@ class Quantity(Enum):
     LAYER_TAU = ("layer_tau", "scale tau of the layer", "", "Prior variance of the layer's weights: tau times c.")
     TAU = ("tau", "global scale tau", "", "How far the weights may move away from the molecule model in all.")
     SIGMA = ("sigma_eV", "noise sigma", "eV", "Scatter of the gaps that the network does not explain.")
-    RHAT = ("rhat", "R-hat", "", "Disagreement between chains; 1 means that they agree, above 1.05 they do not yet.")
+    RHAT = (
+        "rhat",
+        "R-hat",
+        "",
+        f"Disagreement between chains; 1 means that they agree, above {RHAT_LIMIT} they do not yet.",
+    )
     ESS = ("ess_bulk", "effective draws", "", "Number of independent draws that carry the same information.")
 
     def __init__(self, column: str, label: str, unit: str, help_text: str) -> None:
@@ -74,7 +82,6 @@ class Quantity(Enum):
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
 
-RHAT_LIMIT = 1.05  # above it chains have not agreed yet
 MORE_ITERATIONS = "Train again with more warm-up iterations or more draws of each chain (warmup, draws of the sampler)."
 
 
@@ -86,9 +93,9 @@ def quantity_words(name: str, names: Collection[str] = ()) -> str:
     >>> quantity_words("tau")
     'tau'
     >>> quantity_words("fit_max"), quantity_words("predictions")
-    ('the gaps of the training structures', 'the predicted gaps')
+    ('the fitted gaps of the training structures', 'the predicted gaps')
     """
-    functions = {"fit": "the gaps of the training structures", "predictions": "the predicted gaps"}
+    functions = {"fit": "the fitted gaps of the training structures", "predictions": "the predicted gaps"}
     if (function := functions.get(name.removesuffix("_max"))) is not None:
         return function
     if not re.fullmatch(r"c\d+", name):
@@ -97,8 +104,16 @@ def quantity_words(name: str, names: Collection[str] = ()) -> str:
     return f"{name}, the weight of " + ("the output layer" if int(name[1:]) == last else f"layer {name[1:]}")
 
 
-def disagreement(worst: str, rhat: Mapping[str, float]) -> str:
-    """Say that the chains have not agreed yet on the quantity `worst` of those in `rhat`, and what to do."""
+def worst_of(rhat: Mapping[str, float]) -> str:
+    """Return the name of the largest R-hat; one that is not a number counts as infinite."""
+    return max(rhat, key=lambda name: math.inf if math.isnan(rhat[name]) else rhat[name])
+
+
+def disagreement(rhat: Mapping[str, float]) -> str | None:
+    """Say on which quantity the chains agree least and what to do, from R-hat by name; None where they all agree."""
+    worst = worst_of(rhat)
+    if rhat[worst] <= RHAT_LIMIT:
+        return None
     return (
         f"The chains have not agreed yet on {quantity_words(worst, rhat)} (R-hat {rhat[worst]:.3f}, want below "
         f"{RHAT_LIMIT}). Predictions are usable for a look, not for a table. {MORE_ITERATIONS}"

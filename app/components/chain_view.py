@@ -4,7 +4,7 @@ import numpy as np
 import streamlit as st
 
 from bandgap import plots
-from bandgap.quantities import RHAT_LIMIT, Quantity, quantity_words
+from bandgap.quantities import RHAT_LIMIT, Quantity, quantity_words, worst_of
 from components import frame, posterior_words, words
 from components.drawing import drawn
 from components.run_files import RunFiles
@@ -36,11 +36,8 @@ def chains(files: RunFiles) -> None:
 
 def advice(files: RunFiles) -> list[str]:
     """Return one sentence on each diagnostic: what it is, and what to do about it."""
-    rhat = files.rhat
-    if "rhat_fit_max" in files.figures:
-        rhat["fit"] = files.figures["rhat_fit_max"]
-    worst = max(rhat, key=lambda name: rhat[name])
-    value = rhat[worst]
+    worst = worst_of(files.rhat)
+    value = files.rhat[worst]
     fine = value <= RHAT_LIMIT
     lines = [
         f"**R-hat** {value:.3f} ({_named(worst)}): "

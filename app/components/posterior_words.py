@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bandgap.quantities import RHAT_LIMIT, disagreement
+from bandgap.quantities import RHAT_LIMIT, disagreement, worst_of
 from components.words import percent
 
 STAYED = 0.15  # a mean share below this reads as "stays close"
@@ -57,10 +57,9 @@ def function_sentence(kappa: np.ndarray, *, prior: np.ndarray | None = None) -> 
 
 def convergence_sentence(rhat: Mapping[str, float], ess: Mapping[str, float], *, divergences: int = 0) -> str:
     """Say whether the chains agree and, if not, on what they do not and what to do."""
-    worst = max(rhat, key=lambda name: np.inf if np.isnan(rhat[name]) else rhat[name])
-    text = f"Chains agree (R-hat {rhat[worst]:.3f}, {min(ess.values()):,.0f} effective draws)."
-    if not rhat[worst] <= RHAT_LIMIT:  # also NaN
-        text = disagreement(worst, rhat)
+    text = disagreement(rhat)
+    if text is None:
+        text = f"Chains agree (R-hat {rhat[worst_of(rhat)]:.3f}, {min(ess.values()):,.0f} effective draws)."
     if divergences:
         text += f" {divergences:,} divergent trajectories: the posterior may have a corner that was not visited."
     return text

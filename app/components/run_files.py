@@ -51,8 +51,9 @@ class RunFiles:
 
     @property
     def rhat(self) -> dict[str, float]:
-        """R-hat by name of what it judges."""
-        return dict(self.manifest.get("diagnostics", {}).get("rhat", {}))
+        """R-hat by name of what it judges; `fit` is the largest of the fitted gaps, where it is kept."""
+        found = dict(self.manifest.get("diagnostics", {}).get("rhat", {}))
+        return found | {"fit": self.figures["rhat_fit_max"]} if found and "rhat_fit_max" in self.figures else found
 
     @property
     def ess(self) -> dict[str, float]:

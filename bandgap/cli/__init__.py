@@ -7,7 +7,6 @@ import typer
 import bandgap
 from bandgap.cli import bench, compare, data, demo, extras, joint, prediction, services, structures, training
 from bandgap.cli.commands import PlainErrors, SpeciesCommand
-from bandgap.processors import use_wide_registers
 
 _FILES, _MODELS, _RESULTS, _HOUSE = "Structures", "Models", "Results", "Dashboard and installation"
 
@@ -101,5 +100,4 @@ app.command("doctor", rich_help_panel=_HOUSE, epilog=_example("doctor"))(service
 
 def main() -> None:
     """Run the command line; the entry point of the `bandgap` script."""
-    use_wide_registers()
     app()

@@ -2,7 +2,7 @@
 
 import typer
 
-from bandgap.cli import bench_accuracy, bench_last_layer, bench_networks, bench_pages, bench_posterior
+from bandgap.cli import bench_accuracy, bench_last_layer, bench_networks, bench_pages, bench_posterior, bench_products
 
 bench = typer.Typer(no_args_is_help=True)
 
@@ -22,5 +22,8 @@ bench.command("last-layer", epilog="Example: bandgap bench last-layer --n 500 --
 )
 bench.command("posterior", epilog="Example: bandgap bench posterior --repeats 3 --json posterior.json")(
     bench_posterior.posterior
+)
+bench.command("products", epilog="Example: bandgap bench products --n 200 --json products.json")(
+    bench_products.products
 )
 bench.command("pages", epilog="Example: bandgap bench pages --visits 20 --json pages.json")(bench_pages.pages)

@@ -1,7 +1,7 @@
 """Matrix products of tensors on a CPU, into arrays made before, by the faster of two libraries on this processor.
 
-On AMD's processors that is numpy's (`bandgap.processors`): half of the time of torch's where the process began by
-`use_wide_registers`, nine tenths of it elsewhere.
+torch's (MKL) keeps to registers of half the width on processors that are not Intel's. `bandgap bench products` measures
+both: on a Zen 5, numpy's took 0.57 of the time (0.9 where OpenBLAS was told to keep to half the width too).
 """
 
 import numpy as np

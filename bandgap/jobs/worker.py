@@ -23,7 +23,6 @@ from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.housekeeping import drop_unused_uploads
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Ending, Job, JobStore, Lane
-from bandgap.processors import use_wide_registers
 
 log = logging.getLogger(__name__)
 
@@ -178,7 +177,6 @@ def work_all(home: Home) -> int:
 
 def main() -> int:
     """Run the worker on the default data directory until SIGINT or SIGTERM; return the exit code."""
-    use_wide_registers()
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # see bandgap.devices for the measurement behind this
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     try:

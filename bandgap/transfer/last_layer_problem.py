@@ -27,7 +27,7 @@ from bandgap.inference.spectral_regression import least_cross_validation, spectr
 from bandgap.networks import Params, hidden_features
 from bandgap.posterior import Diagnostics, LastLayerPosterior
 from bandgap.posterior.protocol import thinned
-from bandgap.quantities import RHAT_LIMIT, disagreement
+from bandgap.quantities import disagreement, worst_of
 from bandgap.recalibration import GapScale, StatisticsChoice, standardiser_for
 from bandgap.source import SourceModel
 from bandgap.source_statistics import hidden_layers
@@ -227,11 +227,8 @@ def converged(figures: dict[str, float]) -> tuple[dict[str, float], tuple[str, .
     if not rhat:
         return figures, ()
     least = min(v for k, v in figures.items() if k.startswith("ess_"))
-    worst = max(rhat, key=lambda name: rhat[name])
-    figures = figures | {"rhat_max": rhat[worst], "ess_min": least}
-    if rhat[worst] <= RHAT_LIMIT:
-        return figures, ()
-    return figures, (disagreement(worst, rhat),)
+    said = disagreement(rhat)
+    return figures | {"rhat_max": rhat[worst_of(rhat)], "ess_min": least}, () if said is None else (said,)
 
 
 def _warnings(source: SourceModel, kept: NDArray[np.bool_], *, about: About, exact: bool) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from bandgap.posterior import Diagnostics, NetworkPosterior
 from bandgap.posterior.function_share import function_share
 from bandgap.posterior.protocol import thinned
 from bandgap.progress import Progress
-from bandgap.quantities import RHAT_LIMIT, disagreement
+from bandgap.quantities import disagreement
 from bandgap.recalibration import GapScale, StatisticsChoice, standardiser_for
 from bandgap.source import SourceModel
 from bandgap.standardise import Standardiser
@@ -111,10 +111,10 @@ def with_figures(posterior: NetworkPosterior, **figures: float) -> NetworkPoster
 def diagnose(info: SamplerInfo) -> Diagnostics:
     """Turn the sampler's figures into sentences: whether the chains agree, and what to do when they do not."""
     figures = info.figures()
-    warnings = []
-    scales = {name.removeprefix("rhat_"): value for name, value in figures.items() if name.startswith("rhat_")}
-    if scales.pop("max") > RHAT_LIMIT:
-        warnings.append(disagreement(max(scales, key=lambda name: scales[name]), scales))
+    rhat = {name.removeprefix("rhat_"): value for name, value in figures.items() if name.startswith("rhat_")}
+    del rhat["max"]
+    said = disagreement(rhat)
+    warnings = [] if said is None else [said]
     if figures["divergences"] > DIVERGENT_SHARE * info.divergent.size:
         warnings.append(
             f"{figures['divergences']:.0f} of {info.divergent.size} paths diverged: part of the posterior may be "

@@ -137,7 +137,9 @@ def test_rows_that_move_nothing_leave_the_level_and_the_noise(source):
 def test_convergence_is_a_sentence_about_the_worst_quantity():
     figures, none = converged({"rhat_tau": 1.01, "ess_tau": 90.0, "rhat_fit_max": 1.02, "ess_fit": 70.0})
     assert figures["rhat_max"] == 1.02 and figures["ess_min"] == 70.0 and none == ()
-    for name, words in (("tau", "on tau"), ("fit_max", "on the gaps of the training structures")):
+    for name, words in (("tau", "on tau"), ("fit_max", "on the fitted gaps of the training structures")):
         _, warnings = converged({f"rhat_{name}": 1.3, "ess_tau": 9.0})
         assert f"The chains have not agreed yet {words} (R-hat 1.300, want below 1.05)" in warnings[0]
+    figures, warnings = converged({"rhat_tau": 1.3, "rhat_sigma": float("nan"), "ess_tau": 9.0})
+    assert np.isnan(figures["rhat_max"]) and "on sigma (R-hat nan" in warnings[0]
     assert converged({"n_dropped": 1.0}) == ({"n_dropped": 1.0}, ())
