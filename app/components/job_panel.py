@@ -22,12 +22,12 @@ def job_panel(job: Job, *, noun: str) -> None:
         present = stores.jobs().job(session.workspace(), job.id)
         if present is None:
             return
-        if present.state != job.state:  # lists beside the panel show the state as well
-            st.rerun()
         if present.active:
             _running(present)
         else:
             _ended(present, noun=noun)
+        if present.state != job.state:  # lists beside the panel show the state as well; not before a click is heard
+            st.rerun()
 
     panel()
 

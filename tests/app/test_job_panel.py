@@ -1,0 +1,50 @@
+"""The panel of a job: a click counts, whatever has become of the job since the panel was drawn."""
+
+import sys
+from pathlib import Path
+
+from streamlit.testing.v1 import AppTest
+
+from tests.app.conftest import Workspace
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
+
+
+def page() -> None:
+    """A page of one panel, drawn of the job as the test has kept it, as a fragment is that runs alone; else of now."""
+    import streamlit as st
+
+    from components import stores
+    from components.job_panel import job_panel
+
+    kept = st.session_state.pop("as drawn", None)
+    job = kept or stores.jobs().job(st.session_state["workspace"], st.session_state["job"])
+    assert job is not None
+    job_panel(job, noun="transfer")
+
+
+def test_cancel_counts_though_the_job_has_started_since(workspace: Workspace) -> None:
+    _, job = workspace.add_run(workspace.add_labelled())
+    at = AppTest.from_function(page)
+    at.session_state["workspace"], at.session_state["job"] = workspace.id, job.id
+    at.run()
+    workspace.make_running(job)
+    at.session_state["as drawn"] = job
+    (cancel,) = at.button
+    cancel.click().run()
+    assert not at.exception
+    present = workspace.jobs.job(workspace.id, job.id)
+    assert present is not None and present.cancel_requested
+    assert at.button[0].disabled and "Ending the computation" in at.markdown[-1].value
+
+
+def test_panel_of_a_job_that_ended_since_says_how(workspace: Workspace) -> None:
+    _, job = workspace.add_run(workspace.add_labelled())
+    at = AppTest.from_function(page)
+    at.session_state["workspace"], at.session_state["job"] = workspace.id, job.id
+    at.run()
+    workspace.jobs.request_cancel(workspace.id, job.id)
+    at.session_state["as drawn"] = job
+    at.run()
+    assert not at.exception and not at.button
+    assert at.warning[0].value.startswith("The transfer was cancelled")
