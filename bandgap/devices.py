@@ -25,9 +25,13 @@ def set_threads(threads: int | None = None) -> int:
     return threads
 
 
-def few_blas_threads() -> AbstractContextManager[object]:
-    """Return a context in which numpy, scipy and scikit-learn use `BANDGAP_THREADS` threads, else 1."""
-    limits: AbstractContextManager[object] = threadpool_limits(limits=_wanted_threads())
+def few_blas_threads(threads: int | None = None) -> AbstractContextManager[object]:
+    """Return a context in which numpy, scipy and scikit-learn use so many threads (as in `set_threads`).
+
+    The limit holds from this call on, and until the context is left.
+    """
+    threads = _wanted_threads() if threads is None else threads
+    limits: AbstractContextManager[object] = threadpool_limits(limits=threads)
     return limits
 
 

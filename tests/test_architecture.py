@@ -20,7 +20,6 @@ LAYERS = (
         "quantities",
         "config",
         "progress",
-        "processors",
         "devices",
         "compiled",
         "memory",

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bandgap.quantities import RHAT_LIMIT, disagreement, worst_of
+from bandgap.quantities import disagreement, worst_of
 from components.words import percent
 
 STAYED = 0.15  # a mean share below this reads as "stays close"
@@ -67,7 +67,7 @@ def convergence_sentence(rhat: Mapping[str, float], ess: Mapping[str, float], *,
 
 def converged(rhat: Mapping[str, float]) -> bool:
     """Return whether every R-hat is good."""
-    return bool(rhat) and all(value <= RHAT_LIMIT for value in rhat.values())
+    return bool(rhat) and disagreement(rhat) is None
 
 
 def scale_sentence(draws: np.ndarray, *, unit: str) -> str:

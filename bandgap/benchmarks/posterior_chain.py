@@ -20,7 +20,7 @@ class ProductChain:
 
     def __init__(self, problem: PosteriorProblem, *, seed: int, warmup: int) -> None:
         set_threads(1)
-        few_blas_threads()  # until the process ends: nothing leaves the context
+        few_blas_threads(1)  # until the process ends: nothing leaves the context
         self._net, self._prior = problem.network(), problem.scale_prior()
         self._test, self._warmup = PredictingNetwork(problem), warmup
         seeds = np.random.SeedSequence(seed).generate_state(2, np.uint64)

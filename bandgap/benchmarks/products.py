@@ -41,7 +41,7 @@ def run_benchmark(config: ProductsBenchmark) -> dict[str, Any]:
     factors = factors_of_step(config)
     into = [torch.empty(a.shape[0], b.shape[1]) for a, b in factors]
     spent: dict[str, list[float]] = {side: [] for side in SIDES}
-    with few_blas_threads():
+    with few_blas_threads(1):
         for repeat in range(config.repeats + 1):
             for side, product in SIDES.items():
                 started = time.perf_counter()

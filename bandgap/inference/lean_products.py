@@ -4,11 +4,12 @@ torch's (MKL) keeps to registers of half the width on processors that are not In
 both: on a Zen 5, numpy's took 0.57 of the time (0.9 where OpenBLAS was told to keep to half the width too).
 """
 
+import os
+from pathlib import Path
+
 import numpy as np
 import torch
 from torch import Tensor
-
-from bandgap.processors import made_by_amd
 
 
 def by_numpy(a: Tensor, b: Tensor, *, out: Tensor) -> Tensor:
@@ -23,4 +24,13 @@ def by_torch(a: Tensor, b: Tensor, *, out: Tensor) -> Tensor:
     return torch.mm(a, b, out=out)
 
 
-multiply = by_numpy if made_by_amd() else by_torch
+def _made_by_amd() -> bool:
+    """Return whether this processor is one of AMD's, as Linux or Windows says; False where nobody says."""
+    try:
+        said = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").partition("\n\n")[0]
+    except OSError:
+        said = os.environ.get("PROCESSOR_IDENTIFIER", "")
+    return "AuthenticAMD" in said
+
+
+multiply = by_numpy if _made_by_amd() else by_torch

@@ -1,5 +1,7 @@
 """Both libraries give the product, whatever the layout of what they are given."""
 
+import shutil
+import subprocess
 import warnings
 
 import pytest
@@ -43,5 +45,7 @@ def test_products_out_of_range_are_infinite_without_a_warning(product):
     assert torch.isinf(out).all()
 
 
-def test_one_of_them_is_chosen():
-    assert multiply in (by_numpy, by_torch)
+@pytest.mark.skipif(shutil.which("lscpu") is None, reason="nobody else to ask whose the processor is")
+def test_processor_of_amd_is_given_numpys():
+    told = subprocess.run(["lscpu"], capture_output=True, text=True, check=True).stdout
+    assert multiply is (by_numpy if "AuthenticAMD" in told else by_torch)
