@@ -6,9 +6,9 @@ the first that a new server is asked for (its old multipage mode, which holds un
 
 import session
 import streamlit as st
-from components import address, frame
+from components.shared import address, frame
 
-from bandgap.errors import BandgapError
+from bandgap.foundation.errors import BandgapError
 
 st.set_page_config(page_title="bandgap", page_icon=str(frame.WORDMARK), layout="wide", initial_sidebar_state="auto")
 

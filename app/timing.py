@@ -11,7 +11,7 @@ from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
-from bandgap.memory import peak_memory_bytes
+from bandgap.foundation.machine import peak_memory_bytes
 
 HEAVY = ("torch", "dscribe", "ase", "sklearn")
 TIMEOUT_S = 120.0

@@ -4,19 +4,22 @@ Importing the package computes nothing and loads nothing heavy: each public name
 first used.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bandgap.foundation.lazy import names_of
 
 if TYPE_CHECKING:
-    from bandgap.artifacts import load_run, load_source
-    from bandgap.cache import DescriptorCache
     from bandgap.datasets.demo import demo_source_folder, load_demo, unlabelled_cifs
     from bandgap.datasets.labels import match_labels, read_labels
     from bandgap.descriptors import MBTRConfig, config_for, featurize
-    from bandgap.errors import BandgapError
-    from bandgap.predictions import Predictions
-    from bandgap.runs import predict_run, transfer_run
-    from bandgap.source_runs import LabelledSet, train_source_run, train_sources_run
+    from bandgap.descriptors.cache import DescriptorCache
+    from bandgap.foundation.errors import BandgapError
+    from bandgap.predictions.table import Predictions
+    from bandgap.runs.prediction import predict_run
+    from bandgap.runs.stored import load_run
+    from bandgap.runs.transfer import transfer_run
+    from bandgap.sources.stored import load_source
+    from bandgap.sources.training import LabelledSet, train_source_run, train_sources_run
     from bandgap.structures import read_paths, read_structures
 
 __version__ = "0.1.0"
@@ -45,34 +48,29 @@ __all__ = [
 ]
 
 _MODULE_OF = {
-    "BandgapError": "bandgap.errors",
-    "DescriptorCache": "bandgap.cache",
-    "LabelledSet": "bandgap.source_runs",
+    "BandgapError": "bandgap.foundation.errors",
+    "DescriptorCache": "bandgap.descriptors.cache",
+    "LabelledSet": "bandgap.sources.training",
     "MBTRConfig": "bandgap.descriptors",
-    "Predictions": "bandgap.predictions",
+    "Predictions": "bandgap.predictions.table",
     "config_for": "bandgap.descriptors",
     "demo_source_folder": "bandgap.datasets.demo",
     "featurize": "bandgap.descriptors",
     "load_demo": "bandgap.datasets.demo",
-    "load_run": "bandgap.artifacts",
-    "load_source": "bandgap.artifacts",
+    "load_run": "bandgap.runs.stored",
+    "load_source": "bandgap.sources.stored",
     "match_labels": "bandgap.datasets.labels",
-    "predict_run": "bandgap.runs",
+    "predict_run": "bandgap.runs.prediction",
     "read_labels": "bandgap.datasets.labels",
     "read_paths": "bandgap.structures",
     "read_structures": "bandgap.structures",
-    "train_source_run": "bandgap.source_runs",
-    "train_sources_run": "bandgap.source_runs",
-    "transfer_run": "bandgap.runs",
+    "train_source_run": "bandgap.sources.training",
+    "train_sources_run": "bandgap.sources.training",
+    "transfer_run": "bandgap.runs.transfer",
     "unlabelled_cifs": "bandgap.datasets.demo",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name from its module on first use."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'bandgap' has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULE_OF[name]), name)
+__getattr__ = names_of(__name__, _MODULE_OF)
 
 
 def __dir__() -> list[str]:

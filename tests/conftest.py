@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -21,6 +22,14 @@ def test_data() -> Path:
     if not path.is_dir():
         pytest.fail(f"BANDGAP_TEST_DATA names {folder}, which is not a folder")
     return path
+
+
+@pytest.fixture(autouse=True)
+def main_module() -> Generator[None, None, None]:
+    """Streamlit's AppTest leaves its script as `__main__`, which spawned processes of later tests would run again."""
+    main = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = main
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -2,9 +2,10 @@
 
 import ast
 import fnmatch
+import graphlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -15,41 +16,16 @@ APP = ROOT / "app"
 
 # A module imports only what stands on its own line or above. The README draws the same order.
 LAYERS = (
-    (
-        "errors",
-        "quantities",
-        "config",
-        "progress",
-        "devices",
-        "compiled",
-        "memory",
-        "csv_tables",
-        "shapes",
-        "electron_levels",
-    ),
-    ("structures",),
-    ("descriptors", "cache"),
+    ("foundation",),
+    ("structures", "networks", "priors"),
+    ("descriptors", "storage", "predictions", "inference", "plots"),
     ("datasets",),
-    ("networks", "standardise", "training", "joint_training", "fisher", "variational", "swag"),
-    ("source_statistics", "source_parts", "source", "joint_source", "joint_extras", "recalibration", "head_choice"),
-    ("priors", "inference"),
-    (
-        "posterior",
-        "conformal",
-        "normal_mixtures",
-        "predictions",
-        "prediction_store",
-        "prediction_details",
-        "prediction_extxyz",
-    ),
-    ("calibration", "metrics", "domain", "overlap", "heldout", "paired", "reliability", "calibrators", "acquisition"),
+    ("sources", "evaluation"),
+    ("posterior",),
     ("transfer",),
-    ("plots",),
-    ("manifests", "references", "cards", "tensor_files", "extras", "artifacts", "source_sets"),
-    ("source_domain", "source_runs", "run_results", "run_tables", "runs", "comparison"),
-    ("studies", "benchmarks"),
-    ("jobs",),
-    ("cli", "serve"),
+    ("runs",),
+    ("jobs", "benchmarks"),
+    ("cli",),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
@@ -146,6 +122,54 @@ def test_import_that_points_right_is_found_however_it_is_written(line: str) -> N
     imports = list(imported_modules(line, package="bandgap.priors"))
     assert len(wrong_imports("bandgap.priors.gaussian", imports)) == 1
     assert wrong_imports("bandgap.jobs.tasks", imports) == []
+
+
+def modules_needed(path: Path) -> set[str]:
+    """Modules of the package that a file imports, with the packages that hold them, which are loaded first."""
+    own, found = module_name(path), set()
+    for _, name in imports_of(path):
+        parts = name.split(".")
+        for k in range(2, len(parts) + 1):
+            module = ".".join(parts[:k])
+            if not own.startswith(f"{module}.") and own != module:
+                found.add(module)
+    return found & MODULES
+
+
+MODULES = {module_name(p) for p in package_files()}
+
+
+def floors(arrows: Mapping[str, set[str]]) -> dict[str, int]:
+    """The floor of every room: one above the highest that it imports. Raises CycleError where there is a circle."""
+    found: dict[str, int] = {}
+    for room in graphlib.TopologicalSorter(arrows).static_order():
+        found[room] = 1 + max((found[other] for other in arrows.get(room, ())), default=0)
+    return found
+
+
+def test_modules_import_each_other_in_no_circle() -> None:
+    floors({module_name(path): modules_needed(path) for path in package_files()})
+
+
+def test_circle_of_modules_is_found() -> None:
+    with pytest.raises(graphlib.CycleError):
+        floors({"a": {"b"}, "b": {"c"}, "c": {"a"}})
+
+
+def test_house_has_at_most_eighteen_rooms_on_ten_floors() -> None:
+    arrows: dict[str, set[str]] = {}
+    for path in package_files():
+        room = layer_of(module_name(path))
+        arrows.setdefault(room, set()).update({layer_of(m) for m in modules_needed(path)} - {room})
+    assert len(arrows) <= 18
+    assert max(floors(arrows).values()) <= 10
+    assert {path.name for path in PACKAGE.glob("*.py")} == {"__init__.py"}
+
+
+@pytest.mark.parametrize("room", sorted(RANK))
+def test_package_says_what_belongs_in_it_and_what_does_not(room: str) -> None:
+    text = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text(encoding="utf-8"))) or ""
+    assert "\nNot here: " in text
 
 
 def test_package_never_imports_streamlit_or_the_app() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bandgap.descriptors import PRESETS, n_features
-from bandgap.predictions import COLUMNS, NEGATIVE_END_NOTE, read_predictions_csv
+from bandgap.predictions.table import COLUMNS, NEGATIVE_END_NOTE, read_predictions_csv
 from tests.test_architecture import LAYERS, ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ import importlib.metadata
 
 import session
 import streamlit as st
-from components import frame, stores, words
+from components.shared import frame, stores, words
 
 from bandgap.jobs.disk import QUOTA_OPTION, QUOTA_VARIABLE, quota_bytes, room
 from bandgap.jobs.lock import worker_status

@@ -1,20 +1,21 @@
 """Calibration: do the intervals hold what they state, for which crystals not, and a calibrator where they do not."""
 
 import streamlit as st
-from components import calibration_view, frame
-from components.calibration_words import coverage_sentence
-from components.calibrator_form import calibrator_form, damaged_calibrator, stored_calibrator
-from components.heldout_runs import read_heldout_run
-from components.prediction_view import kind_sentence
-from components.run_choice import choose_run
-from components.run_files import read_calibrator, read_run
+from components.calibration import calibration_view
+from components.calibration.calibration_words import coverage_sentence
+from components.calibration.calibrator_form import calibrator_form, damaged_calibrator, stored_calibrator
+from components.predict.prediction_view import kind_sentence
+from components.shared import frame
+from components.shared.heldout_runs import read_heldout_run
+from components.shared.run_choice import choose_run
+from components.shared.run_files import read_calibrator, read_run
 
-from bandgap.calibrators import Calibrator, measured_part
-from bandgap.conformal import available, too_few
-from bandgap.errors import ArtifactError
-from bandgap.heldout import HeldOut
-from bandgap.predictions import INTERVAL_KINDS, IntervalKind
-from bandgap.reliability import coverage_of
+from bandgap.evaluation.calibrators import Calibrator, measured_part
+from bandgap.evaluation.heldout import HeldOut
+from bandgap.evaluation.reliability import coverage_of
+from bandgap.foundation.errors import ArtifactError
+from bandgap.predictions.conformal import available, too_few
+from bandgap.predictions.table import INTERVAL_KINDS, IntervalKind
 
 
 def page() -> None:

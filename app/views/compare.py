@@ -1,11 +1,12 @@
 """Compare: finished runs beside each other, and whether their differences are more than noise."""
 
 import streamlit as st
-from components import compare_view, frame
-from components.compare_choice import choose_runs
+from components.compare import compare_view
+from components.compare.compare_choice import choose_runs
+from components.shared import frame
 
-from bandgap.paired import Figure
-from bandgap.run_tables import StoredRun, figures_table
+from bandgap.evaluation.paired import Figure
+from bandgap.evaluation.run_tables import StoredRun, figures_table
 
 
 def page() -> None:

@@ -2,15 +2,15 @@
 
 import session
 import streamlit as st
-from components import frame, stores, uploads, words
-from components.actions import carry_out
-from components.data_upload import demo_button, first_visit, upload_form
-from components.dataset_care import care_expander
-from components.distribution_view import distribution_view
-from components.domain_view import domain_view
-from components.job_panel import job_panel
-from components.labels import labels_view
-from components.verdict_view import verdict_view
+from components.data.data_upload import demo_button, first_visit, upload_form
+from components.data.dataset_care import care_expander
+from components.data.distribution_view import distribution_view
+from components.data.domain_view import domain_view
+from components.data.labels import labels_view
+from components.data.verdict_view import verdict_view
+from components.shared import frame, stores, uploads, words
+from components.shared.actions import carry_out
+from components.shared.job_panel import job_panel
 
 from bandgap.jobs.listing import Overview, overview
 from bandgap.jobs.rows import Dataset

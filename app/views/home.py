@@ -2,9 +2,9 @@
 
 import session
 import streamlit as st
-from components import frame, stores, tables, uploads, words
-from components.job_panel import job_panel
-from components.next_step import Holdings, Step, next_step
+from components.home.next_step import Holdings, Step, next_step
+from components.shared import frame, stores, tables, uploads, words
+from components.shared.job_panel import job_panel
 
 from bandgap.jobs.store import Job
 

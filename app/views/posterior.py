@@ -1,10 +1,11 @@
 """Posterior: what the transfer learned, which layers moved, and whether the chains agree."""
 
 import streamlit as st
-from components import chain_view, frame, layer_view, method_view, posterior_words, stores, tables
-from components.heldout_view import heldout_view
-from components.run_choice import choose_run
-from components.run_files import read_run
+from components.posterior import chain_view, layer_view, method_view, posterior_words
+from components.posterior.heldout_view import heldout_view
+from components.shared import frame, stores, tables
+from components.shared.run_choice import choose_run
+from components.shared.run_files import read_run
 
 LEAD = "What the transfer learned from your crystals, and how far its answer has settled."
 

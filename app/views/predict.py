@@ -2,12 +2,12 @@
 
 import session
 import streamlit as st
-from components import frame, stores
-from components.job_panel import job_panel
-from components.predict_form import predict_form
-from components.prediction_view import Shown, prediction_view
-from components.run_choice import choose_run
-from components.run_files import extxyz_of, read_calibrator, read_details, read_predictions, read_run
+from components.predict.predict_form import predict_form
+from components.predict.prediction_view import Shown, prediction_view
+from components.shared import frame, stores
+from components.shared.job_panel import job_panel
+from components.shared.run_choice import choose_run
+from components.shared.run_files import extxyz_of, read_calibrator, read_details, read_predictions, read_run
 
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.store import Job

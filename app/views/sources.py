@@ -2,10 +2,10 @@
 
 import session
 import streamlit as st
-from components import frame, stores, tables, words
-from components.job_panel import job_panel
-from components.source_setup import source_form
-from components.source_view import SOURCE_COLUMNS, delete_expander, source_details, source_frame
+from components.shared import frame, stores, tables, words
+from components.shared.job_panel import job_panel
+from components.sources.source_setup import source_form
+from components.sources.source_view import SOURCE_COLUMNS, delete_expander, source_details, source_frame
 
 from bandgap.jobs.sources import Source, sources_of
 from bandgap.jobs.store import Job

@@ -2,10 +2,10 @@
 
 import session
 import streamlit as st
-from components import frame, stores, tables
-from components.run_care import care_expander
-from components.run_now import cancel_all, follow, run_now
-from components.run_setup import setup_form
+from components.shared import frame, stores, tables
+from components.train.run_care import care_expander
+from components.train.run_now import cancel_all, follow, run_now
+from components.train.run_setup import setup_form
 
 from bandgap.jobs.resuming import STOPPED
 from bandgap.jobs.rows import RunRow

@@ -1,1 +1,4 @@
-"""Measurements of speed, each with its rival in the same run on the same machine."""
+"""Measurements of speed, each with its rival in the same run on the same machine.
+
+Not here: what the product needs at run time.
+"""

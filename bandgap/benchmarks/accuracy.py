@@ -12,18 +12,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from bandgap.cache import DescriptorCache
-from bandgap.comparison import ComparedFit, Comparison, append_fit, compare, levels_of, read_fits
 from bandgap.datasets.crystals import labels_from_info
 from bandgap.datasets.table import learnable
 from bandgap.descriptors import PRESETS
-from bandgap.errors import InputError
-from bandgap.joint_training import JointTrainingConfig
-from bandgap.manifests import MANIFEST
-from bandgap.progress import Progress, no_progress
-from bandgap.source import SourceConfig
-from bandgap.source_runs import LabelledSet, train_sources_run
-from bandgap.source_sets import open_sources
+from bandgap.descriptors.cache import DescriptorCache
+from bandgap.foundation.errors import InputError
+from bandgap.foundation.progress import Progress, no_progress
+from bandgap.networks.joint_training import JointTrainingConfig
+from bandgap.runs.comparison import ComparedFit, Comparison, append_fit, compare, levels_of, read_fits
+from bandgap.sources.model import SourceConfig
+from bandgap.sources.sets import open_sources
+from bandgap.sources.training import LabelledSet, train_sources_run
+from bandgap.storage.manifests import MANIFEST
 from bandgap.structures import StructureRecord, read_paths
 from bandgap.structures.displaced import DISPLACEMENT
 

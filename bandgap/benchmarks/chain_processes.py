@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.errors import BandgapError
+from bandgap.foundation.errors import BandgapError
 
 Floats = NDArray[np.float64]
 CHECK_EVERY_S = 10.0  # between two looks at what there is

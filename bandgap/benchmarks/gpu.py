@@ -11,13 +11,13 @@ import numpy as np
 import torch
 
 from bandgap.benchmarks.stopwatch import timed
-from bandgap.devices import choose_device
-from bandgap.errors import ConfigError
-from bandgap.inference.batched_training import StackTraining, train_stack
-from bandgap.inference.scales import Scales
-from bandgap.inference.stack_rows import FirstLayer, Samples, first_layer
-from bandgap.inference.whitened_network import gradient, hidden_features, integrate_output, whiten
-from bandgap.progress import Progress, Update, no_progress
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.machine import choose_device
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.batch.rows import FirstLayer, Samples, first_layer
+from bandgap.inference.batch.training import StackTraining, train_stack
+from bandgap.inference.network.scales import Scales
+from bandgap.inference.network.whitened_network import gradient, hidden_features, integrate_output, whiten
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from typing import Any
 from bandgap.benchmarks.last_layer_accuracy import UNSCALED, measure_dead, measure_methods
 from bandgap.benchmarks.last_layer_design import LastLayerDesign, LastLayerTask, make_task
 from bandgap.benchmarks.last_layer_speed import SpeedRun, measure_fits, measure_sweeps
-from bandgap.devices import few_blas_threads
-from bandgap.errors import ConfigError
-from bandgap.inference.horseshoe import HorseshoeConfig
-from bandgap.progress import Progress, no_progress
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.machine import few_blas_threads
+from bandgap.foundation.progress import Progress, no_progress
+from bandgap.inference.last_layer.horseshoe import HorseshoeConfig
 from bandgap.transfer import last_layer_pcp
-from bandgap.transfer.last_layer_problem import WATCHED_ROWS, last_layer_problem
+from bandgap.transfer.shared.last_layer_problem import WATCHED_ROWS, last_layer_problem
 
 MIN_SWEEPS = 20
 

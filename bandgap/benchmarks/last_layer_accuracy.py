@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from bandgap.benchmarks.last_layer_design import Change, LastLayerTask
-from bandgap.inference.horseshoe import HorseshoeConfig, sample_horseshoe
-from bandgap.metrics import coverage, mean_width
-from bandgap.networks import forward
+from bandgap.evaluation.metrics import coverage, mean_width
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.last_layer.horseshoe import HorseshoeConfig, sample_horseshoe
+from bandgap.networks.perceptron import forward
 from bandgap.posterior import Posterior
-from bandgap.progress import Progress, Update, no_progress
 from bandgap.transfer import last_layer_horseshoe, last_layer_ols, last_layer_pcp, last_layer_ridge
-from bandgap.transfer.last_layer_problem import last_layer_problem
+from bandgap.transfer.shared.last_layer_problem import last_layer_problem
 
 LEVEL = 0.95
 HORSESHOE, PCP, PCP_SOURCE = "horseshoe", "PCP", "PCP, shape of the source's error"

@@ -13,13 +13,13 @@ import torch
 from numpy.typing import NDArray
 
 from bandgap.descriptors import MBTRConfig, Term
-from bandgap.errors import ConfigError
-from bandgap.networks import NetworkConfig, Params, hidden_features
-from bandgap.source import SourceCard, SourceConfig, SourceModel
-from bandgap.source_statistics import feature_statistics
-from bandgap.standardise import Standardiser
-from bandgap.training import TrainingConfig
-from bandgap.transfer.method import TargetData
+from bandgap.foundation.errors import ConfigError
+from bandgap.networks.perceptron import NetworkConfig, Params, hidden_features
+from bandgap.networks.standardise import Standardiser
+from bandgap.networks.training import TrainingConfig
+from bandgap.sources.model import SourceCard, SourceConfig, SourceModel
+from bandgap.sources.statistics import feature_statistics
+from bandgap.transfer.shared.method import TargetData
 
 LEVEL_SHIFT = 0.5
 BIAS_SD = 0.5

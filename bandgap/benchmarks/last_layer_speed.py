@@ -18,13 +18,13 @@ from scipy.linalg.lapack import dpotrf
 
 from bandgap.benchmarks.plain_gibbs import gibbs_start, gibbs_sweep
 from bandgap.benchmarks.stopwatch import timed
+from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference import diagnostics
-from bandgap.inference.coefficient_draws import GramForm, form_of
-from bandgap.inference.coefficient_updates import HalvesUpdate, update_of
-from bandgap.inference.horseshoe import HorseshoeChain
-from bandgap.inference.noise_variance import NoisePrior, Response
-from bandgap.inference.reduced_regression import ReducedRegression
-from bandgap.progress import Progress, Update, no_progress
+from bandgap.inference.last_layer.coefficient_draws import GramForm, form_of
+from bandgap.inference.last_layer.coefficient_updates import HalvesUpdate, update_of
+from bandgap.inference.last_layer.horseshoe import HorseshoeChain
+from bandgap.inference.last_layer.noise_variance import NoisePrior, Response
+from bandgap.inference.last_layer.reduced_regression import ReducedRegression
 
 OURS, PLAIN, CHOLESKY = "bandgap", "plain Gibbs", "dpotrf"
 TURN = 20  # sweeps of a side before it is the next one's turn

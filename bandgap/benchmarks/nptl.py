@@ -12,24 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from bandgap.artifacts import load_source
 from bandgap.benchmarks.stopwatch import peak_memory_MB, timed
 from bandgap.benchmarks.textbook import predict_eV, textbook_nptl
-from bandgap.cache import DescriptorCache
 from bandgap.datasets.demo import demo_source_folder, load_demo
 from bandgap.datasets.splits import permuted_split
 from bandgap.datasets.table import Table, learnable
-from bandgap.devices import choose_device
-from bandgap.errors import ConfigError
-from bandgap.inference.batched_training import StackTraining
-from bandgap.metrics import rmse
+from bandgap.descriptors.cache import DescriptorCache
+from bandgap.evaluation.metrics import rmse
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.machine import choose_device
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.batch.training import StackTraining
 from bandgap.posterior import NetworkPosterior
-from bandgap.progress import Progress, Update, no_progress
-from bandgap.source import SourceModel
+from bandgap.sources.model import SourceModel
+from bandgap.sources.stored import load_source
 from bandgap.transfer import ensemble, nptl
-from bandgap.transfer.folds import SHARE, held_out_masks, start_of
-from bandgap.transfer.method import TargetData
-from bandgap.transfer.noise import Floats, fit_sigma, row_nll
+from bandgap.transfer.shared.folds import SHARE, held_out_masks, start_of
+from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.noise import Floats, fit_sigma, row_nll
 
 LOOP, LOOP_SMALL = "textbook loop", "textbook loop, batches of 32 of the 2n rows"
 OURS = "bandgap"

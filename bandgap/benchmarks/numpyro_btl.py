@@ -17,9 +17,9 @@ import numpy as np
 import torch
 
 from bandgap.benchmarks.posterior_problem import Floats, PosteriorProblem, TestInputs, with_one
-from bandgap.errors import ConfigError
-from bandgap.inference.scales import SIGMA_SHAPE
-from bandgap.inference.whitened_network import row_space
+from bandgap.foundation.errors import ConfigError
+from bandgap.inference.network.scales import SIGMA_SHAPE
+from bandgap.inference.network.whitened_network import row_space
 
 Rows = Literal["all", "row space"]
 State = dict[str, Any]  # z1 ... z_L, log_tau, log_sigma, w

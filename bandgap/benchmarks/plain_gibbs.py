@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.inference.coefficient_draws import CoefficientForm, form_of
-from bandgap.inference.noise_variance import NoisePrior, Response
-from bandgap.inference.reduced_regression import ReducedRegression
+from bandgap.inference.last_layer.coefficient_draws import CoefficientForm, form_of
+from bandgap.inference.last_layer.noise_variance import NoisePrior, Response
+from bandgap.inference.last_layer.reduced_regression import ReducedRegression
 from bandgap.priors.horseshoe import LARGEST, SMALLEST
 
 Floats = NDArray[np.float64]

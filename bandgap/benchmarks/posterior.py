@@ -21,12 +21,12 @@ from bandgap.benchmarks.chain_processes import ChainRun, MakeChain, run_chains
 from bandgap.benchmarks.numpyro_btl import check_numpyro, make_chain
 from bandgap.benchmarks.posterior_chain import ProductChain
 from bandgap.benchmarks.posterior_problem import Floats, PosteriorProblem, demo_problem
-from bandgap.cache import DescriptorCache
-from bandgap.devices import cores
-from bandgap.errors import ConfigError
+from bandgap.descriptors.cache import DescriptorCache
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.machine import cores
+from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference import diagnostics
-from bandgap.inference.sampler_config import SamplerConfig
-from bandgap.progress import Progress, Update, no_progress
+from bandgap.inference.network.sampler_config import SamplerConfig
 
 OURS, ALL, ROW_SPACE = "bandgap", "NumPyro NUTS, all inputs", "NumPyro NUTS, row space"
 SIDES: Mapping[str, MakeChain] = {OURS: ProductChain, ALL: make_chain("all"), ROW_SPACE: make_chain("row space")}

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 
 from bandgap.benchmarks.posterior_problem import Floats, PosteriorProblem
-from bandgap.devices import few_blas_threads, set_threads
-from bandgap.inference.network_chain import Chain, Record
-from bandgap.inference.sampler_config import SamplerConfig
-from bandgap.inference.scales import ScalePrior
+from bandgap.foundation.machine import few_blas_threads, set_threads
+from bandgap.inference.network.chain import Chain, Record
+from bandgap.inference.network.sampler_config import SamplerConfig
+from bandgap.inference.network.scales import ScalePrior
 
 BLOCK = 50  # iterations
 ENDLESS = 10**9  # draws: the run is stopped from outside

@@ -10,19 +10,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bandgap.artifacts import load_source
-from bandgap.cache import DescriptorCache
 from bandgap.datasets.demo import demo_source_folder, load_demo
 from bandgap.datasets.splits import permuted_split
 from bandgap.datasets.table import learnable
-from bandgap.inference.pcp_scales import PointEstimateScales, point_estimate_scales
-from bandgap.inference.whitened_network import RowSpace, WhitenedNetwork, row_space, whiten
-from bandgap.networks import layer_gradient_norms
-from bandgap.progress import Progress
+from bandgap.descriptors.cache import DescriptorCache
+from bandgap.foundation.progress import Progress
+from bandgap.inference.network.pcp_scales import PointEstimateScales, point_estimate_scales
+from bandgap.inference.network.whitened_network import RowSpace, WhitenedNetwork, row_space, whiten
+from bandgap.networks.perceptron import layer_gradient_norms
+from bandgap.sources.stored import load_source
 from bandgap.transfer.btl_pcp import BtlPcpConfig
-from bandgap.transfer.centres import centred
-from bandgap.transfer.method import TargetData
-from bandgap.transfer.sampled_network import layers_of, rows_for_source
+from bandgap.transfer.shared.centres import centred
+from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.sampled_network import layers_of, rows_for_source
 
 Floats = NDArray[np.float64]
 SMALLEST_VARIANCE = 1e-12  # of test inputs outside the row space, relative to the largest: below it, rounding

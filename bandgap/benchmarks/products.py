@@ -10,9 +10,9 @@ import torch
 from threadpoolctl import threadpool_info
 from torch import Tensor
 
-from bandgap.devices import few_blas_threads, set_threads
-from bandgap.errors import ConfigError
-from bandgap.inference.lean_products import by_numpy, by_torch, multiply
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.machine import few_blas_threads, set_threads
+from bandgap.inference.network.lean_products import by_numpy, by_torch, multiply
 
 SIDES = {"torch": by_torch, "numpy": by_numpy}
 

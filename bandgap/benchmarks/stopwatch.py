@@ -49,7 +49,7 @@ def peak_memory_MB(work: Callable[..., object], *arguments: Any) -> float:
 
 
 def _measure(answer: Connection, work: Callable[..., object], arguments: tuple[Any, ...]) -> None:
-    from bandgap.devices import set_threads
+    from bandgap.foundation.machine import set_threads
 
     set_threads()
     before = _memory_MB("VmRSS")

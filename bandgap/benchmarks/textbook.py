@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from bandgap.inference.batched_training import StackTraining
-from bandgap.inference.bootstrap import block_weights, stream
-from bandgap.progress import Progress, Update
-from bandgap.source import SourceModel
-from bandgap.transfer.folds import Start
+from bandgap.foundation.progress import Progress, Update
+from bandgap.inference.batch.bootstrap import block_weights, stream
+from bandgap.inference.batch.training import StackTraining
+from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.folds import Start
 
 Floats = NDArray[np.float64]
 

@@ -1,4 +1,7 @@
-"""The command line: `bandgap COMMAND`. Every command is thin over a function of the library."""
+"""The command line: `bandgap COMMAND`. Every command is thin over a function of the library.
+
+Not here: what a page or a notebook needs too.
+"""
 
 from typing import Annotated
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from bandgap.progress import Progress, Update
+from bandgap.foundation.progress import Progress, Update
 
 
 @contextmanager

@@ -36,7 +36,7 @@ def accuracy(
     Takes hours with all sizes and seeds; interrupted, it goes on where it was.
     """
     from bandgap.benchmarks.accuracy import RESULTS, AccuracyBenchmark, run_accuracy
-    from bandgap.devices import set_threads
+    from bandgap.foundation.machine import set_threads
 
     set_threads()
     config = AccuracyBenchmark(

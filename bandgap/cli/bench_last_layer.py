@@ -29,7 +29,7 @@ def last_layer(
     from bandgap.benchmarks.last_layer import LastLayerBenchmark, run_benchmark
     from bandgap.benchmarks.last_layer_design import LastLayerDesign
     from bandgap.benchmarks.last_layer_speed import SpeedRun
-    from bandgap.devices import set_threads
+    from bandgap.foundation.machine import set_threads
 
     set_threads()
     config = LastLayerBenchmark(

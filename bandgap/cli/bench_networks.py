@@ -27,7 +27,7 @@ def nptl(
     With the defaults it takes about 8 minutes on one idle core.
     """
     from bandgap.benchmarks.nptl import NptlBenchmark, run_benchmark
-    from bandgap.devices import set_threads
+    from bandgap.foundation.machine import set_threads
 
     set_threads()
     config = NptlBenchmark(n=n, samples=samples, repeats=repeats, splits=splits, seed=seed)
@@ -51,7 +51,7 @@ def gpu(
     Without a CUDA device it measures nothing and says so.
     """
     from bandgap.benchmarks.gpu import GpuBenchmark, run_benchmark
-    from bandgap.devices import set_threads
+    from bandgap.foundation.machine import set_threads
 
     set_threads()
     config = GpuBenchmark(samples=tuple(samples), epochs=epochs, gradients=gradients, repeats=repeats, seed=seed)

@@ -12,7 +12,7 @@ import typer
 
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
-from bandgap.errors import BandgapError
+from bandgap.foundation.errors import BandgapError
 
 COMPARED = 4  # runs on the page Compare
 
@@ -29,7 +29,7 @@ def pages(
     """
     from bandgap.jobs.home import Home
     from bandgap.jobs.sample_workspace import build_workspace
-    from bandgap.serve import app_folder
+    from bandgap.jobs.serve import app_folder
 
     with tempfile.TemporaryDirectory(prefix="bandgap-pages-") as folder:
         with progress_bars() as progress:

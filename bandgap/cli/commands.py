@@ -5,7 +5,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from bandgap.errors import BandgapError, Cancelled
+from bandgap.foundation.errors import BandgapError, Cancelled
 
 EXIT_ERROR = 1
 EXIT_INTERRUPTED = 130

@@ -13,7 +13,7 @@ from bandgap.cli.report import check_out
 from bandgap.cli.training import parse_settings, source_path
 
 if TYPE_CHECKING:
-    from bandgap.comparison import ComparedFit
+    from bandgap.runs.comparison import ComparedFit
 
 RESULTS = "fits.jsonl"
 COLUMNS = {
@@ -60,12 +60,12 @@ def compare(
     """
     from dataclasses import replace
 
-    from bandgap.comparison import Comparison, append_fit, levels_of, read_fits
-    from bandgap.comparison import compare as compare_methods
     from bandgap.datasets.table import learnable
-    from bandgap.devices import set_threads
-    from bandgap.electron_levels import refuse_own_gaps
-    from bandgap.source_sets import open_sources
+    from bandgap.descriptors.electron_levels import refuse_own_gaps
+    from bandgap.foundation.machine import set_threads
+    from bandgap.runs.comparison import Comparison, append_fit, levels_of, read_fits
+    from bandgap.runs.comparison import compare as compare_methods
+    from bandgap.sources.sets import open_sources
 
     set_threads()
     if not (out / RESULTS).is_file():
@@ -114,7 +114,7 @@ def print_comparison(fits: "Sequence[ComparedFit]") -> None:
     from rich.console import Console
     from rich.table import Column, Table
 
-    from bandgap.comparison import summary
+    from bandgap.runs.comparison import summary
 
     sizes = sorted({fit.n for fit in fits})
     seeds = len({fit.seed for fit in fits})

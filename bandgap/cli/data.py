@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from bandgap.cli.inputs import say
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 
 _WORKSPACE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -28,10 +28,10 @@ def add_data(
     against the workspace's quota.
     """
     from bandgap.jobs.data_folder import files_below
-    from bandgap.jobs.data_tasks import store_files
     from bandgap.jobs.home import open_home
     from bandgap.jobs.library import Library
     from bandgap.jobs.store import JobStore
+    from bandgap.jobs.tasks.data import store_files
 
     found = _WORKSPACE.search(workspace)
     if found is None:

@@ -11,8 +11,8 @@ from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
 from bandgap.cli.report import check_out, label, run_figures, shown
-from bandgap.errors import ConfigError
-from bandgap.progress import Progress
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress
 
 METHODS = ("btl_pcp_pe", "fine_tune")
 N_TRAIN, N_TEST = 200, 300
@@ -30,7 +30,7 @@ def demo(
 
     It prints errors, coverage and width of the intervals, the layer weights c, convergence and time of each method.
     """
-    from bandgap.devices import set_threads
+    from bandgap.foundation.machine import set_threads
 
     set_threads()
     started = time.perf_counter()
@@ -55,9 +55,9 @@ def demo(
 def _run(method: str, out: Path, seed: int, device: str, progress: Progress) -> dict[str, Any]:
     """Transfer the demo's source network by one method and return the run's manifest."""
     from bandgap.datasets.demo import demo_source_folder, load_demo
-    from bandgap.devices import cores
-    from bandgap.manifests import read_manifest
-    from bandgap.runs import transfer_run
+    from bandgap.foundation.machine import cores
+    from bandgap.runs.transfer import transfer_run
+    from bandgap.storage.manifests import read_manifest
 
     crystals = load_demo("crystals")
     folder = transfer_run(
@@ -101,7 +101,7 @@ def seal(
     how: Annotated[str, typer.Option(help="How the source model in it was made, in one sentence.")],
 ) -> None:
     """Write the checksums of the source model that lies beside the demo data into their manifest."""
-    from bandgap.datasets.shipping import seal_source_model
+    from bandgap.datasets.demo_making.shipping import seal_source_model
 
     typer.echo(f"written to {seal_source_model(out, how=how)}")
 
@@ -119,7 +119,7 @@ def make(
     Takes about 70 minutes on one core. Needs the extra datagen: pip install "bandgap[datagen]".
     """
     try:
-        from bandgap.datasets.making import make_demo_data
+        from bandgap.datasets.demo_making.making import make_demo_data
     except ModuleNotFoundError as error:
         raise ConfigError(f'{error.name} is not installed. Run pip install "bandgap[datagen]" first.') from error
     with progress_bars() as progress:

@@ -10,7 +10,7 @@ from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import LabelChoice, descriptor_cache, load_gaps, load_structures
 from bandgap.cli.joint import VARIATIONAL_STEPS, load_sets, named
 from bandgap.cli.report import print_extras, print_run
-from bandgap.errors import ConfigError
+from bandgap.foundation.errors import ConfigError
 
 
 def source_extras(
@@ -44,10 +44,10 @@ def source_extras(
     source of several sets name them as train-sources did: every network gets the extras of these outputs, one after
     the other, the variational posterior by at most 20,000 steps a fit.
     """
-    from bandgap.devices import set_threads
-    from bandgap.manifests import read_manifest
-    from bandgap.source_runs import add_extras_run, add_head_extras_run
-    from bandgap.source_sets import open_sources
+    from bandgap.foundation.machine import set_threads
+    from bandgap.sources.sets import open_sources
+    from bandgap.sources.training import add_extras_run, add_head_extras_run
+    from bandgap.storage.manifests import read_manifest
 
     set_threads()
     kept = options.snapshot_config(snapshots)

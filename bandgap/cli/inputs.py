@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import typer
 
 from bandgap.cli.options import Unit, species_list
-from bandgap.errors import InputError
-from bandgap.progress import Progress
+from bandgap.foundation.errors import InputError
+from bandgap.foundation.progress import Progress
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from bandgap.cache import DescriptorCache
     from bandgap.descriptors import MBTRConfig
+    from bandgap.descriptors.cache import DescriptorCache
     from bandgap.structures import StructureRecord
 
 SHOWN = 3  # refused structures that are named before training or predicting
@@ -114,7 +114,7 @@ def descriptor_of(preset: str | None, species: str | None) -> MBTRConfig:
 
 def descriptor_cache() -> DescriptorCache:
     """Return the descriptor cache in the data directory, which the dashboard uses as well."""
-    from bandgap.cache import DescriptorCache
+    from bandgap.descriptors.cache import DescriptorCache
     from bandgap.jobs.home import open_home
 
     return DescriptorCache(open_home().cache)

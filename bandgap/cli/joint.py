@@ -12,11 +12,11 @@ from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import LabelChoice, descriptor_cache, descriptor_of, load_gaps, load_structures, say
 from bandgap.cli.report import check_out, print_extras, print_figures, print_sources
-from bandgap.errors import ConfigError
-from bandgap.progress import Progress
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress
 
 if TYPE_CHECKING:
-    from bandgap.source_runs import LabelledSet
+    from bandgap.sources.training import LabelledSet
 
 DISPLACEMENT = 0.04  # angstrom, as in `structures.displaced`, which loads too much for --help
 VARIATIONAL_STEPS = 20_000  # of each fit of an output: twice those of the demo's source
@@ -69,12 +69,12 @@ def train_sources(
     predicts the labelled crystals best, or from the one that --head names. --variational and --snapshots add to every
     output of every network what some methods need, as in train-source; `bandgap source-extras` does so for chosen ones.
     """
-    from bandgap.devices import set_threads
-    from bandgap.joint_training import JointTrainingConfig
-    from bandgap.manifests import read_manifest
-    from bandgap.source import SourceConfig
-    from bandgap.source_runs import train_sources_run
-    from bandgap.source_sets import KIND
+    from bandgap.foundation.machine import set_threads
+    from bandgap.networks.joint_training import JointTrainingConfig
+    from bandgap.sources.model import SourceConfig
+    from bandgap.sources.sets import KIND
+    from bandgap.sources.training import train_sources_run
+    from bandgap.storage.manifests import read_manifest
     from bandgap.structures.displaced import check_displacement
 
     set_threads()
@@ -125,7 +125,7 @@ def load_sets(
     progress: Progress,
 ) -> dict[str, LabelledSet]:
     """Read the structures and gaps of every set by name; raises InputError where there are none."""
-    from bandgap.source_runs import LabelledSet
+    from bandgap.sources.training import LabelledSet
 
     found = {}
     for name, path in files.items():

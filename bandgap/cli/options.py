@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
-    from bandgap.swag import SnapshotConfig
-    from bandgap.variational import VariationalConfig
+    from bandgap.networks.swag import SnapshotConfig
+    from bandgap.networks.variational import VariationalConfig
 
 Device = Annotated[
     Literal["auto", "cpu", "cuda"],
@@ -81,13 +81,13 @@ def species_list(text: str | None) -> list[str] | None:
 
 def variational_configs(wanted: bool, *, max_steps: int | None = None) -> tuple[VariationalConfig, ...]:
     """Return the settings of the variational fit that are tried where it is wanted, each of at most so many steps."""
-    from bandgap.variational import kl_weights_to_try
+    from bandgap.networks.variational import kl_weights_to_try
 
     return kl_weights_to_try(max_steps=max_steps) if wanted else ()
 
 
 def snapshot_config(kept: int | None) -> SnapshotConfig | None:
     """Return the settings of as many snapshots; moments are those of at least the default number."""
-    from bandgap.swag import SnapshotConfig
+    from bandgap.networks.swag import SnapshotConfig
 
     return None if kept is None else SnapshotConfig(count=max(kept, SnapshotConfig.count), rank=kept)

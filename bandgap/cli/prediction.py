@@ -14,7 +14,7 @@ from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import LabelChoice, descriptor_cache, load_gaps, load_structures, say
 from bandgap.cli.report import print_figures
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,12 +44,12 @@ def predict(
     Refused structures keep their row, with empty numbers and the reason. A gap is not negative: a lower end
     below zero means that the model cannot rule out a gap of zero.
     """
-    from bandgap.calibrators import load_calibrator
-    from bandgap.devices import set_threads
-    from bandgap.jobs.prediction_files import write_extxyz
-    from bandgap.manifests import read_manifest
-    from bandgap.predictions import check_level
-    from bandgap.runs import predict_run
+    from bandgap.evaluation.calibrators import load_calibrator
+    from bandgap.foundation.machine import set_threads
+    from bandgap.predictions.files import write_extxyz
+    from bandgap.predictions.table import check_level
+    from bandgap.runs.prediction import predict_run
+    from bandgap.storage.manifests import read_manifest
 
     set_threads()
     check_level(level)
@@ -92,8 +92,8 @@ def evaluate(
     import numpy as np
 
     from bandgap.datasets.levels import mixed_levels_warning
-    from bandgap.metrics import evaluate_gaussian
-    from bandgap.predictions import read_predictions_csv
+    from bandgap.evaluation.metrics import evaluate_gaussian
+    from bandgap.predictions.table import read_predictions_csv
 
     choice = LabelChoice(label, labels, unit=unit, column=column, level_of_theory=level_of_theory)
     table = read_predictions_csv(predictions)

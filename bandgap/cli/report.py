@@ -6,9 +6,9 @@ from typing import Any
 
 import typer
 
-from bandgap.cards import card_rows, extras_sentence
-from bandgap.errors import InputError
-from bandgap.quantities import Quantity
+from bandgap.foundation.errors import InputError
+from bandgap.foundation.quantities import Quantity
+from bandgap.sources.cards import card_rows, extras_sentence
 
 # What a reader needs of a run's diagnostics, in this order; the manifest has more.
 DIAGNOSTICS = ("c_mean", "rhat_max", "ess_min", "divergences")
@@ -54,8 +54,8 @@ def print_sources(cards: Mapping[str, Mapping[str, Any]]) -> None:
 
 def print_extras(folder: Path) -> None:
     """Print what every output of a source of several sets carries beyond its point estimate, in all networks alike."""
-    from bandgap.manifests import read_manifest
-    from bandgap.source_sets import open_sources
+    from bandgap.sources.sets import open_sources
+    from bandgap.storage.manifests import read_manifest
 
     members = open_sources(folder).members
     for name in members[0]:

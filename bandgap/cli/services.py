@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from bandgap.errors import BandgapError
+from bandgap.foundation.errors import BandgapError
 
 PACKAGES = ("torch", "dscribe", "ase", "numpy", "pandas", "scikit-learn", "streamlit", "plotly")
 
@@ -27,7 +27,7 @@ def app(
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
     """Start the dashboard and its worker, print the address, and stop both on Ctrl-C."""
-    from bandgap.serve import serve
+    from bandgap.jobs.serve import serve
 
     raise typer.Exit(serve(host, port, quota_gb=quota_gb, open_browser=open_browser))
 
@@ -94,7 +94,7 @@ def _descriptors() -> str:
 
 
 def _device() -> str:
-    from bandgap.devices import choose_device, cores, set_threads
+    from bandgap.foundation.machine import choose_device, cores, set_threads
 
     return f"{choose_device()}, {cores()} cores, {set_threads()} torch thread (BANDGAP_THREADS changes it)"
 

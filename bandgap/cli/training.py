@@ -62,10 +62,10 @@ def train_source(
 
     The folder that it writes is what `bandgap transfer --source` starts from.
     """
-    from bandgap.devices import set_threads
-    from bandgap.manifests import read_manifest
-    from bandgap.source import SourceConfig
-    from bandgap.source_runs import train_source_run
+    from bandgap.foundation.machine import set_threads
+    from bandgap.sources.model import SourceConfig
+    from bandgap.sources.training import train_source_run
+    from bandgap.storage.manifests import read_manifest
 
     set_threads()
     check_out(out)
@@ -156,9 +156,9 @@ def transfer(
     Rows are sorted by id and permuted by the seed: the first ones are the test set, the next N the training set. Killed
     while it samples a network, the same command goes on from its last checkpoint to the same result.
     """
-    from bandgap.devices import set_threads
-    from bandgap.manifests import read_manifest
-    from bandgap.runs import transfer_run
+    from bandgap.foundation.machine import set_threads
+    from bandgap.runs.transfer import transfer_run
+    from bandgap.storage.manifests import read_manifest
 
     set_threads()
     check_out(out)

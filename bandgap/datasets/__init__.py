@@ -1,1 +1,4 @@
-"""Labels, published data sets and splits, read into structures and gaps."""
+"""Labels, published data sets and splits, read into structures and gaps.
+
+Not here: descriptors of them, models.
+"""

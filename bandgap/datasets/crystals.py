@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.datasets.labels import EV_PER_HARTREE, LARGEST_GAP_EV, Unit
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 from bandgap.structures import StructureRecord
 
 _SHOWN = 8

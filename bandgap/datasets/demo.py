@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bandgap.errors import ArtifactError, InputError
+from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.structures import Limits, StructureRecord, read_structures
 
 DemoName = Literal["molecules", "crystals"]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bandgap.datasets.levels import distinct_levels, mixed_levels_warning
 from bandgap.datasets.matching import Matched, match_names
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 
 Unit = Literal["eV", "Hartree"]
 

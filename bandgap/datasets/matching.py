@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 
 _ENDINGS = re.compile(
     r"\.(cif|mcif|vasp|poscar|contcar|xyz|extxyz|exyz|pdb|ent|res|in|json|gz|zip)$", re.IGNORECASE

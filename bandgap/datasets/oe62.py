@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from bandgap.datasets.oe62_levels import LEVELS, Level
 from bandgap.datasets.split_json import read_split_json
-from bandgap.errors import InputError
-from bandgap.progress import Progress, Update, no_progress
+from bandgap.foundation.errors import InputError
+from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.structures import StructureRecord
 
 _EVERY = 1000  # rows between two looks at progress and cancellation

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 
 _CHUNK = 1 << 23  # characters; about 1,000 rows of OE62
 _BLANK = " \t\r\n"

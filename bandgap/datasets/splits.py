@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 
 Rows = NDArray[np.int64]
 

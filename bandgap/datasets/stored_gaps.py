@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from bandgap.datasets.labels import EV_PER_HARTREE, LARGEST_GAP_EV, Unit
 from bandgap.datasets.levels import distinct_levels, mixed_levels_warning
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 
 _TO_EV: dict[Unit, float] = {"eV": 1.0, "Hartree": EV_PER_HARTREE}
 _SHOWN = 5

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.cache import DescriptorCache
-from bandgap.config import fingerprint
 from bandgap.descriptors import MBTRConfig, featurize
-from bandgap.errors import InputError
-from bandgap.progress import Progress, no_progress
+from bandgap.descriptors.cache import DescriptorCache
+from bandgap.foundation.config import fingerprint
+from bandgap.foundation.errors import InputError
+from bandgap.foundation.progress import Progress, no_progress
 from bandgap.structures import StructureRecord
 
 

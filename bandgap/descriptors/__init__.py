@@ -1,18 +1,26 @@
-"""MBTR descriptors: settings, number of features and memory before computing, and the vectors themselves."""
+"""MBTR descriptors: settings, number of features and memory before computing, and the vectors themselves.
 
-from bandgap.descriptors.config import (
-    Estimate,
-    MBTRConfig,
-    Term,
-    estimate,
-    feature_blocks,
-    feature_terms,
-    n_features,
-    n_levels,
-    similarity_features,
-)
-from bandgap.descriptors.presets import PRESETS, config_for
-from bandgap.descriptors.vectors import Descriptors, featurize
+Not here: what a network or a kernel makes of them.
+"""
+
+from typing import TYPE_CHECKING
+
+from bandgap.foundation.lazy import names_of
+
+if TYPE_CHECKING:
+    from bandgap.descriptors.config import (
+        Estimate,
+        MBTRConfig,
+        Term,
+        estimate,
+        feature_blocks,
+        feature_terms,
+        n_features,
+        n_levels,
+        similarity_features,
+    )
+    from bandgap.descriptors.presets import PRESETS, config_for
+    from bandgap.descriptors.vectors import Descriptors, featurize
 
 __all__ = [
     "PRESETS",
@@ -29,3 +37,11 @@ __all__ = [
     "n_levels",
     "similarity_features",
 ]
+
+_VECTORS, _PRESETS = ("Descriptors", "featurize"), ("PRESETS", "config_for")
+__getattr__ = names_of(
+    __name__,
+    dict.fromkeys(__all__, "bandgap.descriptors.config")
+    | dict.fromkeys(_PRESETS, "bandgap.descriptors.presets")
+    | dict.fromkeys(_VECTORS, "bandgap.descriptors.vectors"),
+)

@@ -13,8 +13,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.electron_levels import N_LEVELS, Levels, check_levels
-from bandgap.errors import ConfigError
+from bandgap.descriptors.electron_levels import N_LEVELS, Levels, check_levels
+from bandgap.foundation.errors import ConfigError
 
 Function = Literal["atomic_number", "distance", "inverse_distance", "angle", "cosine"]
 Weighting = Literal["none", "exp", "inverse_square", "smooth_cutoff"]

@@ -34,7 +34,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bandgap.descriptors.config import MBTRConfig, Term
-from bandgap.errors import ConfigError
+from bandgap.foundation.errors import ConfigError
 
 K1 = Term(function="atomic_number", minimum=0.0, maximum=120.0, n=36, sigma=4.0)
 K2 = Term(

@@ -13,7 +13,7 @@ import numpy as np
 from ase import Atoms
 from numpy.typing import NDArray
 
-from bandgap.errors import ConfigError
+from bandgap.foundation.errors import ConfigError
 
 Method = Literal["GFN1-xTB", "GFN2-xTB"]
 Floats = NDArray[np.float64]

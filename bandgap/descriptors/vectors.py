@@ -12,12 +12,12 @@ import numpy as np
 from ase import Atoms
 from numpy.typing import NDArray
 
-from bandgap.cache import DescriptorCache
-from bandgap.config import fingerprint, to_dict
 from bandgap.descriptors import tight_binding
+from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.config import MBTRConfig, estimate, n_features
-from bandgap.errors import BudgetError
-from bandgap.progress import Progress, Update, no_progress
+from bandgap.foundation.config import fingerprint, to_dict
+from bandgap.foundation.errors import BudgetError
+from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.structures import Problem, StructureRecord
 
 FORMAT = 1  # raise it when the same settings give other numbers: older cache entries are then not found any more

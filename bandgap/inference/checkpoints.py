@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from bandgap.errors import ArtifactError, ConfigError
+from bandgap.foundation.errors import ArtifactError, ConfigError
 
 SCHEMA = "5"
 CHECKPOINT = "checkpoint"  # folder of an unfinished run, in its own

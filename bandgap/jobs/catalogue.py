@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bandgap.config import to_dict
+from bandgap.foundation.config import to_dict
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 
@@ -77,7 +77,7 @@ def register_descriptors(library: Library) -> None:
 
 def register_system(library: Library) -> None:
     """Register library versions and the device that jobs will use."""
-    from bandgap.devices import choose_device, cores
+    from bandgap.foundation.machine import choose_device, cores
 
     versions = {name: _version(name) for name in PACKAGES}
     body = {"python": sys.version.split()[0], "versions": versions, "device": str(choose_device()), "cores": cores()}

@@ -11,12 +11,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bandgap.errors import BandgapError, Cancelled
+from bandgap.foundation.errors import BandgapError, Cancelled
+from bandgap.foundation.progress import Update
 from bandgap.jobs.disk import check_quota
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
-from bandgap.progress import Update
 
 log = logging.getLogger(__name__)
 
@@ -88,14 +88,14 @@ def _logged(progress: JobProgress) -> Iterator[None]:
 
 def run_job(store: JobStore, job: Job) -> None:
     """Do the work of a claimed job and write its final state; errors of the library become the job's error text."""
-    from bandgap.jobs import tasks
+    from bandgap.jobs.tasks import TASKS
 
     progress = JobProgress(store, job.id)
     try:
         if job.kind in GROWING:
             check_quota(Library(store.home), job.workspace)
         with _logged(progress):
-            result = tasks.TASKS[job.kind](job, store.home, progress)
+            result = TASKS[job.kind](job, store.home, progress)
     except Cancelled:
         store.end(job.id, "cancelled")
     except BandgapError as error:

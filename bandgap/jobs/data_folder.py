@@ -4,7 +4,7 @@ import os
 import stat
 from pathlib import Path
 
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 
 VARIABLE = "BANDGAP_DATA_FOLDER"
 MAX_ENTRIES = 1_000

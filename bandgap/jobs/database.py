@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bandgap.errors import BandgapError
+from bandgap.foundation.errors import BandgapError
 
 SCHEMA_VERSION = 2
 BUSY_S = 10.0  # how long a writer waits for another one before it gives up

@@ -1,23 +1,27 @@
 """How much room a workspace takes, how much it may take, and how much is left."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from bandgap.errors import ConfigError, InputError
-
-if TYPE_CHECKING:
-    from bandgap.jobs.library import Library
+from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.jobs.database import Database
+from bandgap.jobs.home import Home
 
 QUOTA_VARIABLE, QUOTA_OPTION = "BANDGAP_QUOTA_GB", "--quota-gb"
 DEFAULT_QUOTA_GB = 10.0
 GIGABYTE = 1_000_000_000
+
+
+class Store(Protocol):
+    """What the room is asked of: the data directory and its tables."""
+
+    home: Home
+    database: Database
 
 
 @dataclass(frozen=True)
@@ -40,27 +44,28 @@ class Room:
         return self.uploads + self.runs
 
 
-def room(library: Library, workspace: str) -> Room:
+def room(store: Store, workspace: str) -> Room:
     """Return the room of a workspace; files that two data sets share count in both."""
-    with library.database.reading() as connection:
+    with store.database.reading() as connection:
         own = connection.execute(
             "SELECT DISTINCT subject FROM job WHERE workspace = ? AND kind = 'train_source'", (workspace,)
         ).fetchall()
-    folders = [library.home.run_folder(run.id) for run in library.runs(workspace, limit=1_000_000)]
-    runs = sum(map(folder_bytes, [*folders, *(library.home.source_folder(row["subject"]) for row in own)]))
-    sizes = dataset_sizes(library, workspace)
-    return Room(sizes, runs, folder_bytes(library.home.cache), shutil.disk_usage(library.home.cache).free)
+        made = connection.execute("SELECT id FROM run WHERE workspace = ?", (workspace,)).fetchall()
+    folders = [store.home.run_folder(row["id"]) for row in made]
+    runs = sum(map(folder_bytes, [*folders, *(store.home.source_folder(row["subject"]) for row in own)]))
+    sizes = dataset_sizes(store, workspace)
+    return Room(sizes, runs, folder_bytes(store.home.cache), shutil.disk_usage(store.home.cache).free)
 
 
-def dataset_sizes(library: Library, workspace: str) -> dict[str, int]:
+def dataset_sizes(store: Store, workspace: str) -> dict[str, int]:
     """Return the bytes of every data set of a workspace by its id, those uploaded for predictions included."""
-    with library.database.reading() as connection:
+    with store.database.reading() as connection:
         rows = connection.execute(
             "SELECT dataset.id, coalesce(sum(n_bytes), 0) FROM dataset LEFT JOIN dataset_file ON dataset = id"
             " WHERE workspace = ? GROUP BY id",
             (workspace,),
         ).fetchall()
-    return {id: int(n_bytes) + folder_bytes(library.home.dataset_folder(id)) for id, n_bytes in rows}
+    return {id: int(n_bytes) + folder_bytes(store.home.dataset_folder(id)) for id, n_bytes in rows}
 
 
 def quota_bytes() -> int:
@@ -85,12 +90,12 @@ def parsed_quota(text: str, *, given_as: str) -> int:
     return round(value * GIGABYTE)
 
 
-def check_quota(library: Library, workspace: str, *, adding: int = 0) -> None:
+def check_quota(store: Store, workspace: str, *, adding: int = 0) -> None:
     """Raise InputError when a workspace has reached its quota, or would exceed it by `adding` bytes."""
     quota = quota_bytes()
     if not quota:
         return
-    taken = room(library, workspace).taken
+    taken = room(store, workspace).taken
     if taken + adding <= quota and taken < quota:
         return
     more = f", and this adds {adding / GIGABYTE:.2f} GB" if adding else ""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
-from bandgap.inference.sampler_config import SamplerConfig
+from bandgap.inference.network.sampler_config import SamplerConfig
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.store import JobStore
 

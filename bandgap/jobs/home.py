@@ -12,13 +12,11 @@ from pathlib import Path
 
 import platformdirs
 
-from bandgap.errors import InputError
+from bandgap.foundation.config import fingerprint
+from bandgap.foundation.errors import InputError
 
-PREDICTIONS_CSV = "predictions.csv"
-QUANTILES = "quantiles.safetensors"
 PARTIAL_S = 3600.0  # after this time an unfinished write was given up
-DETAILS = "details.safetensors"
-EXTXYZ = "predictions.extxyz"
+SHAPES = "shapes.safetensors"
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _ID = re.compile(r"[0-9a-f-]{8,64}")
@@ -95,6 +93,18 @@ class Home:
         if not _HASH.fullmatch(digest) or not path.is_file():
             raise InputError(f"The uploaded file {digest[:12]} is no longer in {path.parent}. Upload it again.")
         return path.read_bytes()
+
+
+def shapes_path(home: Home, dataset_id: str) -> Path:
+    """Return where the shapes of a data set are kept."""
+    return home.dataset_folder(dataset_id) / SHAPES
+
+
+def domain_paths(home: Home, dataset_id: str, source: str) -> tuple[Path, Path]:
+    """Return where the judgement of a data set by a source is kept: the table (CSV) and its summary (JSON)."""
+    stem = f"domain-{fingerprint({'source': source})[:16]}"
+    folder = home.dataset_folder(dataset_id)
+    return folder / f"{stem}.csv", folder / f"{stem}.json"
 
 
 def open_home(folder: Path | str | None = None) -> Home:

@@ -3,7 +3,7 @@
 import shutil
 from dataclasses import dataclass
 
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 from bandgap.jobs.disk import folder_bytes
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import ACTIVE

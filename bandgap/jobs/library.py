@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.config import fingerprint
-from bandgap.errors import InputError
+from bandgap.foundation.config import fingerprint
+from bandgap.foundation.errors import InputError
 from bandgap.jobs.database import Database
 from bandgap.jobs.disk import check_quota
 from bandgap.jobs.home import Home

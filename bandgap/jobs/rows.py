@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 
 Origin = Literal["upload", "demo", "folder"]
 Purpose = Literal["training", "prediction"]

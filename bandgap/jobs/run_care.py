@@ -4,7 +4,7 @@ import json
 import shutil
 from dataclasses import dataclass
 
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 from bandgap.jobs import resuming
 from bandgap.jobs.disk import folder_bytes
 from bandgap.jobs.library import Library

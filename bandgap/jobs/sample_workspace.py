@@ -15,15 +15,14 @@ import numpy as np
 import pandas as pd
 
 from bandgap.datasets.demo import data_folder
-from bandgap.errors import BandgapError, InputError
+from bandgap.foundation.errors import BandgapError, InputError
+from bandgap.foundation.progress import Progress, Update
 from bandgap.jobs.catalogue import register_all
-from bandgap.jobs.data_tasks import shapes_path
-from bandgap.jobs.home import Home
+from bandgap.jobs.home import Home, shapes_path
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.worker import work_all
-from bandgap.progress import Progress, Update
-from bandgap.shapes import load_shape, save_shapes
+from bandgap.structures.shapes import load_shape, save_shapes
 
 CHECKED = 120  # crystals of the demo that are really checked and learned from
 NAME = "demo crystals"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 
 VARIABLE = "BANDGAP_SOURCE_FOLDER"
 SUFFIXES = (".json", ".json.gz")

@@ -136,7 +136,7 @@ def molecules_in(file: ServerFile, *, past: Sequence[PastTraining] = ()) -> Mole
 def past_trainings(jobs: JobStore, *, limit: int = 60) -> list[PastTraining]:
     """Return the times of the last finished trainings of this server, of all workspaces, without what they were about.
 
-    What each has done is in the result of its job, as `source_tasks` notes it; older ones without are left out.
+    What each has done is in the result of its job, as `jobs.tasks.sources` notes it; older ones without are left out.
     """
     return [
         PastTraining(SourceWork(**result["work"], **_network(payload)), seconds, str(payload.get("file", "")))

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
-from bandgap.manifests import MANIFEST
+from bandgap.storage.manifests import MANIFEST
 
 MAX_NAME = 80
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bandgap.config import fingerprint
+from bandgap.foundation.config import fingerprint
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.store import Job, JobStore

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from bandgap.foundation.progress import Update
 from bandgap.jobs.database import Database
 from bandgap.jobs.home import Home
-from bandgap.progress import Update
 
 State = Literal["queued", "running", "cancelling", "cancelled", "failed", "finished", "interrupted"]
 Ending = Literal["cancelled", "failed", "finished", "interrupted"]

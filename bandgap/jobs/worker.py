@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from multiprocessing.context import SpawnProcess
 from types import FrameType
 
-from bandgap.errors import BandgapError
+from bandgap.foundation.errors import BandgapError
 from bandgap.jobs import lock
 from bandgap.jobs.child import child_main, run_job
 from bandgap.jobs.home import Home, open_home
@@ -177,7 +177,7 @@ def work_all(home: Home) -> int:
 
 def main() -> int:
     """Run the worker on the default data directory until SIGINT or SIGTERM; return the exit code."""
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # see bandgap.devices for the measurement behind this
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # see bandgap.foundation.machine for the measurement behind this
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     try:
         worker = Worker(open_home())

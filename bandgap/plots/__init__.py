@@ -1,6 +1,8 @@
 """Figures of the dashboard and of notebooks: plotly only, one template, one meaning for each colour.
 
 Every function returns a `plotly.graph_objects.Figure`; arrays are numpy, energies in eV.
+
+Not here: sentences, and what reads a file.
 """
 
 from bandgap.plots.calibration import coverage_figure, pit_figure, slices_figure, spread_figure, width_figure

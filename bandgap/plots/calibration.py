@@ -1,4 +1,4 @@
-"""Figures that say whether intervals hold what they state; each draws one table of `bandgap.reliability`."""
+"""Figures that say whether intervals hold what they state; each draws one table of `bandgap.evaluation.reliability`."""
 
 import numpy as np
 import pandas as pd

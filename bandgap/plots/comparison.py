@@ -1,9 +1,10 @@
-"""Figures of runs beside each other; each draws one table of `bandgap.run_tables`."""
+"""Figures of runs beside each other; each draws one table of `bandgap.evaluation.run_tables`."""
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from bandgap.foundation.quantities import Quantity
 from bandgap.plots.style import (
     BASELINE,
     GOOD,
@@ -17,7 +18,6 @@ from bandgap.plots.style import (
     marker,
     padded,
 )
-from bandgap.quantities import Quantity
 
 _SERIES = (MODEL, GOOD, MIND, PRIOR, OBSERVED, BASELINE)
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "pentagon")

@@ -7,8 +7,8 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 from scipy.stats import beta
 
+from bandgap.foundation.quantities import Quantity
 from bandgap.plots.style import MODEL, PRIOR, TEMPLATE, Floats, density, faint, padded
-from bandgap.quantities import Quantity
 
 _GRID_POINTS = 241
 

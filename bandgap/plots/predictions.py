@@ -7,9 +7,9 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
+from bandgap.foundation.quantities import Quantity
 from bandgap.plots.structures import binned
 from bandgap.plots.style import BASELINE, LEGEND_INSIDE, MIND, MODEL, OBSERVED, TEMPLATE, bars, faint, marker, padded
-from bandgap.quantities import Quantity
 
 _INTERVAL_HOVER = "%{customdata[0]}<br>%{y:.2f} eV (%{customdata[1]:.2f} to %{customdata[2]:.2f})<extra></extra>"
 

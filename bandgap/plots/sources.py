@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from bandgap.foundation.quantities import Quantity
 from bandgap.plots.style import BASELINE, GOOD, MODEL, TEMPLATE, marker
-from bandgap.quantities import Quantity
 
 
 def learning_curve(history: Sequence[Sequence[float]], *, sd_eV: float) -> go.Figure:

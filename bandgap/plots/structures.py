@@ -6,10 +6,10 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
+from bandgap.foundation.quantities import Quantity
 from bandgap.plots.elements import colour_of, symbol_of
 from bandgap.plots.style import BASELINE, LEGEND_INSIDE, MIND, MODEL, TEMPLATE, faint
-from bandgap.quantities import Quantity
-from bandgap.shapes import Shape
+from bandgap.structures.shapes import Shape
 
 Floats = NDArray[np.float64]
 

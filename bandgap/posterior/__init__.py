@@ -1,11 +1,14 @@
-"""Posteriors: what a transfer returns, what it predicts, and how it is stored. One file a kind, one line here."""
+"""Posteriors: what a transfer returns, what it predicts, and how it is stored. One file a kind, one line here.
+
+Not here: how it was fitted.
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
 
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 from bandgap.posterior.conformal import ConformalPosterior
 from bandgap.posterior.feature_gp import FeatureGPPosterior
 from bandgap.posterior.gaussian_process import GaussianProcessPosterior

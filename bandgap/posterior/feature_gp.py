@@ -1,4 +1,4 @@
-"""The posterior of a Gaussian process on what source networks see and on the descriptor (`inference.sum_kernel`).
+"""The posterior of a Gaussian process on what source networks see and on the descriptor (`sum_kernel`).
 
 Stored are the training rows' descriptors, the networks, and draws of the kernel's scales; kernels and factors are
 computed again where predictions are wanted. Draws of the mean at a structure are normal scores of its conditional
@@ -17,11 +17,11 @@ from scipy.spatial.distance import cdist
 from scipy.special import ndtri
 from torch import Tensor
 
-from bandgap.inference.sum_kernel import INTERCEPT_VARIANCE, Kernels, SumKernelProblem
+from bandgap.inference.gaussian_process.sum_kernel import INTERCEPT_VARIANCE, Kernels, SumKernelProblem
+from bandgap.networks.standardise import FLOOR
 from bandgap.posterior.level_kernels import LevelKernels
-from bandgap.posterior.network_views import NetworkView, SourceNetwork
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws
-from bandgap.standardise import FLOOR
+from bandgap.sources.views import NetworkView, SourceNetwork
 
 SCORES = 8  # draws of the mean for each draw of the scales
 ROWS_PER_BLOCK = 1024  # structures predicted at once

@@ -14,7 +14,7 @@ grad_l' Sigma_l grad_l.
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 
 Floats = NDArray[np.float64]
 

@@ -41,7 +41,7 @@ NORMAL_SCORES: Floats = ndtri(np.clip(np.arange(201) / 200.0, 1.0 / 200.0, 199.0
 class GaussianProcessPosterior:
     """Training rows, coefficients alpha (n,) and Cholesky factor L (n, n); variances in squares of `y_sd_eV`.
 
-    Draws of the mean are its quantiles at fixed probabilities, so that their mean and the quantiles that `predictions`
+    Draws of the mean are its quantiles at fixed probabilities, so that their mean and the quantiles that the table
     stores are exact. The probabilities are those of every structure: the draws hold no correlation between structures.
     """
 

@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bandgap.networks import Params, hidden_features
+from bandgap.networks.perceptron import Params, hidden_features
+from bandgap.networks.standardise import Standardiser
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, with_noise
-from bandgap.standardise import Standardiser
 
 
 @dataclass(frozen=True, eq=False)

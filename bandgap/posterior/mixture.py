@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 from bandgap.posterior.protocol import Diagnostics, Floats, Posterior, PredictiveDraws
 
 

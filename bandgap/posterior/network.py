@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bandgap.networks.standardise import Standardiser
 from bandgap.posterior.function_share import function_share
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, with_noise
-from bandgap.standardise import Standardiser
 
 ROWS_PER_BLOCK = 4096  # structures evaluated at once, so that memory stays bounded
 

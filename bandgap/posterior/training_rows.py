@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from torch import Tensor
 
-from bandgap.errors import InputError
-from bandgap.standardise import feature_statistics, varies
+from bandgap.foundation.errors import InputError
+from bandgap.networks.standardise import feature_statistics, varies
 
 Floats = NDArray[np.float64]
 Metric = Literal["cityblock", "euclidean"]
@@ -35,7 +35,7 @@ class TrainingRows:
 
     @classmethod
     def of(cls, features: NDArray[np.floating[Any]]) -> Self:
-        """Return the rows of raw features (n, p), scaled by the rule of `standardise`.
+        """Return the rows of raw features (n, p), scaled by the rule of `networks.standardise`.
 
         Raises InputError where no feature varies.
         """

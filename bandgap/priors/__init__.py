@@ -1,1 +1,4 @@
-"""Priors of transfer: one file per family."""
+"""Priors of transfer: one file per family.
+
+Not here: samplers.
+"""

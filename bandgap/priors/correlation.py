@@ -17,7 +17,7 @@ import torch
 from scipy.optimize import brentq
 from torch import Tensor
 
-from bandgap.errors import ConfigError
+from bandgap.foundation.errors import ConfigError
 from bandgap.priors.penalized_complexity import DistanceTerms, inverse_distance
 
 SMALLEST, LARGEST = 1e-3, 1e3  # rates between which the wanted one is sought

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.compiled import compiled
+from bandgap.foundation.machine import compiled
 
 Floats = NDArray[np.float64]
 

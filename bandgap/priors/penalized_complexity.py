@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bandgap.errors import ConfigError
+from bandgap.foundation.errors import ConfigError
 from bandgap.priors.pcp_kernel import MEETING, SERIES, psi_of_each
 
 _NEWTON_STEPS = 60  # at most 6 are needed when d is computed exactly; the rest guards against a stall

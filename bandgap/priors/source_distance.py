@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bandgap.errors import ConfigError
+from bandgap.foundation.errors import ConfigError
 from bandgap.priors.penalized_complexity import DistanceTerms, distance, log_density
 
 Structure = Literal["isotropic", "source"]

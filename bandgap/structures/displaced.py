@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bandgap.errors import ConfigError
+from bandgap.foundation.errors import ConfigError
 from bandgap.structures.records import StructureRecord
 
 DISPLACEMENT = 0.04  # angstrom, where nothing else is asked for

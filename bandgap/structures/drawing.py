@@ -4,10 +4,10 @@ import numpy as np
 from ase.data import atomic_masses, covalent_radii
 from numpy.typing import NDArray
 
-from bandgap.shapes import Shape
 from bandgap.structures.bonds import BOND
 from bandgap.structures.neighbours import close_vectors, completed
 from bandgap.structures.records import StructureRecord
+from bandgap.structures.shapes import Shape
 
 CONTACT_ANGSTROM = 3.5  # contacts between molecules are looked for up to this distance
 GRAM_PER_CM3 = 1.66053906660  # one atomic mass unit per cubic angstrom

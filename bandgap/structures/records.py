@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from ase import Atoms
 
-from bandgap.errors import ConfigError
+from bandgap.foundation.errors import ConfigError
 
 Severity = Literal["warning", "refused"]
 Status = Literal["ready", "warning", "refused"]

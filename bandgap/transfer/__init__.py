@@ -1,8 +1,11 @@
-"""Transfer methods: one file each, one line each in the registry; shell, worker, pages and tests read it."""
+"""Transfer methods: one file each, one line each in the registry; shell, worker, pages and tests read it.
+
+Not here: what several methods share (`shared/`), samplers (`inference`), posteriors (`posterior`).
+"""
 
 from collections.abc import Mapping
 
-from bandgap.errors import ConfigError
+from bandgap.foundation.errors import ConfigError
 from bandgap.transfer import (
     bnn,
     btl_bnn,
@@ -31,7 +34,7 @@ from bandgap.transfer import (
     target_only,
     two_stage,
 )
-from bandgap.transfer.method import Method, TargetData
+from bandgap.transfer.shared.method import Method, TargetData
 
 _ALL = (
     Method(

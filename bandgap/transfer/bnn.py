@@ -10,18 +10,18 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from bandgap.devices import choose_device
-from bandgap.errors import ConfigError
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.machine import choose_device
+from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.inverse_gamma_scales import InverseGammaScales
-from bandgap.inference.sampler_config import SamplerConfig
-from bandgap.inference.whitened_network import Layers, whiten
+from bandgap.inference.network.inverse_gamma_scales import InverseGammaScales
+from bandgap.inference.network.sampler_config import SamplerConfig
+from bandgap.inference.network.whitened_network import Layers, whiten
+from bandgap.networks.standardise import fit_standardiser
 from bandgap.posterior import NetworkPosterior
-from bandgap.progress import Progress, Update, no_progress
-from bandgap.source import SourceModel
-from bandgap.standardise import fit_standardiser
-from bandgap.transfer.method import TargetData
-from bandgap.transfer.sampled_network import TargetRows, layers_of, sample_posterior, standardised
+from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.sampled_network import TargetRows, layers_of, sample_posterior, standardised
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,17 @@ shares.
 
 from dataclasses import dataclass, field
 
-from bandgap.errors import ConfigError
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.sampler_config import SamplerConfig
-from bandgap.networks import layer_gradient_norms
+from bandgap.inference.network.sampler_config import SamplerConfig
+from bandgap.networks.perceptron import layer_gradient_norms
 from bandgap.posterior import NetworkPosterior
-from bandgap.progress import Progress, Update, no_progress
-from bandgap.recalibration import GapScale, StatisticsChoice
-from bandgap.source import SourceModel
+from bandgap.sources.model import SourceModel
+from bandgap.sources.recalibration import GapScale, StatisticsChoice
 from bandgap.transfer.bnn import sample_around
-from bandgap.transfer.method import TargetData
-from bandgap.transfer.sampled_network import layers_of, rows_for_source, with_sensitivity
+from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.sampled_network import layers_of, rows_for_source, with_sensitivity
 
 
 @dataclass(frozen=True)

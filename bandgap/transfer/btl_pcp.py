@@ -13,21 +13,21 @@ from typing import Literal
 
 import torch
 
-from bandgap.devices import choose_device
-from bandgap.errors import ConfigError
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.machine import choose_device
+from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.pcp_scales import point_estimate_scales
-from bandgap.inference.sampler_config import SamplerConfig
-from bandgap.inference.whitened_network import whiten
-from bandgap.networks import layer_gradient_norms
+from bandgap.inference.network.pcp_scales import point_estimate_scales
+from bandgap.inference.network.sampler_config import SamplerConfig
+from bandgap.inference.network.whitened_network import whiten
+from bandgap.networks.perceptron import layer_gradient_norms
 from bandgap.posterior import NetworkPosterior
 from bandgap.priors.correlation import OutputVariance, rate_for_correlation
-from bandgap.progress import Progress, Update, no_progress
-from bandgap.recalibration import GapScale, StatisticsChoice
-from bandgap.source import SourceModel
-from bandgap.transfer.centres import Centre, centred
-from bandgap.transfer.method import TargetData
-from bandgap.transfer.sampled_network import (
+from bandgap.sources.model import SourceModel
+from bandgap.sources.recalibration import GapScale, StatisticsChoice
+from bandgap.transfer.shared.centres import Centre, centred
+from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.sampled_network import (
     layers_of,
     rows_for_source,
     sample_posterior,

@@ -13,26 +13,26 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from bandgap.devices import choose_device
+from bandgap.foundation.machine import choose_device
+from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.network_draws import NetworkDraws
-from bandgap.inference.network_sampler import sample_network
-from bandgap.inference.pcp_scales import VariationalScales, variational_scales
-from bandgap.inference.sampler_config import SamplerConfig
-from bandgap.inference.scaled_network import whiten_scaled
-from bandgap.networks import layer_variances
+from bandgap.inference.network.draws import NetworkDraws
+from bandgap.inference.network.pcp_scales import VariationalScales, variational_scales
+from bandgap.inference.network.sampler import sample_network
+from bandgap.inference.network.sampler_config import SamplerConfig
+from bandgap.inference.network.scaled_network import whiten_scaled
+from bandgap.networks.perceptron import layer_variances
+from bandgap.networks.standardise import Standardiser
+from bandgap.networks.variational import VariationalFit
 from bandgap.posterior import Diagnostics, ScaledNetworkPosterior
 from bandgap.posterior.scaled_network import first_layer_coordinates
 from bandgap.priors.correlation import OutputVariance, rate_for_correlation
-from bandgap.progress import Progress, Update, no_progress
-from bandgap.recalibration import GapScale, StatisticsChoice
-from bandgap.source import SourceModel
-from bandgap.standardise import Standardiser
+from bandgap.sources.model import SourceModel
+from bandgap.sources.recalibration import GapScale, StatisticsChoice
 from bandgap.transfer.btl_pcp import Rate, check_prior
-from bandgap.transfer.centres import centred, variational_posterior
-from bandgap.transfer.method import TargetData
-from bandgap.transfer.sampled_network import diagnose, layers_of, recorded, rows_for_source, with_sensitivity
-from bandgap.variational import VariationalFit
+from bandgap.transfer.shared.centres import centred, variational_posterior
+from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.sampled_network import diagnose, layers_of, recorded, rows_for_source, with_sensitivity
 
 
 @dataclass(frozen=True)

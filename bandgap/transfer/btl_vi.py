@@ -17,18 +17,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bandgap.devices import choose_device
-from bandgap.errors import ConfigError, InputError
-from bandgap.networks import Params, forward
+from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.machine import choose_device
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.networks.perceptron import Params, forward
+from bandgap.networks.standardise import Standardiser
+from bandgap.networks.training import split_rows
+from bandgap.networks.variational import VariationalConfig, VariationalFit, WeightPrior, fit_variational, prior_sds
 from bandgap.posterior import Diagnostics, ScaledNetworkPosterior
-from bandgap.progress import Progress, Update, no_progress
-from bandgap.recalibration import GapScale, StatisticsChoice
-from bandgap.source import SourceModel
-from bandgap.standardise import Standardiser
-from bandgap.training import split_rows
-from bandgap.transfer.method import TargetData
-from bandgap.transfer.sampled_network import layers_of, rows_for_source
-from bandgap.variational import VariationalConfig, VariationalFit, WeightPrior, fit_variational, prior_sds
+from bandgap.sources.model import SourceModel
+from bandgap.sources.recalibration import GapScale, StatisticsChoice
+from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.sampled_network import layers_of, rows_for_source
 
 JUDGING_DRAWS = 64  # of the weights, by which held-out rows judge a kappa
 TRAINING = VariationalConfig(

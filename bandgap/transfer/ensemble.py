@@ -11,18 +11,18 @@ from typing import Literal
 
 import numpy as np
 
-from bandgap.errors import ConfigError
-from bandgap.inference.batched_training import StackTraining
-from bandgap.inference.bootstrap import stream
-from bandgap.inference.stack_penalties import Penalty
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, no_progress
+from bandgap.inference.batch.bootstrap import stream
+from bandgap.inference.batch.penalties import Penalty
+from bandgap.inference.batch.training import StackTraining
 from bandgap.posterior import NetworkPosterior
-from bandgap.progress import Progress, no_progress
-from bandgap.recalibration import GapScale, StatisticsChoice
-from bandgap.source import SourceModel
-from bandgap.transfer.folds import HeldOut, Start
-from bandgap.transfer.method import TargetData
-from bandgap.transfer.stack_plan import NO_SETTING, Members, Plan, Sample, fresh_head
-from bandgap.transfer.stacked import fit_stacked, stacked_posterior
+from bandgap.sources.model import SourceModel
+from bandgap.sources.recalibration import GapScale, StatisticsChoice
+from bandgap.transfer.shared.folds import HeldOut, Start
+from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.stack_plan import NO_SETTING, Members, Plan, Sample, fresh_head
+from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior
 
 Diversity = Literal["order", "fresh_head"]
 

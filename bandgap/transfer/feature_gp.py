@@ -1,6 +1,6 @@
 r"""A Gaussian process whose kernels source networks make, with one of its own for what they leave open.
 
-The gaps are a sum of independent Gaussian processes (`inference.sum_kernel`): linear in the networks' predictions, for
+The gaps are a sum of independent Gaussian processes (`sum_kernel`): linear in the networks' predictions, for
 all of their source sets (the recalibrated source, with as many slopes as sets); linear in the first hidden features;
 the networks linearised in their first weight layer (the tangent kernel of Jacot, Gabriel and Hongler, 2018: a Gaussian
 prior of these weights around the source's, as in BTL-PCP-PE, to first order); and a Laplacian kernel of the descriptor,
@@ -23,16 +23,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.errors import ConfigError
-from bandgap.inference.importance import MIN_PROPOSALS, MIN_ROUNDS, ImportanceInfo, importance_draws
-from bandgap.inference.sum_kernel import prior_of
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.gaussian_process.importance import MIN_PROPOSALS, MIN_ROUNDS, ImportanceInfo, importance_draws
+from bandgap.inference.gaussian_process.sum_kernel import prior_of
+from bandgap.networks.standardise import FLOOR
 from bandgap.posterior import Diagnostics, FeatureGPPosterior
-from bandgap.posterior.network_views import SourceNetwork
-from bandgap.progress import Progress, Update, no_progress
-from bandgap.recalibration import StatisticsChoice, standardiser_for
-from bandgap.source import SourceModel
-from bandgap.standardise import FLOOR
-from bandgap.transfer.method import TargetData
+from bandgap.sources.model import SourceModel
+from bandgap.sources.recalibration import StatisticsChoice, standardiser_for
+from bandgap.sources.views import SourceNetwork
+from bandgap.transfer.shared.method import TargetData
 
 K_HAT_LIMIT = 0.7  # of the Pareto tail of the weights (Vehtari et al., 2024)
 MIN_ESS = 20.0  # effective draws of the scales

@@ -6,13 +6,13 @@ Adam. A point estimate, wrapped as one draw (`point_estimate`).
 
 from dataclasses import dataclass
 
+from bandgap.foundation.progress import Progress, no_progress
+from bandgap.networks.training import TrainingConfig
 from bandgap.posterior import NetworkPosterior
-from bandgap.progress import Progress, no_progress
-from bandgap.recalibration import GapScale, StatisticsChoice
-from bandgap.source import SourceModel
-from bandgap.training import TrainingConfig
-from bandgap.transfer.method import TargetData
-from bandgap.transfer.point_estimate import OUTPUT_LAYER, train_once
+from bandgap.sources.model import SourceModel
+from bandgap.sources.recalibration import GapScale, StatisticsChoice
+from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.point_estimate import OUTPUT_LAYER, train_once
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import fmin_l_bfgs_b
 
-from bandgap.devices import few_blas_threads
-from bandgap.errors import ConfigError
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.machine import few_blas_threads
+from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior import Diagnostics, GaussianProcessPosterior
 from bandgap.posterior.training_rows import TrainingRows, typical_distance
-from bandgap.progress import Progress, Update, no_progress
-from bandgap.source import SourceModel
-from bandgap.transfer.method import TargetData
+from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.method import TargetData
 
 # Start and bounds; variances in units of the gaps' variance, the length in those of the typical distance.
 VARIANCE, VARIANCE_BOUNDS = 1.0, (1e-2, 1e3)
@@ -59,7 +59,7 @@ def fit(
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import ConstantKernel, WhiteKernel
 
-    from bandgap.transfer.distance_kernel import MaternOfDistances
+    from bandgap.transfer.shared.distance_kernel import MaternOfDistances
 
     rows = TrainingRows.of(data.features)
     y_mean, y_sd = float(data.gaps_eV.mean()), float(data.gaps_eV.std())

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.devices import few_blas_threads
-from bandgap.errors import ConfigError
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.machine import few_blas_threads
+from bandgap.foundation.progress import Progress, no_progress
 from bandgap.posterior import ConformalPosterior
 from bandgap.posterior.fold_models import LaplacianModels
 from bandgap.posterior.training_rows import TrainingRows, typical_distance
-from bandgap.progress import Progress, no_progress
-from bandgap.source import SourceModel
-from bandgap.transfer.cross_conformal import FOLDS, check_folds, conformal_posterior, fold_of_rows, without_each
-from bandgap.transfer.method import TargetData
+from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cross_conformal import FOLDS, check_folds, conformal_posterior, fold_of_rows, without_each
+from bandgap.transfer.shared.method import TargetData
 
 Floats = NDArray[np.float64]
 

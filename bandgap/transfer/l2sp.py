@@ -8,17 +8,17 @@ order of their mini-batches.
 
 from dataclasses import dataclass
 
-from bandgap.inference.batched_training import StackTraining
-from bandgap.inference.stack_penalties import L2SP
+from bandgap.foundation.progress import Progress, no_progress
+from bandgap.inference.batch.penalties import L2SP
+from bandgap.inference.batch.training import StackTraining
 from bandgap.posterior import NetworkPosterior
-from bandgap.progress import Progress, no_progress
-from bandgap.recalibration import GapScale, StatisticsChoice
-from bandgap.source import SourceModel
+from bandgap.sources.model import SourceModel
+from bandgap.sources.recalibration import GapScale, StatisticsChoice
 from bandgap.transfer.ensemble import PlainRecipe
-from bandgap.transfer.folds import HeldOut
-from bandgap.transfer.method import TargetData
-from bandgap.transfer.stack_plan import Members, Plan, Setting
-from bandgap.transfer.stacked import fit_stacked, stacked_posterior
+from bandgap.transfer.shared.folds import HeldOut
+from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.stack_plan import Members, Plan, Setting
+from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior
 
 STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
 DEFAULT_STRENGTH = 1e-2

@@ -8,15 +8,15 @@ consistent form.
 
 from dataclasses import dataclass, field
 
-from bandgap.errors import ConfigError
-from bandgap.inference.horseshoe import HorseshoeConfig, sample_horseshoe
-from bandgap.inference.noise_variance import NoisePrior
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.last_layer.horseshoe import HorseshoeConfig, sample_horseshoe
+from bandgap.inference.last_layer.noise_variance import NoisePrior
 from bandgap.posterior import LastLayerPosterior
-from bandgap.progress import Progress, Update, no_progress
-from bandgap.recalibration import GapScale, StatisticsChoice
-from bandgap.source import SourceModel
-from bandgap.transfer.last_layer_problem import Mode, converged, last_layer_problem
-from bandgap.transfer.method import TargetData
+from bandgap.sources.model import SourceModel
+from bandgap.sources.recalibration import GapScale, StatisticsChoice
+from bandgap.transfer.shared.last_layer_problem import Mode, converged, last_layer_problem
+from bandgap.transfer.shared.method import TargetData
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bandgap.errors import ConfigError
-from bandgap.networks import Params
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.networks.perceptron import Params
 from bandgap.posterior import Diagnostics, LastLayerPosterior
-from bandgap.progress import Progress, Update, no_progress
-from bandgap.recalibration import GapScale, StatisticsChoice, standardiser_for
-from bandgap.source import SourceModel
-from bandgap.source_statistics import hidden_layers
-from bandgap.transfer.last_layer_problem import Floats, features_at
-from bandgap.transfer.method import TargetData
+from bandgap.sources.model import SourceModel
+from bandgap.sources.recalibration import GapScale, StatisticsChoice, standardiser_for
+from bandgap.sources.statistics import hidden_layers
+from bandgap.transfer.shared.last_layer_problem import Floats, features_at
+from bandgap.transfer.shared.method import TargetData
 
 LEAST_SIGMA = 1e-6  # of the gaps' standard deviation
 

@@ -13,20 +13,20 @@ from typing import Literal
 
 import numpy as np
 
-from bandgap.errors import ConfigError
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference import diagnostics
-from bandgap.inference.global_scale import integrate_global_scale, metropolis
-from bandgap.inference.horseshoe import kept_share_of
-from bandgap.inference.noise_variance import NoisePrior
-from bandgap.inference.reduced_regression import square_root
-from bandgap.inference.spectral_regression import SpectralRegression, spectral_regression
+from bandgap.inference.last_layer.global_scale import integrate_global_scale, metropolis
+from bandgap.inference.last_layer.horseshoe import kept_share_of
+from bandgap.inference.last_layer.noise_variance import NoisePrior
+from bandgap.inference.last_layer.reduced_regression import square_root
+from bandgap.inference.last_layer.spectral_regression import SpectralRegression, spectral_regression
 from bandgap.posterior import LastLayerPosterior
 from bandgap.priors.source_distance import SourceDistance, Structure, isotropic_rates, source_distance
-from bandgap.progress import Progress, Update, no_progress
-from bandgap.recalibration import GapScale, StatisticsChoice
-from bandgap.source import SourceModel
-from bandgap.transfer.last_layer_problem import Floats, LastLayerProblem, Mode, converged, last_layer_problem
-from bandgap.transfer.method import TargetData
+from bandgap.sources.model import SourceModel
+from bandgap.sources.recalibration import GapScale, StatisticsChoice
+from bandgap.transfer.shared.last_layer_problem import Floats, LastLayerProblem, Mode, converged, last_layer_problem
+from bandgap.transfer.shared.method import TargetData
 
 
 @dataclass(frozen=True)

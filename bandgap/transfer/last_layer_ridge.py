@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bandgap.errors import ConfigError
-from bandgap.inference.noise_variance import NoisePrior
-from bandgap.inference.spectral_regression import least_cross_validation, spectral_regression
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.last_layer.noise_variance import NoisePrior
+from bandgap.inference.last_layer.spectral_regression import least_cross_validation, spectral_regression
 from bandgap.posterior import LastLayerPosterior
-from bandgap.progress import Progress, Update, no_progress
-from bandgap.recalibration import GapScale, StatisticsChoice
-from bandgap.source import SourceModel
-from bandgap.transfer.last_layer_problem import About, last_layer_problem
-from bandgap.transfer.method import TargetData
+from bandgap.sources.model import SourceModel
+from bandgap.sources.recalibration import GapScale, StatisticsChoice
+from bandgap.transfer.shared.last_layer_problem import About, last_layer_problem
+from bandgap.transfer.shared.method import TargetData
 
 
 @dataclass(frozen=True)

@@ -14,16 +14,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bandgap.errors import ConfigError
-from bandgap.networks import Params, forward, layer_of
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, no_progress
+from bandgap.networks.perceptron import Params, forward, layer_of
+from bandgap.networks.standardise import Standardiser
+from bandgap.networks.training import TrainingConfig, train
 from bandgap.posterior import Diagnostics, NetworkPosterior
-from bandgap.progress import Progress, no_progress
-from bandgap.recalibration import GapScale, StatisticsChoice
-from bandgap.source import SourceModel
-from bandgap.standardise import Standardiser
-from bandgap.training import TrainingConfig, train
-from bandgap.transfer.method import TargetData
-from bandgap.transfer.point_estimate import ALL_LAYERS, start_at_source
+from bandgap.sources.model import SourceModel
+from bandgap.sources.recalibration import GapScale, StatisticsChoice
+from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.point_estimate import ALL_LAYERS, start_at_source
 
 NO_NOISE = 1e-6  # of the gaps' scale: what stands for no noise, which a mixture of normals needs
 

@@ -18,18 +18,18 @@ from typing import Literal
 import numpy as np
 import torch
 
-from bandgap.errors import ConfigError
-from bandgap.inference.batched_training import StackTraining
-from bandgap.inference.bootstrap import block_weights, collapse, stream
-from bandgap.inference.stack_penalties import Penalty
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, no_progress
+from bandgap.inference.batch.bootstrap import block_weights, collapse, stream
+from bandgap.inference.batch.penalties import Penalty
+from bandgap.inference.batch.training import StackTraining
 from bandgap.posterior import NetworkPosterior
-from bandgap.progress import Progress, no_progress
-from bandgap.recalibration import GapScale, StatisticsChoice
-from bandgap.source import SourceModel
-from bandgap.transfer.folds import HeldOut, Start
-from bandgap.transfer.method import TargetData
-from bandgap.transfer.stack_plan import Members, Plan, Sample, Setting, fresh_head
-from bandgap.transfer.stacked import fit_stacked, stacked_posterior, train_more
+from bandgap.sources.model import SourceModel
+from bandgap.sources.recalibration import GapScale, StatisticsChoice
+from bandgap.transfer.shared.folds import HeldOut, Start
+from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.stack_plan import Members, Plan, Sample, Setting, fresh_head
+from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior, train_more
 
 ALPHAS = (0.0, 1.0, 10.0, 100.0, 1000.0, 10000.0)  # below 1, a few hundred rows leave the prior less than 0.5 %
 DEFAULT_ALPHA = 1.0

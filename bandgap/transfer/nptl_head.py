@@ -16,17 +16,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.errors import ConfigError
-from bandgap.inference.linear_probe import weighted_ridge
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.last_layer.linear_probe import weighted_ridge
 from bandgap.posterior import Diagnostics, LastLayerPosterior
-from bandgap.progress import Progress, Update, no_progress
-from bandgap.recalibration import GapScale, StatisticsChoice
-from bandgap.source import SourceModel
-from bandgap.transfer.folds import HeldOut, Start, held_out_masks, start_of
-from bandgap.transfer.method import TargetData
-from bandgap.transfer.noise import choose, fit_sigma
+from bandgap.sources.model import SourceModel
+from bandgap.sources.recalibration import GapScale, StatisticsChoice
 from bandgap.transfer.nptl import ALPHAS, DEFAULT_ALPHA, BootstrapRecipe, Pseudo
-from bandgap.transfer.stack_plan import Setting
+from bandgap.transfer.shared.folds import HeldOut, Start, held_out_masks, start_of
+from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.noise import choose, fit_sigma
+from bandgap.transfer.shared.stack_plan import Setting
 
 Floats = NDArray[np.float64]
 

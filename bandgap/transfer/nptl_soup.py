@@ -13,16 +13,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.errors import ConfigError
-from bandgap.inference.stack_kernels import Layers
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, no_progress
+from bandgap.inference.batch.kernels import Layers
 from bandgap.posterior import NetworkPosterior
-from bandgap.progress import Progress, no_progress
-from bandgap.source import SourceModel
-from bandgap.transfer.folds import Start
-from bandgap.transfer.method import TargetData
-from bandgap.transfer.noise import fit_sigma, row_nll
+from bandgap.sources.model import SourceModel
 from bandgap.transfer.nptl import NptlConfig, plan_of, recipe_of
-from bandgap.transfer.stacked import fit_stacked, mean_weights, stacked_posterior
+from bandgap.transfer.shared.folds import Start
+from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.noise import fit_sigma, row_nll
+from bandgap.transfer.shared.stacked import fit_stacked, mean_weights, stacked_posterior
 
 Floats = NDArray[np.float64]
 

@@ -14,19 +14,19 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from bandgap.errors import ConfigError, InputError
-from bandgap.inference.batched_training import StackTraining
-from bandgap.inference.stack_penalties import PTYL
+from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.progress import Progress, no_progress
+from bandgap.inference.batch.penalties import PTYL
+from bandgap.inference.batch.training import StackTraining
+from bandgap.networks.swag import Snapshots, snapshot_prior
 from bandgap.posterior import NetworkPosterior
-from bandgap.progress import Progress, no_progress
-from bandgap.recalibration import GapScale, StatisticsChoice
-from bandgap.source import SourceModel
-from bandgap.swag import Snapshots, snapshot_prior
+from bandgap.sources.model import SourceModel
+from bandgap.sources.recalibration import GapScale, StatisticsChoice
 from bandgap.transfer.ensemble import PlainRecipe
-from bandgap.transfer.folds import HeldOut, first_weights
-from bandgap.transfer.method import TargetData
-from bandgap.transfer.stack_plan import Members, Plan, Setting
-from bandgap.transfer.stacked import fit_stacked, stacked_posterior
+from bandgap.transfer.shared.folds import HeldOut, first_weights
+from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.stack_plan import Members, Plan, Setting
+from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior
 
 GAMMAS = (1e-2, 1.0, 1e2, 1e4, 1e6)
 DEFAULT_GAMMA = 1e2

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.errors import ConfigError
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, no_progress
 from bandgap.posterior import ConformalPosterior
-from bandgap.progress import Progress, no_progress
-from bandgap.source import SourceModel
-from bandgap.transfer.cross_conformal import FOLDS, check_folds
-from bandgap.transfer.method import TargetData
-from bandgap.transfer.trees import TreeSum, fit_trees
+from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cross_conformal import FOLDS, check_folds
+from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.trees import TreeSum, fit_trees
 
 
 @dataclass(frozen=True)

@@ -16,18 +16,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.errors import ConfigError
-from bandgap.inference.batched_training import NOISY_SHARE, Cycles, StackTraining
-from bandgap.inference.stack_penalties import L2SP
-from bandgap.inference.stack_updates import annealed
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, no_progress
+from bandgap.inference.batch.penalties import L2SP
+from bandgap.inference.batch.training import NOISY_SHARE, Cycles, StackTraining
+from bandgap.inference.batch.updates import annealed
 from bandgap.posterior import NetworkPosterior
-from bandgap.progress import Progress, no_progress
-from bandgap.recalibration import GapScale, StatisticsChoice
-from bandgap.source import SourceModel
-from bandgap.transfer.folds import HeldOut, Start
-from bandgap.transfer.method import TargetData
-from bandgap.transfer.stack_plan import Members, Plan, Sample, Setting
-from bandgap.transfer.stacked import fit_stacked, stacked_posterior
+from bandgap.sources.model import SourceModel
+from bandgap.sources.recalibration import GapScale, StatisticsChoice
+from bandgap.transfer.shared.folds import HeldOut, Start
+from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.stack_plan import Members, Plan, Sample, Setting
+from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior
 
 LEAST_VARIANCE = 1e-3  # of the energy, in squared standardised gaps
 

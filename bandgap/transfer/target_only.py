@@ -7,12 +7,12 @@ wrapped as one draw (`point_estimate`).
 
 from dataclasses import dataclass
 
+from bandgap.foundation.progress import Progress, no_progress
+from bandgap.networks.training import TrainingConfig
 from bandgap.posterior import NetworkPosterior
-from bandgap.progress import Progress, no_progress
-from bandgap.source import SourceModel, train_fresh
-from bandgap.training import TrainingConfig
-from bandgap.transfer.method import TargetData
-from bandgap.transfer.point_estimate import ALL_LAYERS, point_posterior
+from bandgap.sources.model import SourceModel, train_fresh
+from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.point_estimate import ALL_LAYERS, point_posterior
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import torch
 
-from bandgap.errors import ConfigError
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, no_progress
+from bandgap.networks.training import TrainingConfig, split_rows, train
 from bandgap.posterior import NetworkPosterior
-from bandgap.progress import Progress, no_progress
-from bandgap.recalibration import GapScale, StatisticsChoice
-from bandgap.source import SourceModel
-from bandgap.training import TrainingConfig, split_rows, train
-from bandgap.transfer.method import TargetData
-from bandgap.transfer.point_estimate import ALL_LAYERS, OUTPUT_LAYER, point_posterior, start_at_source
+from bandgap.sources.model import SourceModel
+from bandgap.sources.recalibration import GapScale, StatisticsChoice
+from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.point_estimate import ALL_LAYERS, OUTPUT_LAYER, point_posterior, start_at_source
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from bandgap.calibrators import FILE, load_calibrator
+from bandgap.evaluation.calibrators import FILE, load_calibrator
 from bandgap.jobs.home import Home
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import Workspace, empty_workspace, texts
@@ -227,7 +227,7 @@ def test_another_workspace_sees_no_run_to_compare(visit: Visit, trained: Trained
 
 
 def test_columns_of_the_table_of_figures_fit_beside_the_navigation_at_1280_pixels(workspace: Workspace) -> None:
-    from components.compare_view import figure_columns
+    from components.compare.compare_view import figure_columns
 
     widths = [settings["width"] for settings in figure_columns(0.95).values()]
     assert sum(widths) <= 848 and min(widths) >= 42  # "0.73" and its padding

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from bandgap.jobs.data_tasks import domain_paths, shapes_path
+from bandgap.jobs.home import domain_paths, shapes_path
 from bandgap.jobs.rows import Verdict
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import BROKEN, WATER, Workspace, texts

@@ -8,8 +8,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
 
-from components import frame
-from components.drawing import drawn
+from components.shared import frame
+from components.shared.drawing import drawn
 
 from bandgap import plots
 

@@ -15,10 +15,10 @@ from streamlit.testing.v1 import AppTest
 from bandgap.descriptors import config_for
 from bandgap.jobs.home import Home
 from bandgap.jobs.worker import work_all
-from bandgap.source import SourceConfig
-from bandgap.source_runs import train_source_run
+from bandgap.networks.training import TrainingConfig
+from bandgap.sources.model import SourceConfig
+from bandgap.sources.training import train_source_run
 from bandgap.structures import read_structures
-from bandgap.training import TrainingConfig
 from tests.app.conftest import BROKEN, WATER, Workspace, empty_workspace, texts
 
 Visit = Callable[..., AppTest]

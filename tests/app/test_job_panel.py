@@ -13,8 +13,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `stre
 def page() -> None:
     """A page of one panel, drawn of the job as the test has kept it, as a fragment is that runs alone; else of now."""
     import streamlit as st
-    from components import stores
-    from components.job_panel import job_panel
+    from components.shared import stores
+    from components.shared.job_panel import job_panel
 
     kept = st.session_state.pop("as drawn", None)
     job = kept or stores.jobs().job(st.session_state["workspace"], st.session_state["job"])

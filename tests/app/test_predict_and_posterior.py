@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from bandgap.jobs.home import DETAILS, EXTXYZ, Home
+from bandgap.jobs.home import Home
 from bandgap.jobs.worker import work_all
+from bandgap.predictions.store import DETAILS, EXTXYZ
 from bandgap.structures import read_structures
 from tests.app.conftest import Workspace, empty_workspace, texts
 from tests.app.test_actions import click
@@ -155,10 +156,10 @@ def test_extxyz_of_a_prediction_holds_every_structure_with_its_numbers(made: Mad
 
 
 def test_downloads_have_one_row_an_input_with_units_and_a_companion(workspace: Workspace, made: Made) -> None:
-    from components.prediction_files import companion_json, download_csv, row_counts
+    from components.predict.prediction_files import companion_json, download_csv, row_counts
 
-    from bandgap.prediction_details import load_details
-    from bandgap.prediction_store import load_predictions
+    from bandgap.predictions.details import load_details
+    from bandgap.predictions.store import load_predictions
 
     folder = made.workspace.home.prediction_folder(made.runs["btl_pcp_pe"], made.prediction)
     found, details = load_predictions(folder / "quantiles.safetensors"), load_details(folder / DETAILS)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from bandgap.foundation.progress import Update
 from bandgap.jobs.server_files import VARIABLE
 from bandgap.jobs.store import Job
 from bandgap.jobs.worker import work_all
-from bandgap.progress import Update
 from tests.app.conftest import Workspace, empty_workspace, texts
 from tests.app.test_actions import click
 from tests.app.test_finished_run import figure, train_source

@@ -131,7 +131,7 @@ def test_interrupted_run_without_checkpoint_begins_anew(visit: Visit, workspace:
 
 
 def test_running_job_shows_its_last_log_line_and_what_is_effective(visit: Visit, workspace: Workspace) -> None:
-    from bandgap.progress import Update
+    from bandgap.foundation.progress import Update
 
     run, job = workspace.add_run(workspace.add_labelled())
     workspace.make_running(job)

@@ -9,12 +9,13 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
 
-from components import estimate_words, posterior_words, words
+from components.posterior import posterior_words
+from components.shared import estimate_words, words
 
+from bandgap.foundation.progress import Update
 from bandgap.jobs.estimates import Estimate
 from bandgap.jobs.source_estimates import PastTraining, SourceWork, reference_seconds
 from bandgap.jobs.store import Event
-from bandgap.progress import Update
 
 RNG = np.random.default_rng(0)
 

@@ -17,14 +17,13 @@ import pytest
 from playwright.sync_api import BrowserContext, expect
 
 from bandgap.datasets.demo import data_folder
-from bandgap.jobs.data_tasks import shapes_path
-from bandgap.jobs.home import Home
+from bandgap.foundation.progress import no_progress
+from bandgap.jobs.home import Home, shapes_path
 from bandgap.jobs.library import Library
 from bandgap.jobs.sample_workspace import BRIEF, CHECKED, SampleWorkspace, add_crystals, build_workspace
+from bandgap.jobs.serve import free_port
 from bandgap.jobs.store import JobStore
 from bandgap.jobs.worker import work_all
-from bandgap.progress import no_progress
-from bandgap.serve import free_port
 from tests.e2e.browsing import address_of
 
 PATIENCE_MS = 120_000  # two cores that also train a network
@@ -126,7 +125,7 @@ def predict_new_crystals(home: Home, made: SampleWorkspace) -> str:
 def serving(folder: Path) -> Iterator[str]:
     """Serve a data directory as `bandgap app` does and yield the address; on one core, as the browser needs another."""
     alone = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})"
-    start = f"from bandgap.serve import serve; serve(port={free_port('127.0.0.1', 0)})"
+    start = f"from bandgap.jobs.serve import serve; serve(port={free_port('127.0.0.1', 0)})"
     command = [sys.executable, "-c", f"{alone}; {start}"]
     environment = {**os.environ, "BANDGAP_HOME": str(folder)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=folder) as process:

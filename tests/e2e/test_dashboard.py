@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 from tests.e2e.browsing import PAGES, TOUR_KB, Stop, expect_ready, faint_texts, folder, picture, tab_to, tour_picture
 from tests.e2e.conftest import PATIENCE_MS, Dashboard
 from tests.e2e.sessions import Visit, connected

@@ -14,8 +14,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from bandgap.jobs.home import Home
+from bandgap.jobs.serve import healthy
 from bandgap.jobs.store import JobStore
-from bandgap.serve import healthy
 from tests.e2e.conftest import Server
 
 pytestmark = pytest.mark.browser

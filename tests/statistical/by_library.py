@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 from bandgap.descriptors import PRESETS
-from bandgap.inference import network_sampler
-from bandgap.networks import NetworkConfig
-from bandgap.source import SourceCard, SourceConfig, SourceModel
-from bandgap.standardise import Standardiser
+from bandgap.inference.network import sampler as network_sampler
+from bandgap.networks.perceptron import NetworkConfig
+from bandgap.networks.standardise import Standardiser
+from bandgap.networks.variational import VariationalFit
+from bandgap.sources.model import SourceCard, SourceConfig, SourceModel
 from bandgap.transfer import TargetData
-from bandgap.variational import VariationalFit
 
 CHAINS = 100  # independent: the standard error of a mean is that of the chains' means, whatever their autocorrelation
 Y_MEAN, Y_SD = 3.0, 0.7  # eV

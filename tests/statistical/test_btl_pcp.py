@@ -13,15 +13,15 @@ import pytest
 import torch
 from scipy import stats
 
-from bandgap.inference import network_sampler
+from bandgap.foundation.progress import no_progress
 from bandgap.inference.diagnostics import rhat
-from bandgap.inference.hmc import HmcConfig, sample
-from bandgap.inference.sampler_config import SamplerConfig
-from bandgap.inference.whitened_network import whiten
-from bandgap.progress import no_progress
+from bandgap.inference.hamiltonian.hmc import HmcConfig, sample
+from bandgap.inference.network import sampler as network_sampler
+from bandgap.inference.network.sampler_config import SamplerConfig
+from bandgap.inference.network.whitened_network import whiten
 from bandgap.transfer import btl_pcp
 from tests.statistical.by_library import CHAINS, mean_and_error, predicted, source_of, transferred
-from tests.unit.inference.problems import CPU, plain, prior_of, raw
+from tests.unit.inference.network.problems import CPU, plain, prior_of, raw
 
 N, P, HIDDEN = 10, 12, (5, 4)
 ANGLE = 2.5  # paths of two or three radians: on small problems fewer iterations do

@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from bandgap.inference.diagnostics import rhat
-from bandgap.inference.sampler_config import SamplerConfig
+from bandgap.inference.network.sampler_config import SamplerConfig
 from bandgap.transfer import btl_bnn, btl_pcp_vi
 from tests.statistical.by_library import CHAINS, mean_and_error, predicted, source_of, transferred
-from tests.unit.inference.problems import plain, raw, sds_of
+from tests.unit.inference.network.problems import plain, raw, sds_of
 
 N, P, HIDDEN = 6, 3, (3, 2)
 LAYERS = len(HIDDEN) + 1

@@ -8,13 +8,13 @@ import pytest
 from ase.build import molecule
 
 from bandgap.descriptors import MBTRConfig, Term
-from bandgap.joint_training import JointTrainingConfig
-from bandgap.source import SourceConfig
-from bandgap.source_runs import LabelledSet, train_source_run, train_sources_run
+from bandgap.networks.joint_training import JointTrainingConfig
+from bandgap.networks.swag import SnapshotConfig
+from bandgap.networks.training import TrainingConfig
+from bandgap.networks.variational import VariationalConfig
+from bandgap.sources.model import SourceConfig
+from bandgap.sources.training import LabelledSet, train_source_run, train_sources_run
 from bandgap.structures import Problem, StructureRecord
-from bandgap.swag import SnapshotConfig
-from bandgap.training import TrainingConfig
-from bandgap.variational import VariationalConfig
 
 DESCRIPTOR = MBTRConfig(
     species=("H", "C", "O"),

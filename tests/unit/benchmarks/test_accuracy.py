@@ -10,8 +10,8 @@ from ase.build import molecule
 from ase.io import write
 
 from bandgap.benchmarks.accuracy import LABEL, SOURCES, TARGET, AccuracyBenchmark, run_accuracy
-from bandgap.errors import InputError
-from bandgap.joint_training import JointTrainingConfig
+from bandgap.foundation.errors import InputError
+from bandgap.networks.joint_training import JointTrainingConfig
 from bandgap.structures.displaced import DISPLACEMENT
 
 CONFIG = AccuracyBenchmark(

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bandgap.benchmarks.gpu import GpuBenchmark, run_benchmark
-from bandgap.errors import ConfigError
+from bandgap.foundation.errors import ConfigError
 
 TINY = GpuBenchmark(
     n=12, p=20, hidden=(6, 4), chains=(1, 2), samples=(2, 3), one_by_one=2, gradients=2, epochs=2, repeats=1

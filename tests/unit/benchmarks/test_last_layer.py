@@ -10,11 +10,11 @@ from bandgap.benchmarks.last_layer import LastLayerBenchmark, run_benchmark
 from bandgap.benchmarks.last_layer_accuracy import HORSESHOE, OLS, SHIFT, measure_methods
 from bandgap.benchmarks.last_layer_design import LEVEL_SHIFT, LastLayerDesign, make_task
 from bandgap.benchmarks.last_layer_speed import OURS, PLAIN, SpeedRun, measure_fits, measure_sweeps
-from bandgap.errors import ConfigError
-from bandgap.inference.horseshoe import HorseshoeConfig
-from bandgap.networks import forward, hidden_features
-from bandgap.source_statistics import hidden_layers
-from bandgap.transfer.last_layer_problem import last_layer_problem
+from bandgap.foundation.errors import ConfigError
+from bandgap.inference.last_layer.horseshoe import HorseshoeConfig
+from bandgap.networks.perceptron import forward, hidden_features
+from bandgap.sources.statistics import hidden_layers
+from bandgap.transfer.shared.last_layer_problem import last_layer_problem
 
 DESIGN = LastLayerDesign(units=30, inputs=8, source_rows=4000, test_rows=400, changed=3)
 SAMPLER = HorseshoeConfig(2, 80, 150, 300)

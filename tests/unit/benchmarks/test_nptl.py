@@ -12,15 +12,15 @@ from bandgap.benchmarks.stopwatch import peak_memory_MB, timed
 from bandgap.benchmarks.textbook import predict_eV, textbook_nptl
 from bandgap.datasets.table import Table
 from bandgap.descriptors import MBTRConfig, Term
-from bandgap.errors import ConfigError
-from bandgap.inference.batched_training import StackTraining
-from bandgap.networks import NetworkConfig, init_params
-from bandgap.progress import no_progress
-from bandgap.source import SourceCard, SourceConfig, SourceModel
-from bandgap.standardise import Standardiser
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import no_progress
+from bandgap.inference.batch.training import StackTraining
+from bandgap.networks.perceptron import NetworkConfig, init_params
+from bandgap.networks.standardise import Standardiser
+from bandgap.sources.model import SourceCard, SourceConfig, SourceModel
 from bandgap.structures import StructureRecord
 from bandgap.transfer import TargetData, nptl
-from bandgap.transfer.folds import held_out_masks, start_of
+from bandgap.transfer.shared.folds import held_out_masks, start_of
 
 P, CPU = 5, torch.device("cpu")
 TINY = NptlBenchmark(n=27, samples=2, repeats=1, splits=2, n_paired=20, n_test=10, epochs=2)

@@ -13,11 +13,11 @@ from bandgap.benchmarks.chain_processes import ChainRun, run_chains
 from bandgap.benchmarks.posterior import PosteriorBenchmark, compare_sides, run_benchmark, side_figures, suffice
 from bandgap.benchmarks.posterior_chain import PredictingNetwork, ProductChain
 from bandgap.benchmarks.posterior_problem import PosteriorProblem
-from bandgap.errors import BandgapError, ConfigError
-from bandgap.inference.network_chain import Record
-from bandgap.networks import layer_gradient_norms
+from bandgap.foundation.errors import BandgapError, ConfigError
+from bandgap.inference.network.chain import Record
+from bandgap.networks.perceptron import layer_gradient_norms
 from bandgap.priors import penalized_complexity as pcp
-from tests.unit.inference.problems import plain, raw, state_of
+from tests.unit.inference.network.problems import plain, raw, state_of
 
 N, P, HIDDEN = 8, 5, (4, 3)
 

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.progress import Progress as Bars
 
 from bandgap.cli.bars import _PhaseBars, progress_bars
-from bandgap.progress import Update
+from bandgap.foundation.progress import Update
 
 
 def test_progress_in_a_pipe_is_one_line_for_each_phase(capsys: pytest.CaptureFixture[str]) -> None:

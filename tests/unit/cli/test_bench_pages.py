@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bandgap.cli import app
-from bandgap.serve import app_folder
+from bandgap.jobs.serve import app_folder
 
 pytestmark = pytest.mark.slow
 

@@ -3,7 +3,7 @@
 import json
 
 from bandgap.cli import bench_products
-from bandgap.inference.lean_products import by_numpy, multiply
+from bandgap.inference.network.lean_products import by_numpy, multiply
 
 
 def test_both_sides_are_measured_and_the_taken_one_is_named(run, tmp_path):

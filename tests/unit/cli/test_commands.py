@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from bandgap.cli.commands import PlainErrors, join_words
-from bandgap.errors import BudgetError, Cancelled
+from bandgap.foundation.errors import BudgetError, Cancelled
 from tests.unit.cli.conftest import Run, Shell
 
 COMMANDS = (

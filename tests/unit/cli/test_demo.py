@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bandgap.predictions import read_predictions_csv
+from bandgap.predictions.table import read_predictions_csv
 from tests.unit.cli.conftest import Shell
 
 FIGURES = {"rmse_eV", "mae_eV", "coverage_95", "width_95_eV", "nll", "crps_eV", "seconds"}

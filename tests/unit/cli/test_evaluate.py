@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bandgap.predictions import Predictions, predictions_from_draws
+from bandgap.predictions.table import Predictions, predictions_from_draws
 from tests.unit.cli.conftest import Run
 
 ERROR_EV = 0.1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bandgap.datasets.demo import demo_source_folder
-from bandgap.predictions import COLUMNS, read_predictions_csv
+from bandgap.predictions.table import COLUMNS, read_predictions_csv
 from bandgap.transfer import METHODS
 from tests.unit.cli.conftest import WATER, Run, Shell
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bandgap.cli.report import check_out, duration, label, shown
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from ase import Atoms
 
 from bandgap.datasets.crystals import labels_from_info
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 from bandgap.structures import StructureRecord
 
 

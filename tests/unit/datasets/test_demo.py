@@ -5,8 +5,6 @@ import shutil
 import numpy as np
 import pytest
 
-from bandgap.artifacts import load_source
-from bandgap.datasets.contacts import closest_contact, density_g_cm3
 from bandgap.datasets.demo import (
     data_folder,
     demo_source_folder,
@@ -15,10 +13,12 @@ from bandgap.datasets.demo import (
     unlabelled_cifs,
     verify_demo_data,
 )
-from bandgap.datasets.distributions import distributions, markdown_table
-from bandgap.datasets.lattice_energy import SPACE_GROUPS
-from bandgap.datasets.shipping import seal_source_model
-from bandgap.errors import ArtifactError, InputError
+from bandgap.datasets.demo_making.contacts import closest_contact, density_g_cm3
+from bandgap.datasets.demo_making.distributions import distributions, markdown_table
+from bandgap.datasets.demo_making.lattice_energy import SPACE_GROUPS
+from bandgap.datasets.demo_making.shipping import seal_source_model
+from bandgap.foundation.errors import ArtifactError, InputError
+from bandgap.sources.stored import load_source
 from bandgap.structures import read_paths
 
 ELEMENTS = {"H", "C", "N", "O", "F", "S", "Cl"}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bandgap.datasets.labels import EV_PER_HARTREE, read_labels
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 
 
 def test_read_labels_id_and_gap_in_ev():

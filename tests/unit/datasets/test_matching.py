@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bandgap.datasets.labels import match_labels, read_labels
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 
 
 def labels_for(header, *names):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bandgap.datasets.oe62 import LEVELS, read_oe62
-from bandgap.errors import Cancelled, InputError
+from bandgap.foundation.errors import Cancelled, InputError
 
 WATER = "3\n\nO 50.0 40.0 30.1193\nH 50.0 40.7632 29.5227\nH 50.0 39.2368 29.5227\n"
 HCN = "3\n\nH 0.0 0.0 -1.066\nC 0.0 0.0 0.0\nN 0.0 0.0 1.156\n"

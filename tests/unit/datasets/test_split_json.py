@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from bandgap.datasets import split_json
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 
 FRAME = pd.DataFrame({"a": ["é\t\n", "] }"], "b": [[-1.5, 2.0], None], "c": [1.0, float("nan")]}, index=[7, 3])
 ROWS = [(7, {"a": "é\t\n", "b": [-1.5, 2.0], "c": 1.0}), (3, {"a": "] }", "b": None, "c": None})]

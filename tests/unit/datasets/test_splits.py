@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bandgap.datasets.splits import grouped_split, hold_back, permuted_split, source_split
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 
 IDS = [f"crystal{i}" for i in range(30)]
 

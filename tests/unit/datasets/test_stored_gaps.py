@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bandgap.datasets.stored_gaps import gaps_from_numbers, merged_gaps
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 
 NAN = float("nan")
 

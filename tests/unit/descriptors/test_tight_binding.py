@@ -8,9 +8,9 @@ import pytest
 from ase import Atoms
 from ase.build import molecule
 
-from bandgap.cache import DescriptorCache
 from bandgap.descriptors import feature_blocks, feature_terms, featurize, n_features, similarity_features
-from bandgap.errors import ConfigError
+from bandgap.descriptors.cache import DescriptorCache
+from bandgap.foundation.errors import ConfigError
 from tests.unit.descriptors.samples import CONFIGS, crystal, ethanol, record
 
 pytest.importorskip("tblite")

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from ase import Atoms
 
-from bandgap.cache import DescriptorCache
 from bandgap.descriptors import Descriptors, config_for, featurize, n_features
+from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.mbtr import describe
-from bandgap.errors import BudgetError, Cancelled
-from bandgap.progress import Update
+from bandgap.foundation.errors import BudgetError, Cancelled
+from bandgap.foundation.progress import Update
 from bandgap.structures import Problem, StructureRecord, read_paths
 from tests.unit.descriptors.samples import CONFIGS, K3, crystal, ethanol, random_molecules, record
 

@@ -6,12 +6,12 @@ import pytest
 import torch
 from safetensors.torch import load, save_file
 
-from bandgap.errors import ArtifactError, Cancelled, ConfigError
-from bandgap.inference import hmc, nuts
+from bandgap.foundation.errors import ArtifactError, Cancelled, ConfigError
+from bandgap.foundation.progress import no_progress
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.windows import AdaptationConfig
-from bandgap.progress import no_progress
-from tests.unit.inference.densities import banana, banana_draws
+from bandgap.inference.hamiltonian import hmc, nuts
+from bandgap.inference.hamiltonian.windows import AdaptationConfig
+from tests.unit.inference.hamiltonian.densities import banana, banana_draws
 
 DIAGONAL = AdaptationConfig(mass="diagonal")
 RUNS = {

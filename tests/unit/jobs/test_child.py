@@ -3,11 +3,11 @@
 import logging
 import uuid
 
-from bandgap.jobs import tasks
+from bandgap.foundation.progress import Update
 from bandgap.jobs.child import run_job
 from bandgap.jobs.home import Home
 from bandgap.jobs.store import JobStore
-from bandgap.progress import Update
+from bandgap.jobs.tasks import TASKS
 
 WS = str(uuid.uuid4())
 
@@ -21,7 +21,7 @@ def test_warnings_of_the_library_are_events_of_the_job_and_of_no_other(tmp_path,
         log.info("nothing to see")
         return {}
 
-    monkeypatch.setitem(tasks.TASKS, "check", warns)
+    monkeypatch.setitem(TASKS, "check", warns)
     store = JobStore(Home(tmp_path))
     job = store.submit(WS, "check", title="t", payload={}, subject="s")
     run_job(store, job)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 from bandgap.jobs.data_folder import entries, files_of
 from bandgap.jobs.home import open_home
 from bandgap.jobs.library import Library

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bandgap.errors import ConfigError, InputError
+from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.jobs import disk
 from bandgap.jobs.home import Home
 from bandgap.jobs.housekeeping import delete_dataset, drop_unused_uploads, losses, rename_dataset

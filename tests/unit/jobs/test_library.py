@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 from bandgap.jobs import rows
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library

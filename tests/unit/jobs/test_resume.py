@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from ase.io import write
 
-from bandgap.artifacts import load_run
 from bandgap.descriptors import n_features
-from bandgap.errors import Cancelled
-from bandgap.jobs import tasks
+from bandgap.foundation.errors import Cancelled
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
+from bandgap.jobs.tasks.transfer import transfer
 from bandgap.jobs.worker import work_all
+from bandgap.runs.stored import load_run
 
 WS = str(uuid.uuid4())
 SAMPLER = {"chains": 2, "warmup": 60, "draws": 100, "keep": 8, "max_steps": 2}  # more than one checkpoint
@@ -62,10 +62,10 @@ def transferred(home, job, *, after=None, error=Killed):
                 raise error("gone")
 
     if after is None:
-        tasks.transfer(job, home, progress)
+        transfer(job, home, progress)
     else:
         with pytest.raises(error):
-            tasks.transfer(job, home, progress)
+            transfer(job, home, progress)
     return seen
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 from bandgap.jobs import server_files
 from bandgap.jobs.server_files import VARIABLE, allowed_folder, checked_file, offered_files
 

@@ -31,10 +31,10 @@ from bandgap.jobs.source_estimates import (
     work_asked,
 )
 from bandgap.jobs.store import JobStore
-from bandgap.networks import NetworkConfig
-from bandgap.swag import SnapshotConfig
-from bandgap.training import TrainingConfig
-from bandgap.variational import kl_weights_to_try
+from bandgap.networks.perceptron import NetworkConfig
+from bandgap.networks.swag import SnapshotConfig
+from bandgap.networks.training import TrainingConfig
+from bandgap.networks.variational import kl_weights_to_try
 
 WS = str(uuid.uuid4())
 WORK = SourceWork(n=6_000, atoms=180_000, features=1_260, hidden=(128, 64), epochs=100)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 from bandgap.jobs import resuming
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library

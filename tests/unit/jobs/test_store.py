@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from bandgap.foundation.progress import Update
 from bandgap.jobs.database import Database, StoreError
 from bandgap.jobs.home import Home
 from bandgap.jobs.store import STALE_S, Job, JobStore
-from bandgap.progress import Update
 
 WS = str(uuid.uuid4())
 OTHER = str(uuid.uuid4())

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from bandgap.errors import BandgapError, Cancelled
+from bandgap.foundation.errors import BandgapError, Cancelled
+from bandgap.foundation.progress import Update
 from bandgap.jobs import lock
 from bandgap.jobs.child import JobProgress
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.worker import Timing, Worker, work_once
-from bandgap.progress import Update
 
 WS = str(uuid.uuid4())
 WATER = b"3\nwater\nO 0 0 0.119\nH 0 0.763 -0.477\nH 0 -0.763 -0.477\n"

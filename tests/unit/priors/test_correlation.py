@@ -8,8 +8,8 @@ import torch
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
-from bandgap.errors import ConfigError
-from bandgap.networks import NetworkConfig, forward, init_params, layer_gradient_norms
+from bandgap.foundation.errors import ConfigError
+from bandgap.networks.perceptron import NetworkConfig, forward, init_params, layer_gradient_norms
 from bandgap.priors.correlation import OutputVariance, rate_for_correlation
 from bandgap.priors.penalized_complexity import inverse_distance, point_estimate_terms
 

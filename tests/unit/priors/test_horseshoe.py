@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, stats
 
 from bandgap.priors.horseshoe import draw_local_variances, log_marginal, log_prior_log_tau
-from tests.unit.inference.regressions import rank
+from tests.unit.inference.last_layer.regressions import rank
 
 FALSE_ALARM = 1e-4  # of each test of a distribution; the seeds are fixed
 

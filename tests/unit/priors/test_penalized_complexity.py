@@ -9,7 +9,7 @@ import torch
 from scipy import stats
 from scipy.integrate import quad
 
-from bandgap.errors import ConfigError
+from bandgap.foundation.errors import ConfigError
 from bandgap.priors.penalized_complexity import (
     DistanceTerms,
     distance,

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import integrate
 
-from bandgap.errors import ConfigError
+from bandgap.foundation.errors import ConfigError
 from bandgap.priors.penalized_complexity import distance, inverse_distance
 from bandgap.priors.source_distance import isotropic_rates, source_distance
 

@@ -7,7 +7,7 @@ import pytest
 from ase import Atoms
 from ase.build import bulk, molecule
 
-from bandgap.errors import ConfigError
+from bandgap.foundation.errors import ConfigError
 from bandgap.structures import Problem, StructureRecord
 from bandgap.structures.displaced import LARGEST_DISPLACEMENT, check_displacement, displaced
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from bandgap.shapes import Shape
 from bandgap.structures import read_structures
 from bandgap.structures.drawing import shape_of
+from bandgap.structures.shapes import Shape
 
 N2 = '2\nLattice="6 0 0 0 6 0 0 0 6" Properties=species:S:1:pos:R:3 pbc="T T T"\nN {} 1 1\nN {} 1 1\n'
 DIAMOND = '8\nLattice="3.567 0 0 0 3.567 0 0 0 3.567" Properties=species:S:1:pos:R:3 pbc="T T T"\n' + "".join(

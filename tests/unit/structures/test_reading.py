@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bandgap.errors import Cancelled
-from bandgap.progress import Update
+from bandgap.foundation.errors import Cancelled
+from bandgap.foundation.progress import Update
 from bandgap.structures import ACCEPTED, Limits, read_paths, read_structures
 from tests.unit.structures.samples import AIMS, METHANE_XYZ, PDB, POSCAR, RES, cif, read, read_one
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bandgap.errors import ConfigError
+from bandgap.foundation.errors import ConfigError
 from bandgap.structures import Limits, Problem, StructureRecord
 from tests.unit.structures.samples import METHANE_XYZ, read_one
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from bandgap.descriptors import MBTRConfig, Term
-from bandgap.networks import NetworkConfig, init_params
-from bandgap.source import SourceCard, SourceConfig, SourceModel
-from bandgap.standardise import Standardiser
+from bandgap.networks.perceptron import NetworkConfig, init_params
+from bandgap.networks.standardise import Standardiser
+from bandgap.networks.variational import VariationalFit
+from bandgap.sources.model import SourceCard, SourceConfig, SourceModel
 from bandgap.transfer import TargetData
-from bandgap.variational import VariationalFit
 
 P = 5
 DESCRIPTOR = MBTRConfig(

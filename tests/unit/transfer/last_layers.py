@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import torch
 
-from bandgap.source_statistics import feature_statistics
+from bandgap.sources.statistics import feature_statistics
 from bandgap.transfer import TargetData
 
 P = 5  # features of the fixture `source_of`; the hidden units are relu(x) and relu(-x)

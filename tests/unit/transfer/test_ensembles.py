@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.errors import ConfigError, InputError
-from bandgap.inference.batched_training import StackTraining
-from bandgap.swag import Snapshots
+from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.inference.batch.training import StackTraining
+from bandgap.networks.swag import Snapshots
 from bandgap.transfer import ensemble, l2sp, ptyl
 from bandgap.transfer.ensemble import EnsembleConfig, PlainRecipe
-from bandgap.transfer.folds import start_of
 from bandgap.transfer.l2sp import L2SPConfig
 from bandgap.transfer.ptyl import PTYLConfig
+from bandgap.transfer.shared.folds import start_of
 
 TRAINING = StackTraining(precision="float64", epochs=5, batch_size=8, learning_rate=3e-3)
 CONFIG = EnsembleConfig(members=3, fold_members=1, training=TRAINING)
 
 
 def test_rows_have_their_labels_and_the_weight_of_ordinary_fine_tuning(source_of, target):
-    """Weights of mean 2 make the loss half the mean squared error (`stack_kernels`)."""
+    """Weights of mean 2 make the loss half the mean squared error (`inference.batch.kernels`)."""
     every = np.ones(40, dtype=bool)
     at = start_of(source_of(), target, trained=every, statistics="auto", gap_scale="calibrated", coordinates="full")
     sample = PlainRecipe().sample(at, 5, value=0.0, seed=0)

@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.artifacts import save_run
-from bandgap.config import to_dict
 from bandgap.descriptors import MBTRConfig, Term, n_features
-from bandgap.domain import fit_domain
-from bandgap.errors import Cancelled, ConfigError
+from bandgap.foundation.config import to_dict
+from bandgap.foundation.errors import Cancelled, ConfigError
+from bandgap.foundation.progress import Update
+from bandgap.networks.standardise import Standardiser
+from bandgap.networks.swag import SnapshotConfig
+from bandgap.networks.training import TrainingConfig
+from bandgap.networks.variational import VariationalConfig
 from bandgap.posterior import Posterior
-from bandgap.predictions import predictions_from_draws
-from bandgap.progress import Update
-from bandgap.recalibration import standardiser_for
-from bandgap.source import SourceConfig, train_source
-from bandgap.standardise import Standardiser
-from bandgap.swag import SnapshotConfig
-from bandgap.training import TrainingConfig
+from bandgap.predictions.domain import fit_domain
+from bandgap.predictions.table import predictions_from_draws
+from bandgap.runs.stored import save_run
+from bandgap.sources.model import SourceConfig, train_source
+from bandgap.sources.recalibration import standardiser_for
 from bandgap.transfer import METHODS, TargetData, get_method
-from bandgap.variational import VariationalConfig
 from tests.unit.transfer.method_settings import BRIEF, QUICK
 
 DESCRIPTOR = MBTRConfig(

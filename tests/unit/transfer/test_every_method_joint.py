@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bandgap.artifacts import load_run
 from bandgap.descriptors import featurize
-from bandgap.runs import transfer_run
-from bandgap.source_sets import open_sources
+from bandgap.runs.stored import load_run
+from bandgap.runs.transfer import transfer_run
+from bandgap.sources.sets import open_sources
 from bandgap.transfer import METHODS, TargetData
 from tests.unit.transfer.method_settings import BRIEF
 

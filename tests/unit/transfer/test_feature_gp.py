@@ -7,11 +7,11 @@ import pytest
 import torch
 from scipy import stats
 
-from bandgap.errors import ConfigError
-from bandgap.inference.importance import ImportanceInfo
-from bandgap.networks import forward
+from bandgap.foundation.errors import ConfigError
+from bandgap.inference.gaussian_process.importance import ImportanceInfo
+from bandgap.networks.perceptron import forward
 from bandgap.posterior import FeatureGPPosterior
-from bandgap.recalibration import source_gaps_eV
+from bandgap.sources.recalibration import source_gaps_eV
 from bandgap.transfer.feature_gp import FeatureGPConfig, diagnose, fit, fit_together
 
 QUICK = FeatureGPConfig(draws=32, proposals=60, rounds=2)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.artifacts import load_source, source_predictions_eV
 from bandgap.datasets.table import learnable
-from bandgap.training import TrainingConfig
+from bandgap.networks.training import TrainingConfig
+from bandgap.sources.stored import load_source, source_predictions_eV
 from bandgap.transfer import TargetData
 from bandgap.transfer.fine_tune import FineTuneConfig, fit
 

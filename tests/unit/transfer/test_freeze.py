@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from bandgap.training import TrainingConfig
+from bandgap.networks.training import TrainingConfig
 from bandgap.transfer import TargetData
 from bandgap.transfer.freeze import FreezeConfig, fit
 

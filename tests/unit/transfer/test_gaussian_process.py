@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from bandgap.errors import ConfigError
-from bandgap.normal_mixtures import mixture_quantiles
+from bandgap.foundation.errors import ConfigError
+from bandgap.networks.standardise import fit_standardiser
 from bandgap.posterior import GaussianProcessPosterior, restore_posterior
-from bandgap.predictions import LEVELS
-from bandgap.standardise import fit_standardiser
+from bandgap.predictions.mixtures import mixture_quantiles
+from bandgap.predictions.table import LEVELS
 from bandgap.transfer import TargetData, get_method
 from bandgap.transfer.gaussian_process import GaussianProcessConfig, fit
 
@@ -59,7 +59,7 @@ def test_scales_are_those_of_the_largest_marginal_likelihood(posterior, target):
 
 
 def test_derivative_of_the_kernel_is_that_of_differences():
-    from bandgap.transfer.distance_kernel import MaternOfDistances
+    from bandgap.transfer.shared.distance_kernel import MaternOfDistances
 
     distances = np.abs(np.random.default_rng(0).normal(size=(4, 4)))
     (low, high), step = (MaternOfDistances(np.exp(0.3 + s))(distances) for s in (-1e-6, 1e-6)), 2e-6

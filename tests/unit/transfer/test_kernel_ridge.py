@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from bandgap.errors import ConfigError
-from bandgap.standardise import fit_standardiser
+from bandgap.foundation.errors import ConfigError
+from bandgap.networks.standardise import fit_standardiser
 from bandgap.transfer import get_method
 from bandgap.transfer.kernel_ridge import KernelRidgeConfig, best_ridge, fit
 

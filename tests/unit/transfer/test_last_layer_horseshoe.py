@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bandgap.errors import ConfigError
-from bandgap.inference.horseshoe import HorseshoeConfig
-from bandgap.normal_mixtures import mixture_quantiles
+from bandgap.foundation.errors import ConfigError
+from bandgap.inference.last_layer.horseshoe import HorseshoeConfig
+from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.transfer import TargetData
 from bandgap.transfer.last_layer_horseshoe import LastLayerHorseshoeConfig, fit
 from tests.unit.transfer.last_layers import UNCHANGED, P, Q, hidden_of, lookup_source, target_of

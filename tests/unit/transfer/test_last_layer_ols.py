@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bandgap.errors import ConfigError
-from bandgap.normal_mixtures import mixture_quantiles
+from bandgap.foundation.errors import ConfigError
+from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.transfer.last_layer_ols import LastLayerOlsConfig, fit, least_squares
 from tests.unit.transfer.last_layers import UNCHANGED, P, Q, hidden_of, lookup_source, target_of
 

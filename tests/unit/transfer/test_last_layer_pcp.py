@@ -5,11 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bandgap.errors import ConfigError
-from bandgap.normal_mixtures import mixture_quantiles
+from bandgap.foundation.errors import ConfigError
+from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.transfer import TargetData
 from bandgap.transfer.last_layer_pcp import LastLayerPcpConfig, fit, scale_problem
-from bandgap.transfer.last_layer_problem import last_layer_problem
+from bandgap.transfer.shared.last_layer_problem import last_layer_problem
 from tests.unit.transfer.last_layers import UNCHANGED, P, Q, hidden_of, lookup_source, target_of
 
 CONFIG = LastLayerPcpConfig(**UNCHANGED)

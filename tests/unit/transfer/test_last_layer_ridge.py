@@ -5,12 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bandgap.errors import ConfigError
-from bandgap.inference.spectral_regression import least_cross_validation, spectral_regression
-from bandgap.normal_mixtures import mixture_quantiles
+from bandgap.foundation.errors import ConfigError
+from bandgap.inference.last_layer.spectral_regression import least_cross_validation, spectral_regression
+from bandgap.predictions.mixtures import mixture_quantiles
 from bandgap.transfer import TargetData
-from bandgap.transfer.last_layer_problem import last_layer_problem
 from bandgap.transfer.last_layer_ridge import LastLayerRidgeConfig, fit
+from bandgap.transfer.shared.last_layer_problem import last_layer_problem
 from tests.unit.transfer.last_layers import UNCHANGED, P, Q, hidden_of, lookup_source, target_of
 
 CONFIG = LastLayerRidgeConfig(**UNCHANGED, draws=2000)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.errors import ConfigError
-from bandgap.networks import NetworkConfig, forward, init_params
-from bandgap.standardise import Standardiser
-from bandgap.training import TrainingConfig
+from bandgap.foundation.errors import ConfigError
+from bandgap.networks.perceptron import NetworkConfig, forward, init_params
+from bandgap.networks.standardise import Standardiser
+from bandgap.networks.training import TrainingConfig
 from bandgap.transfer import fine_tune
 from bandgap.transfer.mc_dropout import McDropoutConfig, dropped_layer, fit, masked_posterior
 

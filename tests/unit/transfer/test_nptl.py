@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.errors import ConfigError
-from bandgap.inference.batched_training import StackTraining
-from bandgap.inference.bootstrap import block_weights, stream
-from bandgap.progress import no_progress
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import no_progress
+from bandgap.inference.batch.bootstrap import block_weights, stream
+from bandgap.inference.batch.training import StackTraining
 from bandgap.transfer import nptl
-from bandgap.transfer.folds import held_out_masks, start_of
-from bandgap.transfer.method import TargetData
 from bandgap.transfer.nptl import BootstrapRecipe, NptlConfig, plan_of, recipe_of
-from bandgap.transfer.stack_plan import Setting
-from bandgap.transfer.stacked import fit_stacked
+from bandgap.transfer.shared.folds import held_out_masks, start_of
+from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.stack_plan import Setting
+from bandgap.transfer.shared.stacked import fit_stacked
 
 EXACT = StackTraining(precision="float64", epochs=5, batch_size=8, learning_rate=3e-3)
 QUICK = NptlConfig(samples=3, alphas=(1.0,), choice_samples=1, blocks=5, training=EXACT)

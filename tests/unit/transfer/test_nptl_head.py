@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from bandgap.errors import ConfigError
-from bandgap.inference.bootstrap import block_weights, stream
-from bandgap.inference.linear_probe import weighted_ridge
+from bandgap.foundation.errors import ConfigError
+from bandgap.inference.batch.bootstrap import block_weights, stream
+from bandgap.inference.last_layer.linear_probe import weighted_ridge
 from bandgap.transfer import nptl_head
-from bandgap.transfer.folds import start_of
 from bandgap.transfer.nptl_head import NptlHeadConfig, draw_heads
+from bandgap.transfer.shared.folds import start_of
 
 EVERY = np.ones(40, dtype=bool)
 

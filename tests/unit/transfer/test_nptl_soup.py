@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.errors import ConfigError
-from bandgap.inference.batched_training import StackTraining
+from bandgap.foundation.errors import ConfigError
+from bandgap.inference.batch.training import StackTraining
 from bandgap.transfer import nptl, nptl_soup
-from bandgap.transfer.folds import start_of
 from bandgap.transfer.nptl import NptlConfig
 from bandgap.transfer.nptl_soup import NO_SPREAD, NptlSoupConfig, greedy_soup
+from bandgap.transfer.shared.folds import start_of
 
 TRAINING = StackTraining(precision="float64", epochs=4, batch_size=8, learning_rate=3e-3)
 SETTINGS = {"alphas": (1.0,), "choice_samples": 1, "training": TRAINING}

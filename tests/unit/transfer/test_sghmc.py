@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.errors import ConfigError
-from bandgap.inference.batched_training import Cycles, train_stack
-from bandgap.inference.stack_penalties import L2SP
-from bandgap.inference.stack_rows import Samples, first_layer
+from bandgap.foundation.errors import ConfigError
+from bandgap.inference.batch.penalties import L2SP
+from bandgap.inference.batch.rows import Samples, first_layer
+from bandgap.inference.batch.training import Cycles, train_stack
 from bandgap.transfer import sghmc
-from bandgap.transfer.folds import start_of
 from bandgap.transfer.sghmc import SghmcConfig, SghmcRecipe, noise_variance, outside_sd, training_of
-from bandgap.transfer.stack_plan import Members
+from bandgap.transfer.shared.folds import start_of
+from bandgap.transfer.shared.stack_plan import Members
 
 QUICK = SghmcConfig(chains=2, cycles=3, epochs=4, batch_size=8)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bandgap.errors import InputError
+from bandgap.foundation.errors import InputError
 from bandgap.transfer import TargetData
 
 P = 15  # features

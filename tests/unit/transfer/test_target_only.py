@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.errors import ConfigError
-from bandgap.networks import NetworkConfig, init_params
-from bandgap.standardise import Standardiser, fit_standardiser
-from bandgap.training import TrainingConfig
+from bandgap.foundation.errors import ConfigError
+from bandgap.networks.perceptron import NetworkConfig, init_params
+from bandgap.networks.standardise import Standardiser, fit_standardiser
+from bandgap.networks.training import TrainingConfig
 from bandgap.transfer import TargetData, get_method
 from bandgap.transfer.target_only import TargetOnlyConfig, fit
 

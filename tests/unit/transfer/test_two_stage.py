@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.errors import ConfigError
-from bandgap.training import TrainingConfig
+from bandgap.foundation.errors import ConfigError
+from bandgap.networks.training import TrainingConfig
 from bandgap.transfer.freeze import FreezeConfig
 from bandgap.transfer.freeze import fit as fit_freeze
 from bandgap.transfer.two_stage import TwoStageConfig, fit

@@ -1,0 +1,77 @@
+"""What is stored to calibrate a run's intervals, and the form that fits and stores it."""
+
+import pandas as pd
+import session
+import streamlit as st
+
+from bandgap.evaluation.calibrators import KINDS, Calibrator, fit_calibrator, remove_calibrator, save_calibrator
+from bandgap.evaluation.heldout import HeldOut
+from bandgap.foundation.errors import BandgapError
+from bandgap.jobs.rows import RunRow
+from components.calibration.calibration_words import KIND_HELP, KIND_NAMES, change_sentence, needs_sentence
+from components.shared import frame, stores, words
+
+
+def stored_calibrator(run: RunRow, calibrator: Calibrator) -> None:
+    """Say what is stored, what it changed on crystals that it had not seen, and offer to remove it."""
+    st.markdown(f"{calibrator.sentence} Predict uses it.\n\n{change_sentence(calibrator)}")
+    with st.expander("Before and after at several levels"):
+        st.dataframe(change_frame(calibrator), hide_index=True, height="content", alt="Coverage and width by level")
+    _remove_button(run)
+
+
+def damaged_calibrator(run: RunRow, error: BandgapError) -> None:
+    """Say that the stored calibrator cannot be read, and offer to remove it."""
+    frame.problem(error)
+    _remove_button(run)
+
+
+def calibrator_form(run: RunRow, heldout: HeldOut, *, level: float) -> None:
+    """Draw the form: kind, share, seed; one submit fits on one part, measures on the other, and stores."""
+    st.caption(needs_sentence(KINDS, level, len(heldout)), width=720)
+    with st.form("calibrator", border=False):
+        kind = st.radio(
+            "Kind of calibrator",
+            KINDS,
+            format_func=lambda k: words.sentence(KIND_NAMES[k]),
+            captions=[KIND_HELP[k] for k in KINDS],
+        )
+        left, right, _ = st.columns([2, 1, 2], gap="large")
+        share = left.slider("Share to fit on", 10, 90, 50, 5, format="%d %%", help=_SHARE_HELP)
+        seed = right.number_input("Seed", 0, 2**31 - 1, 0, help="Fixes which crystals fall in which part.")
+        if not st.form_submit_button("Fit and store the calibrator", type="primary"):
+            return
+    try:
+        fitted = fit_calibrator(heldout, kind, share=share / 100, seed=int(seed), level=level)
+        save_calibrator(stores.home().run_folder(run.id), fitted)
+    except BandgapError as error:
+        frame.problem(error)
+        return
+    session.tell(f"{fitted.sentence} {change_sentence(fitted)}")
+    st.rerun()
+
+
+def change_frame(calibrator: Calibrator) -> pd.DataFrame:
+    """Return coverage and mean width before and after, one row a level."""
+    return pd.DataFrame(
+        {
+            "level": [words.percent(change.level) for change in calibrator.changes],
+            "coverage before": [words.percent(change.coverage_before) for change in calibrator.changes],
+            "coverage after": [words.percent(change.coverage_after) for change in calibrator.changes],
+            "mean width before (eV)": [round(change.width_before_eV, 3) for change in calibrator.changes],
+            "mean width after (eV)": [round(change.width_after_eV, 3) for change in calibrator.changes],
+        }
+    )
+
+
+def _remove_button(run: RunRow) -> None:
+    if st.button("Remove the calibrator", help="The run's own intervals are shown again. Nothing else is touched."):
+        remove_calibrator(stores.home().run_folder(run.id))
+        session.tell("The calibrator was removed; intervals are those of the model alone.")
+        st.rerun()
+
+
+_SHARE_HELP = (
+    "The held-out crystals are split at random: this share fits the calibrator, which is then measured on the others. "
+    "More to fit on makes it steadier, more to measure on makes the report surer."
+)

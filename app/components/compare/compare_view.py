@@ -1,0 +1,174 @@
+"""Parts of the page Compare: figures as a table, differences to a baseline, settings, parity plots, learning curve."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from bandgap import plots
+from bandgap.evaluation.paired import Figure, PairedDifference
+from bandgap.evaluation.run_tables import (
+    StoredRun,
+    difference_table,
+    differences,
+    differing_settings,
+    learning_table,
+    split_flags,
+)
+from bandgap.foundation.csv_tables import csv_text
+from bandgap.foundation.quantities import Quantity
+from bandgap.jobs.rows import RunRow
+from components.shared import words
+from components.shared.drawing import drawn
+from components.shared.figure_table import figure_with_table
+from components.shared.heldout_runs import learning_points
+
+Found = list[tuple[StoredRun, PairedDifference | None, str]]
+
+QUANTITIES: Mapping[Figure, Quantity] = {"rmse_eV": Quantity.RMSE, "mae_eV": Quantity.MAE, "crps_eV": Quantity.CRPS}
+
+
+def flags(runs: Sequence[StoredRun], baseline: StoredRun) -> None:
+    """Show what makes the runs not comparable at a glance."""
+    texts = [text for run in runs if run.id != baseline.id for text in split_flags(run, baseline)]
+    if texts:
+        lines = "\n".join(f"- {words.escaped(text)}" for text in texts)
+        st.warning(lines if len(texts) > 1 else words.escaped(texts[0]), icon=":material/warning:")
+
+
+def figures(table: pd.DataFrame, found: Found, *, level: float, baseline: str) -> None:
+    """Show one row a run, the smallest error first, and offer the same with the differences as CSV."""
+    ordered = table.sort_values("rmse_eV", ignore_index=True)
+    shown = ordered.assign(
+        coverage=100 * ordered["coverage"],
+        time_s=[words.duration(s) if np.isfinite(s) else "" for s in ordered["time_s"]],
+        memory_MB=[words.size(round(1e6 * m)) if np.isfinite(m) else "" for m in ordered["memory_MB"]],
+    )
+    alt = "Figures of the chosen runs on their held-out structures"
+    shown = shown.drop(columns="held_out")
+    st.dataframe(shown, hide_index=True, height="content", column_config=figure_columns(level), alt=alt)
+    merged = ordered.merge(
+        difference_table(found).add_prefix("difference_to_baseline_"),
+        how="left",
+        left_on="run",
+        right_on="difference_to_baseline_run",
+    ).drop(columns="difference_to_baseline_run")
+    st.download_button(
+        "Download the comparison (CSV)",
+        data=lambda: csv_text(merged.assign(level=level, baseline=baseline)).encode(),
+        file_name="comparison.csv",
+        mime="text/csv",
+        on_click="ignore",
+    )
+
+
+def figure_columns(level: float) -> dict[str, Any]:
+    """Return headers with units, help texts, and widths that fit together beside the navigation at 1280 pixels."""
+    percent = words.percent(level)
+    settings: dict[str, Any] = {"run": st.column_config.Column("run", width=224, pinned=True)}
+    for quantity, width in ((Quantity.RMSE, 70), (Quantity.MAE, 62), (Quantity.CRPS, 70)):
+        settings[quantity.column] = st.column_config.NumberColumn(
+            quantity.axis, help=quantity.help, format="%.3f", width=width
+        )
+    for quantity in (Quantity.R2, Quantity.NLL):
+        settings[quantity.column] = st.column_config.NumberColumn(
+            quantity.axis, help=quantity.help, format="%.2f", width=43
+        )
+    settings["width_eV"] = st.column_config.NumberColumn(
+        "width (eV)", help=Quantity.WIDTH.help, format="%.2f", width=72
+    )
+    coverage, area = (f"{q.label}: {q.help}" for q in (Quantity.COVERAGE, Quantity.MISCALIBRATION))
+    return settings | {
+        "coverage": st.column_config.NumberColumn(
+            f"in {percent}", help=f"{words.sentence(coverage)} Here of {percent}.", format="%.0f %%", width=58
+        ),
+        "miscalibration": st.column_config.NumberColumn("miscal.", help=words.sentence(area), format="%.3f", width=60),
+        "time_s": st.column_config.Column("time", help="Of the whole transfer on the machine that ran it.", width=78),
+        "memory_MB": st.column_config.Column("memory", help="The most that the process that ran it held.", width=66),
+    }
+
+
+def difference_view(found: Found, *, figure: Figure, baseline: str) -> None:
+    """Say for every run how it differs from the baseline, and draw the differences with their intervals."""
+    st.subheader(f"Difference to {baseline}", anchor=False, help=_PAIRED_HELP)
+    left, right = st.columns([2, 3], gap="large")
+    with left:
+        for run, _, text in found:
+            st.markdown(f"**{words.escaped(run.label)}**: {words.escaped(text)}")
+    table = difference_table(found)
+    if table["difference_eV"].notna().any():
+        quantity = QUANTITIES[figure]
+        with right:
+            figure_with_table(
+                drawn(plots.difference_figure, table, quantity=quantity),
+                table,
+                key="differences",
+                alt=f"Differences in {quantity.label} to {baseline} with 95 % intervals",
+                caption=_DIFFERENCE_CAPTION,
+            )
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def cached_differences(key: tuple[str, ...], figure: Figure, _runs: Sequence[StoredRun], _baseline: StoredRun) -> Found:
+    """Return the paired differences; `key` names the runs, the baseline first."""
+    return differences(_runs, _baseline, figure)
+
+
+def settings_view(runs: Sequence[StoredRun]) -> None:
+    """Show the settings that differ, and only those."""
+    table = differing_settings(runs)
+    if table.empty:
+        st.caption("The runs have the same settings, as far as they share any.")
+        return
+    st.subheader("Settings that differ", anchor=False)
+    st.dataframe(table, hide_index=True, height="content", alt="Settings in which the chosen runs differ")
+    st.caption("Settings that only one of the methods has are left out; each run's manifest.json has them.")
+
+
+def parity_view(runs: Sequence[StoredRun], level: float) -> None:
+    """Draw predicted against known gaps of every run with the same axes, side by side."""
+    st.subheader("Predicted against known gaps", anchor=False)
+    values = np.concatenate([v for run in runs for v in (run.heldout.gaps_eV, run.heldout.predictions.mean_eV)])
+    pad = 0.06 * float(np.ptp(values)) or 0.5
+    ends = (float(values.min()) - pad, float(values.max()) + pad)
+    across = 2 if len(runs) in (2, 4) else 3
+    for start in range(0, len(runs), across):
+        for column, run in zip(st.columns(across, gap="medium"), runs[start : start + across], strict=False):
+            table = run.heldout.predictions.to_frame(level)[["id", "mean_eV", "lower_eV", "upper_eV", "formula"]]
+            table.insert(1, "gap_eV", run.heldout.gaps_eV)
+            shown = (table[name].to_numpy() for name in ("gap_eV", "mean_eV", "lower_eV", "upper_eV"))
+            fig = drawn(plots.parity, *shown, ids=run.heldout.predictions.ids, ends=ends)
+            with column:
+                st.markdown(f"**{words.escaped(run.label)}**")
+                alt = f"Predicted against known gaps of {run.label}"
+                figure_with_table(fig, table, key=f"parity-{run.id}", alt=alt, caption=_PARITY_CAPTION)
+
+
+def learning_view(runs: Mapping[str, RunRow], baseline: StoredRun, *, figure: Figure) -> None:
+    """Draw error against the number of structures learned from, where methods were run with several numbers."""
+    table = learning_table(learning_points(runs, baseline), figure)
+    if table.empty:
+        return
+    quantity = QUANTITIES[figure]
+    st.subheader("More labelled structures", anchor=False)
+    figure_with_table(
+        drawn(plots.learning_figure, table, quantity=quantity),
+        table,
+        key="learning",
+        alt=f"{quantity.label} against the number of labelled structures learned from",
+        caption=f"All finished runs on {baseline.data}, each on its own held-out structures: a line that still falls "
+        "says that more labels would help; bars are the smallest and largest of several runs.",
+    )
+
+
+_PAIRED_HELP = (
+    "Paired bootstrap: both runs are measured on the same crystals, drawn anew 2,000 times. The interval says what "
+    "another test set would give; another training set or seed may differ by more."
+)
+_DIFFERENCE_CAPTION = (
+    "Left of zero is better than the baseline; a bar that crosses zero is a difference that this test set cannot show. "
+    "Each interval stands alone: of many comparisons about one in twenty misses."
+)
+_PARITY_CAPTION = "Points on the line are right; diamonds are gaps outside their interval."

@@ -1,0 +1,93 @@
+"""Ways in for data: upload, the demo, and the server's own folder for what is too large to upload."""
+
+import uuid
+
+import session
+import streamlit as st
+
+from bandgap.foundation.errors import BandgapError
+from bandgap.jobs.data_folder import entries
+from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
+from components.shared import frame, stores, uploads, words
+from components.shared.actions import carry_out
+
+LARGER = (
+    f"At most {words.size(MAX_FILE_BYTES)} a file, {MAX_FILES:,} files and {words.size(MAX_UPLOAD_BYTES)} at once; a "
+    "zip counts as one file. For larger data, `bandgap add-data` on the server puts files into this workspace."
+)
+
+
+def first_visit() -> None:
+    """Offer the demo and the upload side by side, where there is nothing yet."""
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.subheader("Start with the demo data", anchor=False)
+        st.write(
+            "Molecular crystals with gaps from tight-binding calculations, and a source model that was trained on "
+            "other molecules: enough to try the whole way in a few minutes."
+        )
+        demo_button(primary=True)
+    with right:
+        st.subheader("Or bring your own", anchor=False)
+        upload_form()
+
+
+def demo_button(*, primary: bool = False) -> None:
+    """Offer the demo crystals; pressed twice, they are read once."""
+    if st.button("Use the demo data", type="primary" if primary else "secondary"):
+        carry_out(uploads.add_demo)
+
+
+def upload_form() -> None:
+    """Let the visitor upload files or a zip, or take an entry of the server's folder where there is one."""
+    with st.form(f"upload-{session.form_key('upload')}", border=False):
+        files = st.file_uploader(
+            "Structure files", accept_multiple_files=True, help=f"Accepted: {uploads.ACCEPTED}. {LARGER}"
+        )
+        name = st.text_input("Name of the data set", placeholder="named after the first file")
+        if st.form_submit_button("Check the files"):
+            if not files:
+                st.error(f"No file was chosen. Accepted: {uploads.ACCEPTED}.")
+                return
+            try:
+                dataset = uploads.store_files(files, form="upload", purpose="training", name=name)
+            except BandgapError as error:
+                frame.problem(error)
+                return
+            uploads.submit_check(dataset)
+            session.choose("data", dataset.id)
+            session.renew("upload")
+            st.rerun()
+    st.caption(LARGER)
+    if names := entries():
+        _folder_form(names)
+
+
+def _folder_form(names: list[str]) -> None:
+    with st.form(f"folder-{session.form_key('folder')}", border=False):
+        entry = st.selectbox(
+            "From the server's folder", names, index=None, placeholder="a file or folder that is there already"
+        )
+        if not st.form_submit_button("Check what is there"):
+            return
+        if entry is None:
+            st.error("Nothing was chosen. Choose a file or folder of the list.")
+            return
+        try:
+            dataset = stores.library().add_dataset(
+                session.workspace(), entry, origin="folder", dataset_id=str(uuid.UUID(session.form_key("folder")))
+            )
+            stores.jobs().submit(
+                session.workspace(),
+                "import_folder",
+                title=f"Reading {entry}",
+                payload={"dataset": dataset.id, "entry": entry},
+                subject=dataset.id,
+                submit_key=f"import-{dataset.id}",
+            )
+        except BandgapError as error:
+            frame.problem(error)
+            return
+    session.choose("data", dataset.id)
+    session.renew("folder")
+    st.rerun()

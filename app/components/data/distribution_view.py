@@ -1,0 +1,64 @@
+"""What a data set consists of: distributions of gaps, elements and sizes, each with its numbers as a table."""
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from bandgap import plots
+from bandgap.foundation.quantities import Quantity
+from bandgap.jobs.listing import Overview
+from components.shared import frame, words
+from components.shared.drawing import drawn
+
+GAPS_CAPTION = "Known gaps. A second hump or a far tail often means two levels of theory or a wrong unit."
+ELEMENTS_CAPTION = "Structures that contain an element. An element that few structures contain is learned badly."
+SIZES_CAPTION = (
+    "Atoms in the cell or molecule. Cost grows with the size; a size far from the others may be a supercell."
+)
+
+
+def distribution_view(view: Overview) -> None:
+    """Draw the distributions of what can be used of a data set."""
+    n = view.n_atoms.size
+    if not n:
+        st.info("No structure of this data set can be used; the verdicts say why.")
+        return
+    st.markdown(
+        f"{words.count(view.crystals, 'crystal')}, {words.count(view.molecules, 'molecule')}; refused ones left out."
+    )
+    left, right = st.columns(2, gap="medium")
+    with left:
+        if view.gaps_eV.size:
+            frame.figure(
+                drawn(plots.gap_histogram, view.gaps_eV), key="gaps", alt="Known band gaps", caption=GAPS_CAPTION
+            )
+        else:
+            st.info("No gap is known yet. Give them under Known gaps.")
+    with right:
+        fig = drawn(plots.element_counts, view.elements, n=n)
+        frame.figure(fig, key="elements", alt="Structures by element", caption=ELEMENTS_CAPTION)
+    left, right = st.columns(2, gap="medium")
+    with left:
+        frame.figure(
+            drawn(plots.size_histogram, view.n_atoms), key="sizes", alt="Numbers of atoms", caption=SIZES_CAPTION
+        )
+    with right, st.expander("The numbers as tables"):
+        st.dataframe(summary_table(view), hide_index=True, height="content", alt="Quantiles of gaps and sizes")
+        st.dataframe(element_table(view), hide_index=True, height=240, alt="Structures by element")
+
+
+def summary_table(view: Overview) -> pd.DataFrame:
+    """Return number, mean and quantiles of gaps and sizes."""
+    rows = {Quantity.GAP.axis: view.gaps_eV, Quantity.N_ATOMS.axis: view.n_atoms.astype(np.float64)}
+    found = [
+        (name, values.size, round(float(values.mean()), 2), *np.quantile(values, [0, 0.05, 0.5, 0.95, 1]).round(2))
+        for name, values in rows.items()
+        if values.size
+    ]
+    return pd.DataFrame(found, columns=["quantity", "n", "mean", "min", "5 %", "median", "95 %", "max"])
+
+
+def element_table(view: Overview) -> pd.DataFrame:
+    """Return in how many structures each element occurs."""
+    share = [f"{100 * count / max(view.n_atoms.size, 1):.0f} %" for count in view.elements.values()]
+    return pd.DataFrame({"element": list(view.elements), "structures": list(view.elements.values()), "share": share})

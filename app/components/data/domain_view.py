@@ -1,0 +1,144 @@
+"""The applicability domain of a source model for a data set: what it has never seen, how far, and what is nearest."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import session
+import streamlit as st
+
+from bandgap import plots
+from bandgap.datasets.levels import distinct_levels
+from bandgap.foundation.csv_tables import rearm
+from bandgap.jobs.home import domain_paths
+from bandgap.jobs.rows import Dataset
+from bandgap.jobs.sources import sources_of
+from bandgap.predictions.domain import FAR
+from components.shared import frame, stores, tables, words
+from components.shared.drawing import drawn
+from components.shared.job_panel import job_panel
+
+SHOWN = 500  # rows of the table, the farthest first
+CAPTION = (
+    "The dashed line is where structures like the source's own would lie. Structures to the right of 95 % are outside: "
+    "there the source helps less, and errors are larger."
+)
+HELP = "Share of the source's structures that are nearer to their nearest one than this structure is to its own."
+COLUMNS = {
+    "percentile": st.column_config.NumberColumn("percentile (%)", help=HELP, format="%.0f"),
+    "distance": st.column_config.NumberColumn(
+        "distance", help="1 - cosine of the angle between descriptors: 0 is the same direction.", format="%.2g"
+    ),
+    "nearest": st.column_config.Column("nearest known structure", help="By name, in the data of the source model."),
+    "judgement": st.column_config.Column("judgement", width="medium"),
+}
+
+
+def domain_view(dataset: Dataset) -> None:
+    """Choose a source, compare the data set with it by a job, and show what came out."""
+    sources = sources_of(stores.jobs(), stores.library(), session.workspace())
+    if not sources:
+        st.info("No source model is known here yet; a worker registers the demo's when it starts.")
+        return
+    left, right = st.columns([3, 2], vertical_alignment="bottom")
+    source = left.selectbox("Source model", list(sources), format_func=lambda s: sources[s].title)
+    subject = f"domain-{dataset.id}-{source}"
+    job = stores.jobs().latest(session.workspace(), subject)
+    csv, companion = domain_paths(stores.home(), dataset.id, source)
+    active = job is not None and job.active
+    label = "Compare again" if companion.is_file() else "Compare with the source"
+    if right.button(label, disabled=active, type="secondary" if companion.is_file() else "primary"):
+        stores.jobs().submit(
+            session.workspace(),
+            "domain",
+            title=f"Comparing {dataset.name} with a source model",
+            payload={"dataset": dataset.id, "source": source},
+            subject=subject,
+            submit_key=f"{subject}-{job.id if job else 'first'}",
+        )
+        st.rerun()
+    here, there = dataset.level_of_theory, sources[source].card.get("level_of_theory", "")
+    if len(distinct_levels([here, there])) > 1:
+        st.caption(
+            f"Levels of theory differ: {words.escaped(here)} here, {words.escaped(there)} in the source. A transfer "
+            "first maps the source's gaps to yours by a straight line."
+        )
+    if job is not None and job.state != "finished":
+        job_panel(job, noun="comparison")
+    if not companion.is_file():
+        if not active:
+            st.write(
+                "Which elements has the source never seen, how far are these structures from what it was trained on, "
+                "and what is the nearest structure that it knows? The comparison takes a few milliseconds a structure."
+            )
+        return
+    try:
+        summary, table = read_domain(csv, companion, companion.stat().st_mtime)
+    except (OSError, ValueError, KeyError):
+        st.error("The stored comparison cannot be read. Compare again; nothing else is touched.")
+        return
+    _result(summary, table, csv)
+
+
+@st.cache_data(max_entries=8, show_spinner=False)
+def read_domain(csv: Path, companion: Path, changed: float) -> tuple[dict[str, Any], pd.DataFrame]:
+    """Return summary and table of a comparison, the farthest structures first; `changed` tells versions apart.
+
+    Raises OSError, ValueError or KeyError on files that are absent or damaged.
+    """
+    summary: dict[str, Any] = json.loads(companion.read_text(encoding="utf-8"))
+    table = pd.read_csv(csv, keep_default_na=False, dtype=dict.fromkeys(_TEXTS, str))
+    for name in _TEXTS:
+        table[name] = [rearm(text) for text in table[name]]
+    for name in ("distance", "percentile"):
+        table[name] = pd.to_numeric(table[name], errors="coerce")
+    table["percentile"] *= 100.0
+    missing = {"n", "far", "unseen", "n_known"} - set(summary)
+    if missing:
+        raise KeyError(str(missing))
+    unseen = (table["unseen"] != "").to_numpy()
+    order = (-table["percentile"].fillna(-1.0) - 1000.0 * unseen).argsort(kind="stable")
+    return summary, table.iloc[order].reset_index(drop=True)
+
+
+def domain_sentence(summary: dict[str, Any]) -> str:
+    """Say how many structures lie outside of what the source knows."""
+    n, far, unseen = summary["n"], summary["far"], summary["unseen"]
+    parts = [f"**{far:,} of {n:,}** structures are farther from the source's than {100 * FAR:.0f} % of these are"]
+    named = ", ".join(f"{element} (in {words.count(count, 'structure')})" for element, count in unseen.items())
+    parts.append(
+        f"elements that the source has never seen: {named}" if named else "every element is known to the source"
+    )
+    return f"{'; '.join(parts)}."
+
+
+def _result(summary: dict[str, Any], table: pd.DataFrame, csv: Path) -> None:
+    st.markdown(domain_sentence(summary))
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        shown = table.head(SHOWN)[["id", "percentile", "distance", "nearest", "judgement", "file"]]
+        st.dataframe(
+            shown,
+            hide_index=True,
+            placeholder="",
+            height=tables.height(shown),
+            column_config=tables.columns(["id", "file"]) | COLUMNS,
+            alt="Structures by their distance to the source",
+        )
+        if len(table) > SHOWN:
+            st.caption(f"The {SHOWN} farthest of {len(table):,}; the CSV holds all.")
+        st.download_button(
+            "Download the comparison (CSV)",
+            data=csv.read_bytes,
+            file_name="domain.csv",
+            mime="text/csv",
+            on_click="ignore",
+        )
+    with right:
+        fig = drawn(plots.distance_percentiles, table["percentile"] / 100.0, far=FAR)
+        frame.figure(fig, key="domain", alt="Percentiles of the distances to the source", caption=CAPTION)
+        st.caption(f"Distances are to {words.count(summary['n_known'], 'structure')} of the source's data.")
+
+
+_TEXTS = ("id", "file", "judgement", "unseen", "nearest")

@@ -1,0 +1,105 @@
+"""Which layers moved: shares of the weights' freedom and of the function's, scales layer by layer, prior beside."""
+
+import numpy as np
+import streamlit as st
+
+from bandgap import plots
+from bandgap.foundation.quantities import Quantity
+from components.posterior import posterior_words
+from components.shared import frame, tables
+from components.shared.drawing import drawn
+from components.shared.run_files import RunFiles
+
+
+def layers(files: RunFiles) -> None:
+    """Draw the layer weights c beside their prior, with the sentences that read them."""
+    c, prior = _flat(files, "c"), _prior(files, "c")
+    names = posterior_words.layer_names(c.shape[1])
+    st.subheader("Which layers moved", anchor=False, help=Quantity.C.help)
+    st.markdown(posterior_words.layer_sentence(c, n=files.n, prior=prior))
+    if "kappa" in files.draws:
+        sentence = posterior_words.function_sentence(_flat(files, "kappa"), prior=_prior(files, "kappa"))
+        st.markdown(sentence, help=Quantity.KAPPA.help)
+    left, right = st.columns(2, gap="large")
+    with left:
+        fig = drawn(plots.layer_weights, c, layers=names, prior_draws=prior)
+        alt = "Posterior density of the layer weights beside their prior"
+        frame.figure(fig, key="layers", alt=alt, caption=_RIDGE_CAPTION)
+    with right:
+        if c.shape[1] == 3:
+            fig = drawn(plots.ternary, c, layers=names, prior=prior)
+            alt = "Layer weights of three layers in a ternary diagram"
+            frame.figure(fig, key="ternary", alt=alt, caption=_TERNARY_CAPTION)
+        elif "kappa" in files.draws:
+            _shares(files, names)
+    if c.shape[1] == 3 and "kappa" in files.draws:
+        _shares(files, names)
+
+
+def scales(files: RunFiles) -> None:
+    """Draw tau and sigma beside their priors, and tau of every layer."""
+    st.subheader("How far it moved", anchor=False)
+    left, right = st.columns(2, gap="large")
+    with left:
+        for quantity, key, log in ((Quantity.TAU, "tau", True), (Quantity.SIGMA, "sigma_eV", False)):
+            if key in files.draws:
+                _scale(files, quantity, key, log=log)
+    with right:
+        if "c" in files.draws and "tau" in files.draws:
+            names = posterior_words.layer_names(files.draws["c"].shape[-1])
+            prior = None
+            if (before := _prior(files, "c")) is not None:
+                prior = _floored(before * files.record["prior.tau"].reshape(-1, 1))
+            draws = _flat(files, "c") * files.draws["tau"].reshape(-1, 1)
+            st.markdown(f"**{Quantity.LAYER_TAU.label}**", help=Quantity.LAYER_TAU.help)
+            fig = drawn(plots.layer_scales, _floored(draws), layers=names, title=Quantity.LAYER_TAU.axis, prior=prior)
+            frame.figure(fig, key="layer-tau", alt="Scale of every layer beside its prior", caption=_INTERVAL_CAPTION)
+
+
+def numbers(files: RunFiles) -> None:
+    """Show all figures as a table, one click away."""
+    with st.expander("Layer weights, tau, sigma, R-hat and effective draws as a table"):
+        table = posterior_words.summary_frame(files.draws, files.rhat, files.ess)
+        st.dataframe(table, hide_index=True, placeholder="", height=tables.height(table))
+
+
+def _shares(files: RunFiles, names: list[str]) -> None:
+    title = f"{Quantity.KAPPA.label} (0 to 1)"
+    fig = drawn(
+        plots.layer_scales, _flat(files, "kappa"), layers=names, title=title, prior=_prior(files, "kappa"), log=False
+    )
+    alt = "Share of every layer in the change of the predicted gap, beside its prior"
+    frame.figure(fig, key="kappa", alt=alt, caption=_INTERVAL_CAPTION)
+
+
+def _scale(files: RunFiles, quantity: Quantity, key: str, *, log: bool) -> None:
+    draws = files.draws[key]
+    unit = f" {quantity.unit}" if quantity.unit else ""
+    st.markdown(f"**{quantity.label}**: {posterior_words.scale_sentence(draws, unit=unit)}", help=quantity.help)
+    if np.ptp(draws) > 0:
+        fig = drawn(
+            plots.draws_density, draws, quantity=quantity, log=log, prior_draws=files.record.get(f"prior.{key}")
+        )
+        frame.figure(fig, key=key, alt=f"Posterior density of {quantity.label} beside its prior")
+
+
+def _flat(files: RunFiles, name: str) -> np.ndarray:
+    return files.draws[name].reshape(-1, files.draws[name].shape[-1])
+
+
+def _prior(files: RunFiles, name: str) -> np.ndarray | None:
+    draws = files.record.get(f"prior.{name}")
+    return None if draws is None else draws.reshape(-1, draws.shape[-1]).astype(np.float64)
+
+
+def _floored(values: np.ndarray) -> np.ndarray:
+    """Return values that a logarithmic axis can show."""
+    floored: np.ndarray = np.maximum(values, 1e-12)
+    return floored
+
+
+_RIDGE_CAPTION = (
+    "Filled: after learning. Dashed: before (prior). A filled curve near 0 is a layer that stayed as it was."
+)
+_TERNARY_CAPTION = "One point a draw. A corner is where one layer took all the change; the prior is spread over all."
+_INTERVAL_CAPTION = "Median, central half (thick) and central 95 % (thin); diamonds and their bars: before (prior)."

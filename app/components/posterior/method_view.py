@@ -1,0 +1,134 @@
+"""What a run has instead of layer weights: features that moved, a chosen setting, many networks, or one."""
+
+import re
+
+import numpy as np
+import streamlit as st
+
+from bandgap import plots
+from bandgap.jobs.rows import RunRow
+from components.posterior import posterior_words
+from components.shared import frame, words
+from components.shared.drawing import drawn
+from components.shared.run_files import RunFiles
+
+SHOWN_FEATURES = 15
+_CURVE = re.compile(r"nll_([a-z]+)_(.+)")
+SETTINGS = {
+    "alpha": "alpha (crystals that the molecule model counts as)",
+    "strength": "strength of the pull to the molecule model",
+    "gamma": "gamma (weight of the source's own prior)",
+}
+
+
+def instead(files: RunFiles, run: RunRow, *, family: str) -> None:
+    """Say what the run has where it has no layer weights."""
+    st.markdown(words.escaped(run.title) + " " + instead_sentence(files, family=family), width=720)
+    draws = files.draws.get("sigma_eV")
+    if draws is not None:
+        st.markdown(f"**noise sigma**: {posterior_words.scale_sentence(draws, unit=' eV')}.")
+
+
+def instead_sentence(files: RunFiles, *, family: str) -> str:
+    """Return what the method's answer is, in words that follow its title."""
+    sigma = files.draws.get("sigma_eV")
+    count = 0 if sigma is None else sigma.size
+    if count == 1:
+        return (
+            "gives one best answer: it has no posterior of layer weights. Its interval is one noise sigma, the same "
+            "for every crystal, so that it cannot tell a familiar crystal from a strange one. Bayesian transfer has a "
+            "posterior."
+        )
+    if family == "one trained network":
+        return (
+            f"gives one best answer from each of {words.count(count, 'source network')}: it has no posterior of layer "
+            "weights. Where these answers differ, the interval is wider."
+        )
+    if family == "output layer alone":
+        return "keeps the hidden layers as they were; its posterior is that of the output layer, feature by feature."
+    if family == "many trained networks":
+        networks = words.count(count, "network") if count else "several networks"
+        return (
+            f"has no layer weights: its posterior is {networks} of equal weight, which differ where they know little."
+        )
+    if family == "without transfer":
+        return "learns from your crystals alone: there are no layers that could stay at the molecule model."
+    return "has a posterior of all weights, but no prior that shares the change out among layers, hence no c."
+
+
+def features(files: RunFiles) -> None:
+    """Draw which features of the output layer moved; nothing for methods that do not tell."""
+    found = files.under("features.")
+    if "change_eV" not in found:
+        return
+    change, spread = _pooled(found["change_eV"], found["change_sd_eV"])
+    known = np.flatnonzero(np.isfinite(change))
+    if not known.size:
+        return
+    share = np.nanmean(found["kept_share"][:, known], axis=0) if "kept_share" in found else None
+    st.subheader("Which features moved", anchor=False, help=_FEATURE_HELP)
+    st.markdown(feature_sentence(change[known], share, n_features=change.size), width=720)
+    order = np.argsort(-np.abs(change[known]), kind="stable")[:SHOWN_FEATURES]
+    fig = drawn(
+        plots.feature_changes,
+        change[known][order],
+        spread[known][order],
+        None if share is None else share[order],
+        features=known[order] + 1,
+    )
+    caption = "Bars: one posterior standard deviation. A bar across zero is a weight that may as well have stayed."
+    frame.figure(fig, key="features", alt="Changes of the output weights, largest first", caption=caption)
+
+
+def feature_sentence(change: np.ndarray, share: np.ndarray | None, *, n_features: int) -> str:
+    """Say how many features moved, from changes (k,) in eV and the shares (k,) of their own change that were kept."""
+    largest = float(np.abs(change).max())
+    tail = f" The largest change is {largest:.2f} eV for one standard deviation of a feature."
+    if share is None:
+        return f"{change.size} of {n_features} features could move.{tail}"
+    moved, stayed = int((share > 0.5).sum()), int((share < 0.1).sum())
+    return (
+        f"Of {words.count(n_features, 'feature')}, {moved} kept more than half of the change that their data alone "
+        f"would make, {stayed} less than a tenth: these stayed at the molecule model. Together that is the change of "
+        f"{share.sum():.1f} free features.{tail}"
+    )
+
+
+def chosen_setting(files: RunFiles) -> None:
+    """Draw the validation curve of a setting that the run chose by held-out rows; nothing where there was no choice."""
+    matches = [(m.group(1), float(m.group(2)), v) for k, v in files.figures.items() if (m := _CURVE.fullmatch(k))]
+    if not matches:
+        return
+    name = matches[0][0]
+    values, scores = np.array(sorted((value, score) for found, value, score in matches if found == name)).T
+    picked = files.figures.get(name, float(values[np.argmin(scores)]))
+    st.subheader(f"How {name} was chosen", anchor=False, help=_CURVE_HELP)
+    st.markdown(setting_sentence(name, picked, values, scores, share=files.figures.get("prior_share")), width=720)
+    fig = drawn(plots.validation_curve, values, scores, name=SETTINGS.get(name, name), chosen=picked)
+    caption = "Lower is better. A flat curve: the choice hardly matters. A minimum at an end: try values beyond it."
+    frame.figure(fig, key="validation", alt=f"Held-out score against {name}", caption=caption)
+
+
+def setting_sentence(
+    name: str, chosen: float, values: np.ndarray, scores: np.ndarray, *, share: float | None = None
+) -> str:
+    """Say what was chosen and by how much it beat the other values (k,), from their held-out scores (k,)."""
+    others = scores[values != chosen]
+    at = scores[values == chosen]
+    margin = f", {others.min() - at[0]:+.3f} against the next best" if at.size and others.size else ""
+    text = f"{name} = {chosen:g} was chosen among {len(values)} values by held-out rows{margin} (NLL)."
+    if share is not None:
+        text += f" The molecule model's own predictions carry {words.percent(share)} of the weight."
+    return text
+
+
+def _pooled(mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and standard deviation (feature,) over chains of equal length."""
+    return mean.mean(axis=0), np.sqrt((sd**2).mean(axis=0) + mean.var(axis=0))
+
+
+_FEATURE_HELP = (
+    "The output layer weighs the features that the molecule model has learned. A weight that moved is a feature that "
+    "means something else in your crystals."
+)
+_CURVE_HELP = "NLL: mean negative log predictive density of gaps that took no part in the fit; lower is better."

@@ -1,0 +1,149 @@
+"""Predictions as a table beside their figure; level and kind of interval come from what is stored, by no job."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from bandgap import plots
+from bandgap.foundation.quantities import Quantity
+from bandgap.jobs.rows import RunRow
+from bandgap.predictions.conformal import ConformalScores, available, too_few
+from bandgap.predictions.details import PredictionDetails
+from bandgap.predictions.extxyz import with_interval
+from bandgap.predictions.table import INTERVAL_KINDS, NEGATIVE_END_NOTE, IntervalKind, Predictions
+from components.predict import prediction_files, prediction_table
+from components.predict.next_list import next_view
+from components.shared import frame, words
+from components.shared.drawing import drawn
+
+KINDS: dict[IntervalKind, str] = {
+    "prediction": "prediction interval (a new crystal's gap falls in it with {level} probability)",
+    "credible": "credible interval of the mean (where the mean lies; more of the same data narrow it; {level})",
+    "conformal": "conformal interval (rests on {held_back}, no model assumption: the gap of another crystal like them "
+    "falls in it with {level} probability)",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """One prediction with what belongs to it; `learned` are ids that the run learned from, `name` that of its data."""
+
+    predictions: Predictions
+    details: PredictionDetails | None
+    manifest: dict[str, object]
+    run: RunRow
+    id: str
+    name: str
+    dataset: str
+    extxyz: Path | None
+    learned: Collection[str] = ()
+
+
+def prediction_view(shown: Shown) -> None:
+    """Draw level and kind, then the table with its figure, and what to compute next."""
+    predictions = shown.predictions
+    left, right = st.columns([2, 3], gap="large", vertical_alignment="center")
+    level = left.slider("Level", 50, 99, 95, format="%d %%", help="Probability that the interval states.") / 100
+    kinds = [kind for kind in INTERVAL_KINDS if kind != "conformal" or predictions.conformal is not None]
+    kind: IntervalKind = (
+        right.segmented_control("Interval", kinds, default="prediction", key="interval-kind", help=_KIND_HELP)
+        or "prediction"
+    )
+    right.caption(kind_sentence(kind, level, predictions.conformal))
+    if kind == "conformal" and (short := too_few(len(available(predictions.conformal)), level=level)):
+        st.warning(short, icon=":material/warning:")
+        return
+    predicted, following = st.tabs(["Predictions", "What to compute next"])
+    with predicted:
+        _predicted(shown, level=level, kind=kind)
+    with following:
+        next_view(predictions, shown.details, run=shown.run, prediction=shown.id)
+
+
+def _predicted(shown: Shown, *, level: float, kind: IntervalKind) -> None:
+    table = shown.predictions.to_frame(level, kind)
+    st.markdown(summary(table))
+    frame_shown = prediction_table.display_frame(table, shown.details, learned=shown.learned)
+    wanted = prediction_table.filter_row(table, key=shown.id)
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        key = f"predicted-{shown.id}-{wanted.show}-{wanted.text}"
+        row = prediction_table.chosen_row(wanted.rows(frame_shown), key=key)
+        _downloads(shown, table, level=level, kind=kind)
+    with right:
+        if row is not None:
+            prediction_table.chosen_structure(table, row, shown.details, dataset=shown.dataset)
+        values = {name: table[f"{name}_eV"].to_numpy() for name in ("mean", "lower", "upper")}
+        unusual = (table["status"] == "warning").to_numpy()
+        fig = drawn(plots.intervals, *values.values(), ids=table["id"].tolist(), unusual=unusual)
+        alt = f"Predicted gaps of {shown.name} with their intervals"
+        frame.figure(fig, key="intervals", alt=alt, caption=FIGURE_CAPTION)
+    if np.nanmin(values["lower"], initial=0.0) < 0:
+        st.caption(NEGATIVE_END_NOTE)
+
+
+def _downloads(shown: Shown, table: pd.DataFrame, *, level: float, kind: IntervalKind) -> None:
+    name = f"predictions-{shown.run.id[:8]}"
+    with st.container(horizontal=True):
+        st.download_button(
+            "Download the predictions (CSV)",
+            data=lambda: prediction_files.download_csv(shown.predictions, shown.details, level=level, kind=kind),
+            file_name=f"{name}.csv",
+            mime="text/csv",
+            on_click="ignore",
+        )
+        st.download_button(
+            "About them (JSON)",
+            data=lambda: prediction_files.companion_json(
+                shown.manifest,
+                run=shown.run,
+                prediction=shown.id,
+                name=shown.name,
+                level=level,
+                kind=kind,
+                columns=[*table.columns, "nearest_distance", "nearest_percentile"],
+                counts=prediction_files.row_counts(shown.predictions.status),
+            ),
+            file_name=f"{name}.json",
+            mime="application/json",
+            on_click="ignore",
+            help="Run, settings, versions and units: keep it beside the CSV.",
+        )
+        if (path := shown.extxyz) is not None:
+            st.download_button(
+                "Structures (extXYZ)",
+                data=lambda: with_interval(path, shown.predictions, level=level, kind=kind),
+                file_name=f"{name}.extxyz",
+                mime="chemical/x-xyz",
+                on_click="ignore",
+                help="Coordinates; mean, standard deviation and the interval of this table in the comments.",
+            )
+
+
+def kind_sentence(kind: IntervalKind, level: float, held_back: ConformalScores | None) -> str:
+    """Say what an interval of this kind states."""
+    crystals = words.count(len(held_back or ()), "held-back crystal")
+    return words.sentence(KINDS[kind].format(level=words.percent(level), held_back=crystals)) + "."
+
+
+def summary(table: pd.DataFrame) -> str:
+    """Say how many structures were predicted, how many are unusual and how many refused."""
+    count = table["status"].value_counts()
+    predicted = len(table) - int(count.get("refused", 0))
+    parts = [f"**{words.count(predicted, 'structure')} predicted**"]
+    if count.get("warning", 0):
+        parts.append(f"{count['warning']:,} of them with a warning")
+    if count.get("refused", 0):
+        parts.append(f"{count['refused']:,} refused")
+    return "; ".join(parts) + "."
+
+
+FIGURE_CAPTION = "Long bars are structures of which the model knows little; diamonds carry a warning in the table."
+_KIND_HELP = (
+    "A third kind, conformal, is offered for runs that held crystals back for it (page Train, More settings). "
+    + Quantity.CONFORMAL.help
+)

@@ -1,0 +1,67 @@
+"""What surrounds every page: worker state in the sidebar, messages, errors without traceback, figures in the theme."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import session
+import streamlit as st
+
+from bandgap import plots
+from bandgap.foundation.errors import BandgapError
+from bandgap.jobs.lock import worker_status
+from components.shared import stores, words
+
+WORDMARK = Path(__file__).resolve().parents[2] / "wordmark.svg"
+
+
+def sidebar() -> None:
+    """Show below the navigation whether computing is possible, and what the address is good for."""
+    st.html(f"<style>{plots.theme_css()}\n.st-key-{session.KEPT} {{ display: none }}</style>")
+    st.logo(WORDMARK, size="large")
+    status = worker_status(stores.jobs().database)
+    with st.sidebar:
+        if status.alive:
+            st.caption("Worker: running.")
+        else:
+            st.warning(words.no_worker(status.age_s), icon=":material/pause_circle:")
+        st.caption("Keep this page's address: it is the key to your workspace. Whoever has it sees what is in it.")
+
+
+def messages() -> None:
+    """Show the sentence that the last action left, once."""
+    if kept := session.told():
+        tone, text = kept
+        {"info": st.info, "warning": st.warning, "error": st.error}[tone](text)
+
+
+def problem(error: BandgapError, *, about: str = "") -> None:
+    """Show an error of the library in its own words, after the name of what it is about."""
+    st.error(f"{about}: {error}" if about else str(error), icon=":material/error:")
+
+
+def show(page: Callable[[], None]) -> None:
+    """Run a page's function; an error of the library becomes its sentence, here and not in `st.navigation`'s run."""
+    try:
+        page()
+    except BandgapError as error:
+        problem(error)
+
+
+def heading(title: str, lead: str) -> None:
+    """Show the page's title and one sentence on what the page is for."""
+    st.title(title, anchor=False)
+    st.caption(lead, width=720)
+
+
+def dark() -> bool:
+    """Return whether the visitor's theme is the dark one."""
+    return bool(st.context.theme.type == "dark")
+
+
+def figure(fig: Any, *, key: str, alt: str, caption: str = "") -> None:
+    """Show a Plotly figure, as `drawn` made it, with alternative text and one sentence on what to look for."""
+    config = {"displaylogo": False, "displayModeBar": False, "responsive": True}
+    st.plotly_chart(fig, key=key, theme=None, width="stretch", config=config, alt=alt)
+    if caption:
+        st.caption(caption)

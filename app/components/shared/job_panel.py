@@ -1,0 +1,85 @@
+"""The live panel of one job: phase, what is known of its progress, current figures, cancel, and how it ended."""
+
+import time
+
+import session
+import streamlit as st
+
+from bandgap.jobs.lock import worker_status
+from bandgap.jobs.store import Job
+from components.shared import stores, words
+from components.shared.actions import carry_out
+
+POLL_S = 2.0
+LOOK_BACK = 20  # events among which the last line of the log is looked for
+
+
+def job_panel(job: Job, *, noun: str) -> None:
+    """Draw the panel of a job and follow it until it ends; the whole page runs once more whenever its state changes."""
+
+    @st.fragment(run_every=POLL_S if job.active else None)
+    def panel() -> None:
+        present = stores.jobs().job(session.workspace(), job.id)
+        if present is None:
+            return
+        if present.active:
+            _running(present)
+        else:
+            _ended(present, noun=noun)
+        if present.state != job.state:  # lists beside the panel show the state as well; not before a click is heard
+            st.rerun()
+
+    panel()
+
+
+def _running(job: Job) -> None:
+    with st.container(border=True, key=f"job-{job.id}"):
+        left, right = st.columns([4, 1], vertical_alignment="center")
+        left.markdown(f"**{words.escaped(job.title)}**")
+        if right.button("Cancel", key=f"cancel-{job.id}", disabled=job.cancel_requested, width="stretch"):
+            carry_out(lambda: stores.jobs().request_cancel(session.workspace(), job.id))
+        if job.state == "queued":
+            _waiting(job)
+        elif job.cancel_requested:
+            st.write("Ending the computation; this takes up to 15 s.")
+        else:
+            _progress(job)
+
+
+def _waiting(job: Job) -> None:
+    before = stores.jobs().queue_length(job)
+    status = worker_status(stores.jobs().database)
+    if not status.alive:
+        st.write(words.no_worker(status.age_s))
+    else:
+        st.write("Starting." if not before else f"Waiting for {words.count(before, 'job')} before this one.")
+
+
+def _progress(job: Job) -> None:
+    events = stores.jobs().events(job.id, last=LOOK_BACK)
+    last = next((event for event in reversed(events) if event.kind == "progress"), None)
+    if last is None:
+        st.write("Loading the libraries; this takes a few seconds.")
+        return
+    update = last.update
+    phase = update.phase[:1].upper() + update.phase[1:]
+    line = f"{phase} · {words.progress_line(last, now=time.time())}"
+    if update.total:
+        st.progress(min(update.done / update.total, 1.0), text=line)
+    else:
+        st.write(line)
+    if update.values:
+        st.markdown(words.value_line(last))
+    spent = words.duration(time.time() - (job.started or job.created))
+    st.caption(" · ".join(filter(None, [f"running for {spent}", words.escaped(words.log_line(events))])))
+
+
+def _ended(job: Job, *, noun: str) -> None:
+    text = words.ending(job, noun=noun)
+    match job.state:
+        case "finished":
+            st.caption(text)
+        case "failed":
+            st.error(text, icon=":material/error:")
+        case _:
+            st.warning(text, icon=":material/stop_circle:")

@@ -1,0 +1,168 @@
+"""What a finished run left in its folder, read without torch: the manifest, the small draws, stored predictions."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from bandgap.evaluation.calibrators import Calibrator, load_calibrator
+from bandgap.foundation.errors import ArtifactError
+from bandgap.predictions.details import PredictionDetails, load_details
+from bandgap.predictions.store import DETAILS, EXTXYZ, PREDICTIONS_CSV, QUANTILES, load_predictions
+from bandgap.predictions.table import Predictions, read_predictions_csv
+from components.shared import stores
+
+SUMMARIES, RECORD = "summaries.safetensors", "diagnostics.safetensors"
+
+
+@dataclass(frozen=True, eq=False)
+class RunFiles:
+    """The manifest of a run, and its draws of c and kappa (chain, draw, layer), tau and sigma_eV (chain, draw).
+
+    `record` holds traces, energies, draws from the prior and changes of features by name; runs of older versions and
+    methods without chains have none.
+    """
+
+    manifest: dict[str, Any]
+    draws: dict[str, np.ndarray]
+    record: dict[str, np.ndarray]
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Errors and coverage on the held-out structures."""
+        return dict(self.manifest.get("metrics", {}))
+
+    @property
+    def n(self) -> int:
+        """Number of labelled structures that the run learned from."""
+        return len(self.manifest.get("split", {}).get("train", []))
+
+    @property
+    def n_test(self) -> int:
+        """Number of held-out structures."""
+        return len(self.manifest.get("split", {}).get("test", []))
+
+    @property
+    def rhat(self) -> dict[str, float]:
+        """R-hat by name of what it judges; `fit` is the largest of the fitted gaps, where it is kept."""
+        found = dict(self.manifest.get("diagnostics", {}).get("rhat", {}))
+        return found | {"fit": self.figures["rhat_fit_max"]} if found and "rhat_fit_max" in self.figures else found
+
+    @property
+    def ess(self) -> dict[str, float]:
+        """Effective draws by name of what they judge."""
+        return dict(self.manifest.get("diagnostics", {}).get("ess", {}))
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """The card of the source model, and what it shares with the run's structures."""
+        return dict(self.manifest.get("source", {}))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences that belong beside every result of the run."""
+        return tuple(self.manifest.get("diagnostics", {}).get("warnings", ()))
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """Figures of the fit by name: divergences, ebfmi_min, alpha, prior_share, nll_alpha_10 and others."""
+        found = self.manifest.get("diagnostics", {})
+        return {name: value for name, value in found.items() if isinstance(value, (int, float))}
+
+    @property
+    def divergences(self) -> int:
+        """Number of divergent trajectories after warm-up."""
+        return int(self.figures.get("divergences", 0))
+
+    @property
+    def members(self) -> int:
+        """Number of independent posteriors that the run mixes, one for each network of its source."""
+        return len(self.manifest.get("posterior", {}).get("members", [])) or 1
+
+    def under(self, prefix: str) -> dict[str, np.ndarray]:
+        """Return what the record holds under a prefix, such as "trace.", without it."""
+        return {name.removeprefix(prefix): v for name, v in self.record.items() if name.startswith(prefix)}
+
+
+def read_run(run_id: str) -> RunFiles:
+    """Return what pages show of a finished run.
+
+    Raises ArtifactError when its folder is missing or damaged.
+    """
+    return _read_run(str(stores.home().run_folder(run_id)))
+
+
+def read_predictions(run_id: str, prediction_id: str) -> Predictions:
+    """Return stored predictions with all their quantiles, calibrated where a calibrator is stored with the run.
+
+    Raises ArtifactError when they, or the calibrator, are missing or damaged.
+    """
+    calibrator = read_calibrator(run_id)
+    stored = _read_predictions(str(stores.home().prediction_folder(run_id, prediction_id) / QUANTILES))
+    return stored if calibrator is None else calibrator.apply(stored)
+
+
+def read_calibrator(run_id: str) -> Calibrator | None:
+    """Return the calibrator that is stored with a run, None where there is none.
+
+    Raises ArtifactError when it is damaged.
+    """
+    return load_calibrator(stores.home().run_folder(run_id))
+
+
+def read_details(run_id: str, prediction_id: str) -> PredictionDetails | None:
+    """Return what was stored beside predictions; None for those of older versions.
+
+    Raises ArtifactError when the file is damaged.
+    """
+    path = stores.home().prediction_folder(run_id, prediction_id) / DETAILS
+    return _read_details(str(path)) if path.is_file() else None
+
+
+def extxyz_of(run_id: str, prediction_id: str) -> Path | None:
+    """Return the file of predicted structures, None where none was written."""
+    path = stores.home().prediction_folder(run_id, prediction_id) / EXTXYZ
+    return path if path.is_file() else None
+
+
+def read_heldout(run_id: str) -> pd.DataFrame:
+    """Return the predictions of a run's held-out structures as its CSV holds them.
+
+    Raises InputError when the file is missing or damaged.
+    """
+    return _read_heldout(str(stores.home().run_folder(run_id) / PREDICTIONS_CSV))
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _read_heldout(path: str) -> pd.DataFrame:
+    return read_predictions_csv(path)
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _read_run(folder: str) -> RunFiles:
+    path = Path(folder)
+    try:
+        manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+        draws, record = (load_file(path / n) if (path / n).is_file() else {} for n in (SUMMARIES, RECORD))
+    except (OSError, ValueError, SafetensorError) as error:
+        raise ArtifactError(
+            f"The files of run {path.name} cannot be read ({type(error).__name__}). Other runs are not touched; train "
+            "this one again."
+        ) from error
+    return RunFiles(manifest, draws, record)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _read_predictions(path: str) -> Predictions:
+    return load_predictions(path)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _read_details(path: str) -> PredictionDetails:
+    return load_details(path)

@@ -1,0 +1,102 @@
+"""One structure: atoms, bonds and cell in three dimensions, its own numbers, and the atoms as a table."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from bandgap import plots
+from bandgap.foundation.errors import ArtifactError
+from bandgap.foundation.quantities import Quantity
+from bandgap.jobs.rows import Verdict
+from bandgap.plots.elements import symbol_of
+from bandgap.structures.shapes import Shape, cell_lengths_angles, load_shape
+from components.shared import frame, words
+from components.shared.drawing import drawn
+
+CAPTION = "Drag to turn, scroll to zoom. Bonds are contacts below 1.25 times the sum of the covalent radii."
+
+
+def structure_view(path: Path, row: int, verdict: Verdict, *, key: str) -> bool:
+    """Draw the structure of one row beside its numbers; return False when what is stored of it cannot be read."""
+    st.markdown(f"**{words.escaped(verdict.id)}**")
+    if verdict.status == "refused":
+        st.warning(f"Refused: {words.escaped(verdict.problem)}", icon=":material/block:")
+        return True
+    shape = _shape(path, row)
+    if shape is None:
+        return False
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        _draw(shape, formula=verdict.formula, key=key)
+    with right:
+        if verdict.problem:
+            st.warning(words.sentence(words.escaped(verdict.problem)), icon=":material/warning:")
+        numbers = structure_numbers(shape, verdict)
+        table = pd.DataFrame({"quantity": list(numbers), "value": list(numbers.values())})
+        st.dataframe(table, hide_index=True, height="content", alt="Numbers of this structure")
+        if "shortest contact" in numbers:
+            st.caption("A contact is a distance between atoms of two molecules.")
+        with st.expander(f"Atoms ({shape.numbers.size:,})"):
+            st.dataframe(atom_table(shape), hide_index=True, height=260)
+    return True
+
+
+def draw_structure(path: Path, row: int, *, formula: str, key: str) -> None:
+    """Draw the structure of one row, or nothing where what is stored of it cannot be read."""
+    shape = _shape(path, row)
+    if shape is not None:
+        _draw(shape, formula=formula, key=key)
+
+
+def _draw(shape: Shape, *, formula: str, key: str) -> None:
+    fig = drawn(plots.structure_3d, shape)
+    frame.figure(fig, key=key, alt=f"Structure {formula} in three dimensions", caption=CAPTION)
+
+
+def _shape(path: Path, row: int) -> Shape | None:
+    try:
+        return load_shape(path, row)
+    except ArtifactError:
+        return None
+
+
+def structure_numbers(shape: Shape, verdict: Verdict) -> dict[str, str]:
+    """Return the structure's own numbers in words, with their units."""
+    rows = {"formula": verdict.formula, "atoms": f"{shape.numbers.size:,}"}
+    if verdict.gap_eV is not None:
+        rows[Quantity.GAP.label] = f"{verdict.gap_eV:.2f} eV"
+    if shape.pbc.all():
+        rows["density"] = f"{shape.density_g_cm3:.3f} g/cm³"
+    if shape.n_molecules > 1:
+        rows["molecules"] = f"{shape.n_molecules:,}"
+    elif not shape.n_molecules:
+        rows["molecules"] = "none: a network of bonds"
+    rows["shortest distance"] = _distance(shape, shape.shortest_angstrom, shape.shortest_pair)
+    if shape.n_molecules and (shape.n_molecules > 1 or shape.pbc.any()):
+        rows["shortest contact"] = _distance(shape, shape.contact_angstrom, shape.contact_pair, none="above 3.5 Å")
+    if shape.pbc.any():
+        lengths, angles = cell_lengths_angles(shape.cell)
+        rows["cell a, b, c"] = ", ".join(f"{x:.2f}" for x in lengths) + " Å"
+        if shape.pbc.all():
+            rows["cell alpha, beta, gamma"] = ", ".join(f"{x:.1f}" for x in angles) + " °"
+            rows["cell volume"] = f"{abs(float(np.linalg.det(shape.cell))):,.0f} Å³"
+    rows["kind"] = {0: "molecule", 3: "crystal"}.get(int(shape.pbc.sum()), f"periodic in {int(shape.pbc.sum())}D")
+    return rows
+
+
+def atom_table(shape: Shape) -> pd.DataFrame:
+    """Return element and position of every atom, molecules in one piece."""
+    x, y, z = shape.positions.round(3).T
+    elements = [symbol_of(int(number)) for number in shape.numbers]
+    order = np.arange(1, len(elements) + 1)
+    return pd.DataFrame({"atom": order, "element": elements, "x (Å)": x, "y (Å)": y, "z (Å)": z})
+
+
+def _distance(shape: Shape, distance: float, pair: tuple[int, int], *, none: str = "one atom") -> str:
+    if math.isnan(distance):
+        return none
+    first, second = (f"{symbol_of(int(shape.numbers[k]))}{k + 1}" for k in pair)
+    return f"{distance:.2f} Å ({first} to {second})"

@@ -1,0 +1,83 @@
+"""Tables of the dashboard from rows of the store: pure functions to frames, and the columns' headers and help texts."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from bandgap.foundation.quantities import Quantity
+from bandgap.jobs.rows import RunRow, Verdict
+from bandgap.jobs.store import Job
+from bandgap.sources.cards import card_rows
+from components.shared import words
+
+STATUS_WORDS = {"ready": "ready", "warning": "usable", "refused": "refused", "ok": "ok"}
+_SORT = {"refused": 0, "warning": 1, "ready": 2}
+
+
+def verdict_frame(verdicts: Sequence[Verdict]) -> pd.DataFrame:
+    """Return one row a structure with its verdict in words; what needs attention comes first."""
+    ordered = sorted(verdicts, key=lambda v: _SORT[v.status])
+    return pd.DataFrame(
+        {
+            "id": [v.id for v in ordered],
+            "file": [v.file for v in ordered],
+            "status": [STATUS_WORDS[v.status] for v in ordered],
+            "gap_eV": np.array([np.nan if v.gap_eV is None else v.gap_eV for v in ordered], dtype=np.float64),
+            "problem": [v.problem for v in ordered],
+            "formula": [v.formula for v in ordered],
+            "n_atoms": pd.array([v.n_atoms or None for v in ordered], dtype="Int64"),
+            "periodic": [("crystal" if v.periodic else "molecule") if v.n_atoms else "" for v in ordered],
+        }
+    )
+
+
+def run_frame(runs: Sequence[RunRow], jobs: Mapping[str, Job], datasets: Mapping[str, str]) -> pd.DataFrame:
+    """Return one row a run: what it learned from, how it stands, when it started."""
+    return pd.DataFrame(
+        {
+            "run": [run.title for run in runs],
+            "state": [words.STATES[jobs[run.job].state] if run.job in jobs else "unknown" for run in runs],
+            "data set": [datasets.get(run.dataset, "(deleted)") for run in runs],
+            "seed": [run.config.get("seed") for run in runs],
+            "started": [datetime.fromtimestamp(run.created).astimezone().strftime("%d %b %H:%M") for run in runs],
+        }
+    )
+
+
+RUN_COLUMNS = {
+    "run": st.column_config.TextColumn("run", width=230),
+    "state": st.column_config.TextColumn("state", width=90),
+    "data set": st.column_config.TextColumn("data set", width=150),
+    "seed": st.column_config.NumberColumn("seed", width=60),
+    "started": st.column_config.TextColumn("started", width=110),
+}
+
+
+def card(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None) -> None:
+    """Draw what a source model was trained on, and what it shares with a run's structures, one line each."""
+    for name, text in card_rows(card, overlap).items():
+        st.markdown(f"**{words.sentence(name)}**: {words.escaped(text)}")
+
+
+def height(frame: pd.DataFrame, *, rows: int = 12) -> int | Literal["content"]:
+    """Return the height for a table: all rows when there are few, else a scrolling window of about `rows`."""
+    return "content" if len(frame) <= rows else 34 * (rows + 1)
+
+
+def columns(names: Sequence[str]) -> dict[str, Any]:
+    """Return Streamlit's column settings for quantities: label with unit, help text, two decimals for energies."""
+    by_column = {quantity.column: quantity for quantity in Quantity}
+    settings: dict[str, Any] = {}
+    for name in names:
+        quantity = by_column.get(name)
+        if quantity is None:
+            continue
+        if quantity.unit == "eV":
+            settings[name] = st.column_config.NumberColumn(quantity.axis, help=quantity.help, format="%.2f")
+        else:
+            settings[name] = st.column_config.Column(quantity.axis, help=quantity.help)
+    return settings

@@ -1,0 +1,75 @@
+"""Uploaded files become a data set in the store and a job for the worker; the page keeps nothing of them."""
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import session
+
+from bandgap.jobs.rows import Dataset, Purpose
+from bandgap.jobs.store import Job
+from components.shared import stores, words
+
+ACCEPTED = "CIF, POSCAR/CONTCAR, XYZ, extXYZ, PDB, .res, FHI-aims geometry.in, or a zip of these"
+
+
+def store_files(files: Sequence[Any], *, form: str, purpose: Purpose, name: str = "") -> Dataset:
+    """Store the files of a form as a data set named after them; the same life of the form gives the same data set.
+
+    Raises InputError over the limits.
+    """
+    contents = [(file.name, file.getvalue()) for file in files]
+    return stores.library().add_dataset(
+        session.workspace(),
+        name.strip() or default_name([text for text, _ in contents]),
+        purpose=purpose,
+        dataset_id=str(uuid.UUID(session.form_key(form))),
+        files=contents,
+    )
+
+
+def submit_check(dataset: Dataset) -> Job:
+    """Ask the worker for the verdicts of a data set."""
+    return stores.jobs().submit(
+        session.workspace(),
+        "check",
+        title=f"Checking {dataset.name}",
+        payload={"dataset": dataset.id},
+        subject=dataset.id,
+        submit_key=f"check-{dataset.id}",
+    )
+
+
+def check_again(job: Job) -> Job:
+    """Ask the worker once more for what a job that has ended too early was to do; asked twice, it is one job."""
+    return stores.jobs().submit(
+        session.workspace(),
+        job.kind,
+        title=job.title,
+        payload=job.payload,
+        subject=job.subject,
+        submit_key=f"again-{job.id}",
+    )
+
+
+def add_demo() -> None:
+    """Make a data set of the demo crystals, once per workspace, and choose it."""
+    key = "demo"
+    existing = [d for d in stores.library().datasets(session.workspace()) if d.origin == "demo"]
+    dataset = (
+        existing[0] if existing else stores.library().add_dataset(session.workspace(), "demo crystals", origin="demo")
+    )
+    stores.jobs().submit(
+        session.workspace(),
+        "import_demo",
+        title="Reading the demo crystals",
+        payload={"dataset": dataset.id},
+        subject=dataset.id,
+        submit_key=f"{key}-{dataset.id}",
+    )
+    session.choose("data", dataset.id)
+
+
+def default_name(names: Sequence[str]) -> str:
+    """Return a name for a data set: that of its only file, else of its first file and the number of the others."""
+    return names[0] if len(names) == 1 else f"{names[0]} and {words.count(len(names) - 1, 'more file')}"

@@ -1,0 +1,133 @@
+"""Sentences of the dashboard: what is true and what to do, in the field's plain words."""
+
+import re
+from collections.abc import Sequence
+
+from bandgap.foundation.quantities import Quantity
+from bandgap.jobs.store import Event, Job, State
+
+STATES: dict[State, str] = {
+    "queued": "waiting",
+    "running": "running",
+    "cancelling": "being cancelled",
+    "cancelled": "cancelled",
+    "failed": "failed",
+    "finished": "finished",
+    "interrupted": "interrupted",
+}
+STANDING: dict[State, str] = {
+    "queued": "is waiting",
+    "running": "is running",
+    "cancelling": "is being cancelled",
+    "cancelled": "was cancelled",
+    "failed": "has failed",
+    "finished": "is finished",
+    "interrupted": "was interrupted",
+}
+_BY_COLUMN = {quantity.column: quantity for quantity in Quantity}
+_EARLY = 0.05  # below this share of the work the time left is not said
+
+
+def duration(seconds: float) -> str:
+    """Return a time as "2 min 10 s"."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def percent(share: float) -> str:
+    """Return 0.95 as "95 %"."""
+    return f"{100 * share:.0f} %"
+
+
+def size(n_bytes: int) -> str:
+    """Return 21_300_000 as "21 MB", in powers of 1000."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n_bytes >= factor:
+            value = n_bytes / factor
+            return f"{value:.1f} {unit}" if value < 10 else f"{value:,.0f} {unit}"
+    return count(n_bytes, "byte")
+
+
+def count(n: int, one: str, many: str = "") -> str:
+    """Return "1 structure" or "1,240 structures"."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def sentence(text: str) -> str:
+    """Return a text with its first letter in upper case."""
+    return text[:1].upper() + text[1:]
+
+
+def escaped(text: str) -> str:
+    """Return text that Markdown shows as it is, for names that other people gave."""
+    return re.sub(r"([\\`*_{}\[\]()#+!|<>~$:-])", r"\\\1", text)
+
+
+def no_worker(age_s: float | None) -> str:
+    """Say that nothing computes now, and what to do."""
+    since = "has not been started" if age_s is None else f"has not answered for {duration(age_s)}"
+    return (
+        f"The worker {since}: jobs wait until it runs. Start it with `bandgap worker`, or stop and start `bandgap app`."
+    )
+
+
+def progress_line(event: Event, *, now: float) -> str:
+    """Say how far a phase is and, after 5 % of it, how long it will take."""
+    update = event.update
+    if not update.total:
+        return f"{duration(now - event.since)} so far"
+    parts = [f"{update.done:,} of {update.total:,}"]
+    spent, done = event.time - event.since, update.done - event.since_done
+    if done >= _EARLY * update.total and update.done < update.total and spent > 1:
+        left = spent * (update.total - update.done) / done - (now - event.time)
+        parts.append(f"about {duration(max(left, 1))} left")
+    return " · ".join(parts)
+
+
+def value_line(event: Event) -> str:
+    """Name the current figures, such as "R-hat 1.02 · acceptance 0.79"."""
+    return " · ".join(f"{_label(name)} {value:.3g}{_unit(name)}" for name, value in event.update.values.items())
+
+
+def log_line(events: Sequence[Event]) -> str:
+    """Return the last thing that a job said beside its counts, or an empty text."""
+    return next((event.update.message for event in reversed(events) if event.update.message), "")
+
+
+def ending(job: Job, *, noun: str) -> str:
+    """Say how a job ended and what may be done now."""
+    took = f" after {duration((job.finished or job.created) - job.started)}" if job.started and job.finished else ""
+    match job.state:
+        case "finished":
+            return f"The {noun} is finished{took}."
+        case "cancelled":
+            return f"The {noun} was cancelled{took}. Nothing else was touched; start it again when you like."
+        case "interrupted":
+            reason = job.error or "The worker stopped answering while this job was running."
+            return f"The {noun} was interrupted. {reason} Your data are safe; start it again."
+        case _:
+            return job.error or f"The {noun} failed."
+
+
+def counts(numbers: dict[str, int]) -> str:
+    """Say what the check found, as "300 structures: 280 ready, 15 usable with a warning, 5 refused"."""
+    parts = [f"{numbers['ready']:,} ready"]
+    if numbers["warning"]:
+        parts.append(f"{numbers['warning']:,} usable with a warning")
+    if numbers["refused"]:
+        parts.append(f"{numbers['refused']:,} refused")
+    gaps = f"{numbers['usable']:,} have a gap and can be learned from" if numbers["usable"] else "none has a gap yet"
+    return f"**{count(numbers['all'], 'structure')}**: {', '.join(parts)}; {gaps}."
+
+
+def _label(name: str) -> str:
+    return _BY_COLUMN[name].label if name in _BY_COLUMN else name.replace("_", " ")
+
+
+def _unit(name: str) -> str:
+    quantity = _BY_COLUMN.get(name)
+    return f" {quantity.unit}" if quantity and quantity.unit else ""

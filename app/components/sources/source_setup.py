@@ -1,0 +1,176 @@
+"""The form that trains a source model: from a data set of the workspace, or from a file of the server's folder."""
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import session
+import streamlit as st
+
+from bandgap.datasets.oe62_levels import LEVELS
+from bandgap.foundation.config import fingerprint
+from bandgap.foundation.errors import BandgapError
+from bandgap.jobs.rows import Dataset
+from bandgap.jobs.server_files import VARIABLE, ServerFile, allowed_folder, offered_files
+from bandgap.jobs.source_estimates import (
+    Molecules,
+    PastTraining,
+    molecules_in,
+    molecules_of,
+    own_features,
+    past_trainings,
+    work_asked,
+)
+from bandgap.jobs.sources import MAX_NAME
+from bandgap.jobs.store import Job
+from components.shared import frame, stores, words
+from components.shared.estimate_words import source_sentence
+
+MIN_LABELLED = 50
+HIDDEN = {"128 and 64": (128, 64), "256 and 128": (256, 128), "512 and 256": (512, 256)}
+OWN = ""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a form trains from: its part of the job, its name, and what it gives to learn from, by earlier trainings."""
+
+    config: dict[str, Any]
+    about: str
+    molecules: Callable[[Sequence[PastTraining]], Molecules]
+
+
+def source_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, primary: bool) -> None:
+    """Draw both forms, one in each tab; one press makes one job."""
+    own, server = st.tabs(["From a data set of this workspace", "From a file of the server"])
+    with own:
+        fitting = {i: d for i, d in datasets.items() if usable[i] >= MIN_LABELLED}
+        if fitting:
+            _form("own", lambda: _choose_dataset(fitting, usable), primary=primary)
+        else:
+            st.info(
+                f"No data set has {MIN_LABELLED} structures with a gap yet. Upload molecules and their gaps first; "
+                "thousands are better.",
+                icon=":material/table_view:",
+            )
+            st.page_link("views/data.py", label="Go to Data", icon=":material/arrow_forward:")
+    with server:
+        folder = allowed_folder()
+        files = [] if folder is None else offered_files(folder)
+        if folder is None:
+            st.caption(
+                f"This server offers no files. Whoever runs it can name one folder with OE62 files by {VARIABLE}, or "
+                "train in a shell: `bandgap train-source --oe62 df_62k.json`."
+            )
+        elif not files:
+            st.caption("The server's folder holds no .json or .json.gz file that may be opened.")
+        else:
+            _form("server", lambda: _choose_file(files), primary=primary and not fitting)
+
+
+def _choose_dataset(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) -> Chosen:
+    picked = st.selectbox(
+        "Labelled molecules",
+        list(datasets),
+        format_func=lambda i: f"{datasets[i].name} ({words.count(usable[i], 'labelled structure')})",
+    )
+    return Chosen({"dataset": picked}, datasets[picked].name, lambda past: _molecules(picked, usable[picked]))
+
+
+def _choose_file(files: list[ServerFile]) -> Chosen:
+    by_name = {file.name: file for file in files}
+    left, right = st.columns(2)
+    name = left.selectbox("File", list(by_name), format_func=lambda n: f"{n} ({words.size(by_name[n].n_bytes)})")
+    level = right.selectbox("Gaps at", list(LEVELS), index=1, format_func=lambda n: LEVELS[n][2], help=_LEVEL_HELP)
+    return Chosen({"file": name, "level": level}, name, lambda past: molecules_in(by_name[name], past=past))
+
+
+@st.fragment
+def _form(key: str, choose: Callable[[], Chosen], *, primary: bool) -> None:
+    """Draw what is asked for, how long it will take, and the button; only this part runs again at a change."""
+    chosen = choose()
+    left, right = st.columns(2)
+    name = left.text_input("Name", max_chars=MAX_NAME, placeholder="named after its data", key=f"name-{key}")
+    presets = stores.library().catalogue("descriptor")
+    preset = right.selectbox(
+        "Descriptor",
+        [OWN, *presets],
+        format_func=lambda p: _descriptor_words(p, presets),
+        help=_PRESET_HELP,
+        key=f"preset-{key}",
+    )
+    with st.expander("More settings"):
+        settings = _settings(key)
+    past = past_trainings(stores.jobs())
+    given = chosen.molecules(past)
+    features = own_features(given.elements) if preset == OWN else int(presets[preset]["n_features"])
+    work = work_asked(settings, given, features=features, device=stores.device_of(settings["device"]))
+    st.caption(source_sentence(work, past, guessed=given.guessed))
+    kind: Literal["primary", "secondary"] = "primary" if primary else "secondary"
+    if st.button("Train the source model", type=kind, key=f"train-{key}"):
+        named = " ".join(name.split()) or f"trained on {chosen.about}"
+        _start({**chosen.config, "preset": preset, **settings}, name=named)
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _molecules(dataset: str, usable: int) -> Molecules:
+    """Return what a data set gives to learn from; `usable`, its labelled structures, changes with its gaps."""
+    return molecules_of(stores.library(), dataset)
+
+
+def _settings(key: str) -> dict[str, Any]:
+    left, right = st.columns(2)
+    hidden = left.selectbox("Hidden units", list(HIDDEN), help=_HIDDEN_HELP, key=f"hidden-{key}")
+    epochs = right.number_input("Epochs at most", 5, 1000, 150, help=_EPOCHS_HELP, key=f"epochs-{key}")
+    seed = left.number_input("Seed", 0, 2**31 - 1, 0, key=f"seed-{key}")
+    device = right.selectbox("Device", ["auto", "cpu", "cuda"], key=f"device-{key}")
+    licence = st.text_input("Licence of the data", max_chars=80, placeholder="such as CC-BY-4.0", key=f"licence-{key}")
+    variational = st.checkbox("Also fit a variational posterior", help=_PARTS_HELP, key=f"variational-{key}")
+    snapshots = st.checkbox("Also keep snapshots of the training", help=_PARTS_HELP, key=f"snapshots-{key}")
+    sizes = {"hidden": list(HIDDEN[hidden]), "max_epochs": int(epochs), "seed": int(seed)}
+    return sizes | {"device": device, "licence": licence, "variational": variational, "snapshots": snapshots}
+
+
+def _start(config: dict[str, Any], *, name: str) -> None:
+    """Queue the training; the same again while it runs, or when it is done, finds the model that is there."""
+    work = fingerprint([config, name])
+    earlier = [job for job in _trainings() if job.payload.get("work") == work]
+    if earlier and (earlier[0].active or earlier[0].state == "finished"):
+        session.choose("source", earlier[0].subject)
+        st.rerun()
+    key = f"source-{work}-{earlier[0].id if earlier else 'first'}"
+    source = str(uuid.uuid5(uuid.UUID(session.workspace()), key))
+    try:
+        stores.jobs().submit(
+            session.workspace(),
+            "train_source",
+            title=f"Training the source model {name}",
+            payload={**config, "name": name, "source": source, "work": work},
+            subject=source,
+            submit_key=key,
+        )
+    except BandgapError as error:
+        frame.problem(error)
+        return
+    session.choose("source", source)
+    st.rerun()
+
+
+def _trainings() -> list[Job]:
+    return stores.jobs().jobs(session.workspace(), kinds=["train_source"], limit=500)
+
+
+def _descriptor_words(preset: str, presets: Mapping[str, Mapping[str, Any]]) -> str:
+    if preset == OWN:
+        return "for the elements of these molecules"
+    return f"{preset} ({len(presets[preset]['species'])} elements, {presets[preset]['n_features']:,} features)"
+
+
+_LEVEL_HELP = (
+    "Not every file has every level: df_62k.json has PBE and PBE0, df_31k.json adds PBE0 in water, df_5k.json GW."
+)
+_PRESET_HELP = "A transfer describes your crystals the same way: choose one that has all of their elements."
+_HIDDEN_HELP = "Width of the two hidden layers. Wider takes longer, and pays with tens of thousands of molecules."
+_EPOCHS_HELP = "Training ends earlier when the error on held-out molecules no longer falls."
+_PARTS_HELP = "Takes minutes; some transfers ask for it, as the page Train says beside them."

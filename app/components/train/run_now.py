@@ -1,0 +1,80 @@
+"""The chosen run on the page Train: its job, how it ended, what it warns of, and the way on."""
+
+from typing import Literal
+
+import session
+import streamlit as st
+
+from bandgap.foundation.errors import BandgapError
+from bandgap.jobs import resuming
+from bandgap.jobs.rows import RunRow
+from bandgap.jobs.store import Job
+from components.shared import frame, stores, words
+from components.shared.actions import carry_out
+from components.shared.job_panel import POLL_S, job_panel
+from components.shared.run_files import read_run
+
+
+def run_now(run: RunRow, job: Job) -> None:
+    """Draw the panel of the run's job and, when it has ended, its warnings and what may be done next."""
+    if not job.active:  # the panel of one at work has its title
+        st.subheader(words.escaped(run.title), anchor=False)
+    job_panel(job, noun="transfer")
+    if job.state == "finished":
+        finished(run)
+    elif job.state in resuming.STOPPED:
+        stopped(run, job)
+
+
+def finished(run: RunRow) -> None:
+    """Say what the run warns of, as it is said beside all of its results, and lead on."""
+    try:
+        for text in read_run(run.id).warnings:
+            st.warning(text, icon=":material/warning:")
+    except BandgapError as error:
+        frame.problem(error)
+        return
+    left, middle, _ = st.columns([1, 1, 1])
+    left.page_link("views/posterior.py", label="See what it learned", icon=":material/ssid_chart:")
+    middle.page_link("views/predict.py", label="Predict new structures", icon=":material/batch_prediction:")
+
+
+def stopped(run: RunRow, job: Job) -> None:
+    """Offer to go on from the last checkpoint, or to start the same again where none was kept."""
+    kept = resuming.kept(stores.home(), job.payload)
+    if kept is None:
+        st.caption("No draws of it are kept; started again, it begins anew with the same settings and the same split.")
+        label = "Start it again"
+    else:
+        wanted = f" of {kept.wanted:,}" if kept.wanted else ""
+        st.caption(
+            f"Kept: {kept.iterations:,}{wanted} iterations of every chain. The run goes on from there and ends with "
+            "the draws that it would have had without the break. Checkpoints are kept for 14 days."
+        )
+        label = "Resume from the last checkpoint"
+    anew = kept is None and job.state == "failed"
+    kind: Literal["primary", "secondary"] = "secondary" if anew else "primary"
+    if st.button(label, type=kind, key=f"again-{job.id}", icon=":material/resume:"):
+        carry_out(lambda: resuming.start_again(stores.jobs(), stores.library(), run))
+
+
+def follow(jobs: dict[str, Job]) -> None:
+    """Run the page once more whenever the state of one of these jobs changes, such as those that wait."""
+    active = {job.id: job.state for job in jobs.values() if job.active}
+
+    @st.fragment(run_every=POLL_S if active else None)
+    def watch() -> None:
+        present = stores.jobs().jobs(session.workspace(), kinds=["transfer"], limit=500)
+        if active and {job.id: job.state for job in present if job.active} != active:
+            st.rerun()
+
+    watch()
+
+
+def cancel_all(jobs: dict[str, Job]) -> None:
+    """Offer the end of all transfers that run or wait, where there are several."""
+    active = [job for job in jobs.values() if job.active and not job.cancel_requested]
+    if len(active) > 1 and st.button(f"Cancel all {len(active)} transfers", key="cancel-all"):
+        for job in active:
+            stores.jobs().request_cancel(session.workspace(), job.id)
+        st.rerun()

@@ -1,0 +1,238 @@
+"""The form that starts transfers: data, source model, methods, split; one press makes one run for each method."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import session
+import streamlit as st
+
+from bandgap.descriptors.electron_levels import METHOD, own_gaps_problem
+from bandgap.foundation.errors import BandgapError
+from bandgap.foundation.quantities import Quantity
+from bandgap.jobs.estimates import Work, atoms_to_describe, estimate_transfer, past_transfers
+from bandgap.jobs.rows import Dataset
+from bandgap.jobs.sources import Source, sources_of
+from bandgap.jobs.starting import start_transfer
+from bandgap.predictions.conformal import smallest_calibration_set
+from components.shared import frame, stores, tables, words
+from components.shared.estimate_words import estimate_sentence
+from components.train.method_choice import choose_methods
+
+MIN_LABELLED = 20
+DEFAULT_N = 200
+
+
+@st.fragment
+def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, primary: bool = True) -> None:
+    """Draw the form: one press makes one job for each method, however often it is pressed."""
+    sources = sources_of(stores.jobs(), stores.library(), session.workspace())
+    methods = stores.library().catalogue("method")
+    if not sources or not methods:
+        st.info(
+            "The worker has not yet said which source models and methods there are. "
+            "It does so some seconds after its start; reload the page then."
+        )
+        return
+    left, right = st.columns(2, gap="large")
+    with left:
+        dataset = choose_data(datasets, usable)
+    with right:
+        source = choose_source(sources)
+    total = usable[dataset.id]
+    if total < MIN_LABELLED:
+        st.warning(
+            f"{words.count(total, 'structure')} with a gap; at least {MIN_LABELLED} are needed. "
+            "Give more of them a gap on the Data page."
+        )
+        return
+    left, right = st.columns(2, gap="large")
+    with left:
+        chosen = choose_methods(methods, parts=source.parts)
+    with right:
+        st.markdown("Split and settings")
+        split = choose_split(total, usual=usual_lengths(methods), levels_installed=stores.levels_installed())
+        config = {"source": source.id} | split
+        with st.expander("What the source model was trained on"):
+            tables.card(source.card)
+        sampler = config.pop("sampler")
+        runs = [run_config(config, name, methods[name], sampler=sampler) for name in chosen]
+        start_button(dataset, source, runs, methods=methods, usable=total, primary=primary)
+
+
+def choose_data(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) -> Dataset:
+    ids = list(datasets)
+    present = session.chosen("data")
+    picked = st.selectbox(
+        "Target data",
+        ids,
+        index=ids.index(present) if present in datasets else 0,
+        format_func=lambda i: f"{datasets[i].name} ({words.count(usable[i], 'labelled structure')})",
+        help="The labelled crystals that the transfer learns from.",
+    )
+    return datasets[picked]
+
+
+def choose_source(sources: Mapping[str, Source]) -> Source:
+    ids = list(sources)
+    present = session.chosen("source")
+    picked = st.selectbox(
+        "Source model",
+        ids,
+        index=ids.index(present) if present in sources else 0,
+        format_func=lambda s: sources[s].title,
+        help="The network that was trained on many molecules; the transfer moves it to your crystals.",
+    )
+    return sources[picked]
+
+
+def usual_lengths(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return the lengths of the chains of the first method that samples, in words."""
+    samplers = (method["settings"].get("sampler", {}) for method in methods.values())
+    first: Mapping[str, Any] = next((sampler for sampler in samplers if {"warmup", "draws"} <= set(sampler)), {})
+    return {key: f"{length:,}" if (length := first.get(key)) else "the method's own" for key in ("warmup", "draws")}
+
+
+def choose_split(total: int, *, usual: Mapping[str, str], levels_installed: bool) -> dict[str, Any]:
+    """Draw what is learned from and what is held out, and the settings that are rarely changed."""
+    left, right = st.columns(2)
+    most = max(total - 1, 10)
+    n = left.number_input("Labelled structures", 10, most, min(DEFAULT_N, round(0.7 * total)), help=_N_HELP)
+    seed = right.number_input("Seed", 0, 2**31 - 1, 0, help=_SEED_HELP)
+    with st.expander("More settings"):
+        test = st.slider("Held out for the test", 5, 50, 30 if total < 1000 else 20, 5, format="%d %%", help=_TEST_HELP)
+        grouped = st.checkbox("Keep a formula on one side of the split", help=_FORMULA_HELP)
+        share = st.slider("Hold back for conformal intervals", 0, 50, 0, 5, format="%d %%", help=_CONFORMAL_HELP)
+        levels = st.checkbox(
+            f"Learn from electron levels too ({METHOD})",
+            disabled=not levels_installed,
+            help=_LEVELS_HELP + ("" if levels_installed else _LEVELS_MISSING),
+        )
+        device = st.selectbox("Device", ["auto", "cpu", "cuda"], help="auto takes a GPU where there is one.")
+        warmup = st.number_input(
+            "Warm-up iterations", 20, 100_000, None, placeholder=usual["warmup"], help=_WARMUP_HELP
+        )
+        draws = st.number_input("Draws of each chain", 20, 100_000, None, placeholder=usual["draws"], help=_DRAWS_HELP)
+    n_test = max(1, round(test / 100 * total))
+    how = "whole formulas" if grouped else "single structures"
+    back = f"{share} % of the {n:,} held back for conformal intervals" if share else "no conformal intervals"
+    st.caption(f"{words.count(n_test, 'structure')} held out by {how}; {back}; device {device}.")
+    sampler = {k: int(v) for k, v in (("warmup", warmup), ("draws", draws)) if v is not None}
+    config: dict[str, Any] = {"n": int(n), "n_test": n_test, "seed": int(seed), "conformal_share": share / 100}
+    config |= {"levels": METHOD} if levels else {}
+    return config | {"by_formula": grouped, "device": device, "sampler": sampler}
+
+
+def run_config(
+    config: Mapping[str, Any], name: str, method: Mapping[str, Any], *, sampler: Mapping[str, int]
+) -> dict[str, Any]:
+    """Return the settings of one method's run: of a method that samples, also how long its chains are."""
+    own = method["settings"].get("sampler", {})
+    lengths = {key: own[key] for key in ("warmup", "draws") if own.get(key) is not None} | dict(sampler)
+    return {**config, "method": name, "settings": {"sampler": lengths} if own else {}}
+
+
+def start_button(
+    dataset: Dataset,
+    source: Source,
+    runs: list[dict[str, Any]],
+    *,
+    methods: Mapping[str, Mapping[str, Any]],
+    usable: int,
+    primary: bool,
+) -> None:
+    """Say how long it will take, or what is in the way, and start on a press."""
+    problem = obstacle(runs, usable=usable) or levels_obstacle(runs, dataset, methods=methods)
+    if problem:
+        st.error(problem)
+    else:
+        past, levels = past_transfers(stores.jobs()), "levels" in runs[0]
+        fresh = atoms_to_describe(stores.jobs(), dataset, source.id, levels=levels)
+        found = {
+            methods[run["method"]]["title"]: estimate_transfer(Work.of(run), past=past, atoms=fresh if k == 0 else 0)
+            for k, run in enumerate(runs)
+        }
+        st.caption(estimate_sentence(found, device=stores.device_of(runs[0]["device"])))
+    label = "Start the transfer" if len(runs) < 2 else f"Start {len(runs)} transfers"
+    kind: Literal["primary", "secondary"] = "primary" if primary else "secondary"
+    if st.button(label, type=kind, key="start-transfers", disabled=bool(problem)):
+        start(dataset, runs, methods=methods)
+
+
+def obstacle(runs: list[dict[str, Any]], *, usable: int) -> str:
+    """Return why these runs cannot start, or an empty text."""
+    if not runs:
+        return "No method is chosen. Tick at least one."
+    n, n_test = runs[0]["n"], runs[0]["n_test"]
+    if n + n_test > usable:
+        return (
+            f"{n} to learn from and {n_test} held out are more than the {usable} labelled structures. "
+            "Lower one of the two."
+        )
+    return ""
+
+
+def levels_obstacle(runs: list[dict[str, Any]], dataset: Dataset, *, methods: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return why electron levels cannot be given to these runs, or an empty text."""
+    unable = [methods[run["method"]]["title"] for run in runs if not methods[run["method"]].get("levels")]
+    if not runs or "levels" not in runs[0]:
+        return ""
+    if unable:
+        able = "; ".join(method["title"] for method in methods.values() if method.get("levels"))
+        return (
+            f"{unable[0]} takes no electron levels. Untick it or the levels under More settings; they are for: {able}."
+        )
+    return own_gaps_problem(dataset.level_of_theory)
+
+
+def start(dataset: Dataset, runs: list[dict[str, Any]], *, methods: Mapping[str, Mapping[str, Any]]) -> None:
+    """Queue the transfers and show the first of them; say which of them were there before."""
+    try:
+        started = [
+            start_transfer(stores.jobs(), stores.library(), dataset, config=run, title=title_of(run, methods))
+            for run in runs
+        ]
+    except BandgapError as error:
+        frame.problem(error)
+        return
+    known = [found.job for found in started if not found.new]
+    if finished := [words.escaped(job.title) for job in known if job.state == "finished"]:
+        session.tell(
+            f"Finished before with the same settings and seed, which give the same result: {', '.join(finished)}. "
+            "Change the seed, the size or a setting for another run."
+        )
+    session.choose("run", next((found.run for found in started if found.new), started[0].run))
+    st.rerun()
+
+
+def title_of(run: Mapping[str, Any], methods: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the name that a run begins with: its method, its size, and what is not usual of its split."""
+    parts = [methods[run["method"]]["title"], f"n = {run['n']}"]
+    parts += [f"{100 * run['conformal_share']:.0f} % held back"] if run["conformal_share"] else []
+    parts += ["by formula"] if run["by_formula"] else []
+    parts += ["electron levels"] if "levels" in run else []
+    return ", ".join(parts)
+
+
+_N_HELP = "How many the transfer learns from, drawn at random among those not held out. More is better and slower."
+_SEED_HELP = "Fixes the split and the random numbers: the same seed repeats the run."
+_WARMUP_HELP = "Methods that sample: iterations in which each chain finds its place; they are thrown away."
+_DRAWS_HELP = "Methods that sample: iterations that count. Raise them when the chains have not agreed yet."
+_CONFORMAL_HELP = (
+    f"{Quantity.CONFORMAL.help} A share of the labelled structures above, which the fit then does without; 95 % needs "
+    f"at least {smallest_calibration_set(0.95)} of them. At 0 % there are no conformal intervals."
+)
+_TEST_HELP = (
+    "Share of all labelled structures that is never learned from; error and coverage are measured on it. Runs with the "
+    "same share and seed are tested on the same structures."
+)
+_LEVELS_HELP = (
+    "Gap, HOMO and LUMO of every structure by tight binding: seconds of computing for each crystal, here and for every "
+    "prediction, and often much smaller errors. For Gaussian processes, kernel ridge and trees."
+)
+_LEVELS_MISSING = (
+    " Not installed on this server: `pip install -c constraints.txt '.[xtb]'` in the folder of bandgap's README."
+)
+_FORMULA_HELP = (
+    "Structures of one composition, such as polymorphs, are then all learned from or all tested on: the honest test of "
+    "what the model knows of compounds that it has not seen."
+)

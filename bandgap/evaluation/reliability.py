@@ -1,0 +1,156 @@
+"""Tables that say where a run's intervals hold and where they do not: PIT bins, predicted spread, elements, formulas.
+
+Ranges of chance are those of a calibrated model with independent structures: binomial for shares, chi squared for root
+mean squares. Every table is a frame whose headers name the unit; every function is pure.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import chdtri
+
+from bandgap.evaluation.calibration import CoverageCurve, chance_range, coverage_curve, pit
+from bandgap.evaluation.heldout import HeldOut
+from bandgap.evaluation.metrics import coverage, mean_width, rmse
+from bandgap.predictions.conformal import available
+from bandgap.predictions.table import IntervalKind
+
+Floats = NDArray[np.float64]
+
+MANY_FOR_PIT = 200  # structures, from which the histogram has 20 bins instead of 10
+LEAST_IN_GROUP = 5  # structures a group of predicted spread
+GROUPS = 10
+ALIKE = 1e-6  # relative: spreads that differ by less are the same, up to rounding
+OTHERS = "all others"
+
+_ELEMENT = re.compile(r"[A-Z][a-z]?")
+
+
+def coverage_of(heldout: HeldOut, kind: IntervalKind) -> CoverageCurve:
+    """Return coverage against level, 0.01 to 0.99; for conformal intervals up to the highest level that there is."""
+    predictions = heldout.predictions
+    if kind != "conformal":
+        stored = predictions.quantiles_new if kind == "prediction" else predictions.quantiles_mean
+        return coverage_curve(heldout.gaps_eV, stored)
+    scores = available(predictions.conformal)
+    levels = np.array([k / 100.0 for k in range(1, 100) if scores.reaches(k / 100.0)])
+    shares = [_share(heldout, float(level), kind) for level in levels]
+    return CoverageCurve(levels, np.array(shares, dtype=np.float64), len(heldout))
+
+
+def coverage_table(curve: CoverageCurve) -> pd.DataFrame:
+    """Return level, coverage, and the range of chance at each level."""
+    lower, upper = curve.band()
+    values = {"level": curve.levels, "coverage": curve.coverages, "chance_lower": lower, "chance_upper": upper}
+    return pd.DataFrame(values)
+
+
+def pit_table(heldout: HeldOut) -> pd.DataFrame:
+    """Return the bins of the PIT histogram of the prediction intervals: ends, structures, expected, range of chance."""
+    values = pit(heldout.gaps_eV, heldout.predictions.quantiles_new)
+    bins, n = (20 if len(heldout) >= MANY_FOR_PIT else 10), len(heldout)
+    counts, ends = np.histogram(values, bins=bins, range=(0.0, 1.0))
+    lower, upper = chance_range(n, 1.0 / bins)
+    return pd.DataFrame(
+        {
+            "from": ends[:-1],
+            "to": ends[1:],
+            "structures": counts,
+            "expected": n / bins,
+            "chance_lower": n * lower[0],
+            "chance_upper": n * upper[0],
+        }
+    )
+
+
+def width_table(heldout: HeldOut, level: float, kind: IntervalKind) -> pd.DataFrame:
+    """Return width and absolute error of every structure, the largest error first, and whether its interval holds."""
+    lower, upper = heldout.predictions.interval(level, kind)
+    table = pd.DataFrame(
+        {
+            "id": pd.Series(list(heldout.predictions.ids), dtype="str"),
+            "formula": pd.Series(list(heldout.predictions.formulas), dtype="str"),
+            "width_eV": upper - lower,
+            "error_eV": np.abs(heldout.errors_eV),
+            "inside": (heldout.gaps_eV >= lower) & (heldout.gaps_eV <= upper),
+        }
+    )
+    return table.sort_values("error_eV", ascending=False, ignore_index=True, kind="stable")
+
+
+def spread_table(heldout: HeldOut) -> pd.DataFrame:
+    """Return error by group of predicted standard deviation, tenths where there are enough structures.
+
+    One group where the model predicts the same spread for all.
+
+    `sd_eV` is the root mean square of the predicted standard deviations; a calibrated model with normal errors has its
+    `rmse_eV` between `chance_lower_eV` and `chance_upper_eV` in 95 of 100 groups.
+    """
+    n = len(heldout)
+    order = np.argsort(heldout.predictions.sd_new_eV, kind="stable")
+    alike = np.ptp(heldout.predictions.sd_new_eV) <= ALIKE * heldout.predictions.sd_new_eV.max()
+    groups = np.array_split(order, 1 if alike else max(1, min(GROUPS, n // LEAST_IN_GROUP)))
+    rows = []
+    for k, rows_of_group in enumerate(groups, start=1):
+        m = rows_of_group.size
+        sd = float(np.sqrt(np.mean(heldout.predictions.sd_new_eV[rows_of_group] ** 2)))
+        error = float(np.sqrt(np.mean(heldout.errors_eV[rows_of_group] ** 2)))
+        low, high = (sd * float(np.sqrt(chdtri(m, tail) / m)) for tail in (0.975, 0.025))
+        rows.append((k, m, sd, error, low, high))
+    names = ["group", "structures", "sd_eV", "rmse_eV", "chance_lower_eV", "chance_upper_eV"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def element_table(heldout: HeldOut, level: float, kind: IntervalKind) -> pd.DataFrame:
+    """Return error, coverage and width of the structures that hold an element, the most frequent first."""
+    held = [sorted(set(_ELEMENT.findall(formula))) for formula in heldout.predictions.formulas]
+    counts = Counter(element for elements in held for element in elements)
+    members = {element: [i for i, own in enumerate(held) if element in own] for element, _ in _ranked(counts)}
+    return _slices(heldout, members, level, kind, name="element")
+
+
+def formula_table(heldout: HeldOut, level: float, kind: IntervalKind, *, at_least: int = 2) -> pd.DataFrame:
+    """Return error, coverage and width by formula, the most frequent first; rarer ones than `at_least` in one row."""
+    formulas = heldout.predictions.formulas
+    ranked = [formula for formula, count in _ranked(Counter(formulas)) if count >= at_least]
+    members = {formula: [i for i, own in enumerate(formulas) if own == formula] for formula in ranked}
+    if rest := [i for i, own in enumerate(formulas) if own not in members]:
+        members[OTHERS] = rest
+    return _slices(heldout, members, level, kind, name="formula")
+
+
+def _slices(
+    heldout: HeldOut, members: Mapping[str, Sequence[int]], level: float, kind: IntervalKind, *, name: str
+) -> pd.DataFrame:
+    lower, upper = heldout.predictions.interval(level, kind)
+    rows = []
+    for value, chosen in members.items():
+        own, n = np.asarray(chosen, dtype=np.int64), len(chosen)
+        low, high = chance_range(n, level)
+        gaps = heldout.gaps_eV[own]
+        rows.append(
+            (
+                value,
+                n,
+                rmse(gaps, heldout.predictions.mean_eV[own]),
+                coverage(gaps, lower[own], upper=upper[own]),
+                float(low[0]),
+                float(high[0]),
+                mean_width(lower[own], upper[own]),
+            )
+        )
+    names = [name, "structures", "rmse_eV", "coverage", "chance_lower", "chance_upper", "width_eV"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def _share(heldout: HeldOut, level: float, kind: IntervalKind) -> float:
+    lower, upper = heldout.predictions.interval(level, kind)
+    return coverage(heldout.gaps_eV, lower, upper=upper)
+
+
+def _ranked(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))

@@ -1,0 +1,212 @@
+"""Finished runs beside each other: figures, settings that differ, differences to a baseline, learning curves, flags.
+
+Pure functions from manifests and stored predictions to frames and sentences; nothing here loads torch.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bandgap.datasets.levels import mixed_levels_warning
+from bandgap.evaluation.heldout import HeldOut, figures_at
+from bandgap.evaluation.paired import Figure, PairedDifference, common_rows, paired_difference, sentence
+from bandgap.foundation.errors import InputError
+from bandgap.predictions.table import check_level
+
+MOST_RUNS, FEWEST_RUNS = 8, 2
+NOT_THERE = "-"
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRun:
+    """A finished run as the comparison reads it; `label` is what tables, plots and sentences call it.
+
+    `data` is the name of its data set, `source` that of its source model.
+    """
+
+    id: str
+    label: str
+    manifest: Mapping[str, Any]
+    heldout: HeldOut
+    data: str = ""
+    source: str = ""
+    device: str = ""
+
+    @property
+    def data_fingerprint(self) -> str:
+        """Fingerprint of the labelled structures that the run was made from."""
+        return str(self.manifest.get("data", {}).get("fingerprint", ""))
+
+
+@dataclass(frozen=True)
+class LearningPoint:
+    """Errors of one run on its own held-out structures, by method and number of structures learned from."""
+
+    method: str
+    n: int
+    seed: int
+    figures: Mapping[str, float]
+
+
+def distinct_labels(titles: Sequence[str], seeds: Sequence[Any], ids: Sequence[str]) -> list[str]:
+    """Return a short name for every run: its title, with the seed and then digits of its id where others share it.
+
+    >>> distinct_labels(["a", "b", "a", "a"], [0, 0, 1, 1], ["1234-", "5678-", "9999-", "0000-"])
+    ['a, seed 0', 'b', 'a, seed 1 (9999)', 'a, seed 1 (0000)']
+    """
+    shared = Counter(titles)
+    labels = [t if shared[t] == 1 else f"{t}, seed {seed}" for t, seed in zip(titles, seeds, strict=True)]
+    still = Counter(labels)
+    return [t if still[t] == 1 else f"{t} ({id_[:4]})" for t, id_ in zip(labels, ids, strict=True)]
+
+
+def figures_table(runs: Sequence[StoredRun], level: float) -> pd.DataFrame:
+    """Return one row a run: figures of its prediction intervals on its held-out structures, time, peak memory.
+
+    Coverage and width are those of `level`; the NLL is the one that the run measured from its draws. NaN where a run
+    of an earlier version did not record a figure.
+    """
+    check_level(level)
+    rows = []
+    for run in runs:
+        found = figures_at(run.heldout, level)
+        peak = run.manifest.get("peak_memory_bytes", {}).get("process")
+        rows.append(
+            {
+                "run": run.label,
+                "rmse_eV": found["rmse_eV"],
+                "mae_eV": found["mae_eV"],
+                "r2": found["r2"],
+                "nll": _number(run.manifest.get("metrics", {}).get("nll")),
+                "crps_eV": found["crps_eV"],
+                "coverage": found["coverage"],
+                "width_eV": found["width_eV"],
+                "miscalibration": found["miscalibration"],
+                "held_out": len(run.heldout),
+                "time_s": _number(run.manifest.get("elapsed_s", {}).get("all")),
+                "memory_MB": _number(peak) / 1e6,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def differing_settings(runs: Sequence[StoredRun]) -> pd.DataFrame:
+    """Return the settings in which runs differ that have them, one row a setting, one column a run, as text.
+
+    What only one method can be told is no difference between runs of two methods.
+    """
+    each = [dict(settings_of(run)) for run in runs]
+    names = list(dict.fromkeys(name for settings in each for name in settings))
+    values = {name: [settings.get(name, NOT_THERE) for settings in each] for name in names}
+    differing = {name: row for name, row in values.items() if len(set(row) - {NOT_THERE}) > 1}
+    columns = {run.label: [row[k] for row in differing.values()] for k, run in enumerate(runs)}
+    return pd.DataFrame({"setting": pd.Series(list(differing), dtype="str")} | columns)
+
+
+def settings_of(run: StoredRun) -> Iterator[tuple[str, str]]:
+    """Yield name and value of every setting of a run, as text: data, split, method, source, versions."""
+    manifest = run.manifest
+    source, conformal = manifest.get("source", {}), manifest.get("conformal") or {}
+    yield "method", str(manifest.get("title", ""))
+    yield "data set", run.data
+    yield "content of the data", run.data_fingerprint
+    yield "level of theory", str(manifest.get("level_of_theory", ""))
+    yield "learned from", str(manifest.get("n", ""))
+    yield "held out", str(len(manifest.get("split", {}).get("test", ())))
+    yield "split by", "formula" if manifest.get("split", {}).get("by_formula") else "structure"
+    yield "electron levels", str(manifest.get("levels", "none"))
+    yield "held back for conformal intervals", str(len(conformal.get("ids", ())))
+    yield "seed", str(manifest.get("seed", ""))
+    yield "source model", run.source
+    yield "its networks", str(source.get("members", ""))
+    yield "its output", str(source.get("head", ""))
+    yield "its content", str(source.get("fingerprint", ""))
+    yield "device", run.device
+    yield from _flat(manifest.get("config", {}))
+    yield from ((f"version of {name}", str(value)) for name, value in manifest.get("versions", {}).items())
+
+
+def split_flags(run: StoredRun, baseline: StoredRun) -> list[str]:
+    """Say in words what makes two runs not comparable at a glance: other data, other labels, another test set."""
+    flags = []
+    if run.data_fingerprint != baseline.data_fingerprint:
+        flags.append(
+            f"The data set {run.data} got other structures or gaps between {run.label} and {baseline.label}."
+            if run.data == baseline.data
+            else f"{run.label} learned from {run.data}, {baseline.label} from {baseline.data}."
+        )
+    levels = [str(r.manifest.get("level_of_theory", "")) for r in (run, baseline)]
+    if warning := mixed_levels_warning(levels):
+        flags.append(f"{run.label} and {baseline.label}: {warning}")
+    ours, _ = common_rows(run.heldout, baseline.heldout)
+    common, own, other = ours.size, len(run.heldout), len(baseline.heldout)
+    if common < max(own, other):
+        flags.append(
+            f"{run.label} and {baseline.label} were tested on different crystals ({own:,} and {other:,}, {common:,} in "
+            "common with the same gap): their columns do not compare; a difference is taken on those in common only."
+        )
+    return flags
+
+
+def differences(
+    runs: Sequence[StoredRun], baseline: StoredRun, figure: Figure
+) -> list[tuple[StoredRun, PairedDifference | None, str]]:
+    """Return every other run with its paired difference to the baseline, or None, and the sentence that says it."""
+    found: list[tuple[StoredRun, PairedDifference | None, str]] = []
+    for run in runs:
+        if run.id == baseline.id:
+            continue
+        try:
+            difference = paired_difference(run.heldout, baseline.heldout, figure=figure)
+        except InputError as error:
+            found.append((run, None, f"no difference can be taken. {error}"))
+        else:
+            found.append((run, difference, sentence(difference, baseline=baseline.label) + "."))
+    return found
+
+
+def difference_table(found: Sequence[tuple[StoredRun, PairedDifference | None, str]]) -> pd.DataFrame:
+    """Return differences as a frame: run, difference and ends of its interval in eV, structures in common."""
+    return pd.DataFrame(
+        {
+            "run": [run.label for run, _, _ in found],
+            "difference_eV": [np.nan if d is None else d.difference_eV for _, d, _ in found],
+            "lower_eV": [np.nan if d is None else d.lower_eV for _, d, _ in found],
+            "upper_eV": [np.nan if d is None else d.upper_eV for _, d, _ in found],
+            "structures": [0 if d is None else d.n for _, d, _ in found],
+        }
+    )
+
+
+def learning_table(points: Sequence[LearningPoint], figure: Figure) -> pd.DataFrame:
+    """Return mean, smallest and largest figure over runs by method and number learned from; empty without two numbers.
+
+    Methods that were run with one number only are left out.
+    """
+    rows = []
+    for method in dict.fromkeys(point.method for point in points):
+        own = [p for p in points if p.method == method and np.isfinite(_number(p.figures.get(figure)))]
+        sizes = sorted({point.n for point in own})
+        if len(sizes) < 2:
+            continue
+        for n in sizes:
+            values = np.array([p.figures[figure] for p in own if p.n == n])
+            rows.append((method, n, values.size, values.mean(), values.min(), values.max()))
+    return pd.DataFrame(rows, columns=["method", "n", "runs", figure, "smallest_eV", "largest_eV"])
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", str(value)
+
+
+def _number(value: Any) -> float:
+    """Return a number of a manifest; NaN where it has none."""
+    return float(value) if isinstance(value, (int, float)) else float("nan")

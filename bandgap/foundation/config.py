@@ -1,0 +1,97 @@
+"""Frozen dataclasses to and from plain dicts, and the fingerprint of any of them."""
+
+import dataclasses
+import hashlib
+import json
+import math
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from bandgap.foundation.errors import ConfigError
+
+T = TypeVar("T")
+
+_WORDS: dict[Any, str] = {float: "a number", int: "a whole number", bool: "true or false", str: "text"}
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """Return a dataclass instance as nested plain values that JSON can hold (tuples become lists)."""
+    return {f.name: _plain(getattr(config, f.name)) for f in dataclasses.fields(config)}
+
+
+def from_dict(cls: type[T], values: Mapping[str, Any], *, where: str = "") -> T:
+    """Build the dataclass `cls` from plain values; keys that are absent keep their defaults.
+
+    None for a float is NaN, as manifests write it. Raises ConfigError on a key that `cls` does not have, on a value of
+    another type, and when a key without default is absent.
+    """
+    place = where or cls.__name__
+    fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    unknown = sorted(set(values) - set(fields))
+    if unknown:
+        raise ConfigError(f"{place}: unknown setting {unknown[0]!r}. Accepted: {', '.join(sorted(fields))}.")
+    hints = typing.get_type_hints(cls)
+    built = {name: _build(hints[name], value, where=f"{place}.{name}") for name, value in values.items()}
+    missing = [n for n, f in fields.items() if n not in built and _has_no_default(f)]
+    if missing:
+        raise ConfigError(f"{place}: setting {missing[0]!r} is missing.")
+    return cls(**built)
+
+
+def fingerprint(value: Any) -> str:
+    """Return 16 hexadecimal digits of SHA-256 over the canonical JSON of a dataclass or of plain values."""
+    text = json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _has_no_default(field: "dataclasses.Field[Any]") -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return to_dict(value)
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return value
+
+
+def _build(hint: Any, value: Any, *, where: str) -> Any:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        inner = [a for a in arguments if a is not type(None)]
+        if value is None:
+            return None
+        structured = [a for a in inner if dataclasses.is_dataclass(a) or typing.get_origin(a) is tuple]
+        return _build(structured[0], value, where=where) if structured and isinstance(value, (dict, list)) else value
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type) and isinstance(value, Mapping):
+        return from_dict(hint, value, where=where)
+    if origin is tuple and isinstance(value, (list, tuple)):
+        each = arguments[0] if len(arguments) == 2 and arguments[1] is Ellipsis else None
+        return tuple(_build(each, v, where=where) if each else v for v in value)
+    if origin is typing.Literal and value not in arguments:
+        raise ConfigError(f"{where}: found {value!r}. Accepted: {', '.join(map(str, arguments))}.")
+    if hint is float and value is None:
+        return math.nan
+    if hint in _WORDS or origin is tuple or dataclasses.is_dataclass(hint):
+        return _checked(hint, value, where=where)
+    return value
+
+
+def _checked(hint: Any, value: Any, *, where: str) -> Any:
+    """Return a value of the wanted plain type; raise ConfigError for another."""
+    numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if hint is float and numeric:
+        return float(value)
+    fits = (isinstance(value, int) and numeric) if hint is int else hint in _WORDS and isinstance(value, hint)
+    if not fits and not (dataclasses.is_dataclass(hint) and isinstance(hint, type) and isinstance(value, hint)):
+        raise ConfigError(f"{where}: found {value!r}. Accepted: {_WORDS.get(hint, _nested(hint))}.")
+    return value
+
+
+def _nested(hint: Any) -> str:
+    return "settings by name" if dataclasses.is_dataclass(hint) else "a list"

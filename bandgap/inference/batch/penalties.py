@@ -1,0 +1,122 @@
+r"""Gaussian priors of a stack's hidden layers phi, as penalties; the output layer is left free.
+
+With the loss per row, half the squared error, and theta* the start, the gradients added are
+
+    L2SP (Li, Grandvalet and Davoine, 2018)          w (phi - phi*)
+    PTYL (Shwartz-Ziv and others, 2022)              (1 / n) S^-1 (phi - mu),     S = gamma S_swag + eps I
+
+S_swag and mu come from snapshots of the source's training, and S^-1 = A^-1 - W W' with K columns (`swag.py`).
+
+An isotropic prior and its gradient look the same in the row space of the first layer's inputs; that of PTYL does not,
+and takes full coordinates.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from bandgap.inference.batch.kernels import Stack
+from bandgap.networks.perceptron import Params, layer_of
+from bandgap.networks.swag import SnapshotPrior
+
+
+class Penalty(Protocol):
+    """Adds its gradient to that of the mean loss of every sample."""
+
+    def add_gradient(self, stack: Stack) -> None:
+        """Add to the gradients of the hidden layers."""
+        ...
+
+    def of(self, samples: Tensor) -> "Penalty":
+        """Return the penalty of these samples alone."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class L2SP:
+    """Pull of the hidden layers to their start; the first one starts at C = 0."""
+
+    strength: Tensor  # w, (S,)
+    between: Sequence[Tensor]  # start of the layers between first and last, (in + 1, out) each
+
+    def add_gradient(self, stack: Stack) -> None:
+        """Add w (phi - phi*)."""
+        by = self.strength[:, None, None]
+        stack.gradients[0].addcmul_(by, stack.weights[0])
+        for level, start in enumerate(self.between, start=1):
+            stack.gradients[level].addcmul_(by, stack.weights[level] - start)
+
+    def of(self, samples: Tensor) -> "L2SP":
+        """Return the penalty of these samples alone."""
+        return replace(self, strength=self.strength[samples])
+
+
+@dataclass(frozen=True, eq=False)
+class PriorLayers:
+    """A^-1 and W of S^-1 = A^-1 - W W' for hidden layers of d_l = (in + 1) out weights each, in a stack's order."""
+
+    inverse: Sequence[Tensor]  # (d_l,) each
+    factor: Sequence[Tensor]  # (d_l, K) each
+
+
+@dataclass(frozen=True, eq=False)
+class PTYL:
+    """Pull of the hidden layers by the source's prior, for stacks in full coordinates; a prior for each value of gamma.
+
+    `offset` is what turns a stack's weights into phi - mu: theta_hat - mu for the first layer, whose weights start at
+    0, and -mu for the others.
+    """
+
+    offset: Sequence[Tensor]  # (in + 1, out) each
+    priors: Sequence[PriorLayers]
+    which: Tensor  # the prior of every sample, (S,)
+    share: Tensor  # 1 / n, (S,)
+
+    @staticmethod
+    def build(priors: Sequence[SnapshotPrior], *, first: Tensor, which: Tensor, n_rows: Tensor) -> "PTYL":
+        """Arrange priors of all hidden layers; `first` is theta_hat_1, (p + 1, width 1), its bias the last row."""
+        mean, device = priors[0].mean, n_rows.device
+        places = _places(mean)
+        flat = torch.cat([value.flatten() for value in mean.values()])
+        offset = []
+        for level, place in enumerate(places):
+            mu = flat[place].view(-1, mean[f"bias.{level + 1}"].shape[0])
+            offset.append(((first.to(mu) if level == 0 else 0.0) - mu).to(device))
+        arranged = [
+            PriorLayers(
+                [prior.inverse_diagonal[place].to(device) for place in places],
+                [prior.factor[place].to(device) for place in places],
+            )
+            for prior in priors
+        ]
+        return PTYL(offset, arranged, which, 1.0 / n_rows.to(flat.dtype))
+
+    def add_gradient(self, stack: Stack) -> None:
+        """Add S^-1 (phi - mu) / n."""
+        for number, prior in enumerate(self.priors):
+            index = torch.nonzero(self.which == number)[:, 0]
+            if index.numel():
+                self._add(stack, prior, index)
+
+    def _add(self, stack: Stack, prior: PriorLayers, index: Tensor) -> None:
+        away = [(stack.weights[k][index] + offset).flatten(1) for k, offset in enumerate(self.offset)]
+        along = torch.stack([e @ w for e, w in zip(away, prior.factor, strict=True)]).sum(0)
+        for k, (e, inverse, w) in enumerate(zip(away, prior.inverse, prior.factor, strict=True)):
+            pull = self.share[index, None] * (inverse * e - along @ w.T)
+            stack.gradients[k].index_add_(0, index, pull.view(-1, *stack.gradients[k].shape[1:]))
+
+    def of(self, samples: Tensor) -> "PTYL":
+        """Return the penalty of these samples alone."""
+        return replace(self, which=self.which[samples], share=self.share[samples])
+
+
+def _places(params: Params) -> list[Tensor]:
+    """Return, for every layer as (in + 1, out) flattened, where its numbers stand among flattened parameters."""
+    sizes = [value.numel() for value in params.values()]
+    parts = torch.split(torch.arange(sum(sizes)), sizes)
+    at = {name: part.view(value.shape) for (name, value), part in zip(params.items(), parts, strict=True)}
+    levels = range(1, max(map(layer_of, params)) + 1)
+    return [torch.cat([at[f"weight.{i}"].T, at[f"bias.{i}"][None]], 0).flatten() for i in levels]

@@ -1,0 +1,163 @@
+"""Draws from a low-dimensional posterior with one mode: adaptive importance sampling about the mode, then resampling.
+
+Proposals come in rounds from multivariate Student t distributions with 5 degrees of freedom, the first at the mode with
+the inverse Hessian as its scale, each later one with the weighted moments of all points so far. Every point is weighted
+against the mixture of all rounds' proposals (adaptive multiple importance sampling; Cornuet, Marin, Mira and Robert,
+2012), weights are Pareto smoothed (Vehtari, Simpson, Gelman, Yao and Gabry, 2024), and rounds go on until the weights
+are even enough or the last round. Draws with equal weights come from systematic resampling.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from arviz_stats.base.array import array_stats
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+
+from bandgap.foundation.errors import InputError
+from bandgap.foundation.progress import Progress, Update, no_progress
+
+FREEDOM = 5.0  # of the Student t: heavier tails than a posterior about its mode
+MIN_PROPOSALS = 50  # a fifth of them makes the tail whose shape is fitted
+MIN_ROUNDS = 2
+ENOUGH = 0.5  # shape of the tail below which no more rounds are needed, as soon as there are effective draws enough
+REACH = 8.0  # largest step of the search for the mode in any coordinate
+
+Floats = NDArray[np.float64]
+LogDensity = Callable[[Floats], tuple[float, Floats]]  # theta (k,) -> value, gradient (k,)
+LogValue = Callable[[Floats], float]
+
+
+@dataclass(frozen=True, eq=False)
+class ImportanceInfo:
+    """The mode, how many effective draws the weights leave, and the shape k of their tail (fine below 0.7)."""
+
+    mode: Floats
+    ess: float
+    k_hat: float
+    n_proposals: int
+
+
+@dataclass(frozen=True, eq=False)
+class _StudentT:
+    """Multivariate Student t at `centre` (k,) with scale F F', `factor` F lower triangular."""
+
+    centre: Floats
+    factor: Floats
+
+    def draw(self, n: int, rng: np.random.Generator) -> Floats:
+        stretch = np.sqrt(FREEDOM / rng.chisquare(FREEDOM, size=n))
+        scores = rng.standard_normal((n, self.centre.size)) * stretch[:, None]
+        result: Floats = self.centre + scores @ self.factor.T
+        return result
+
+    def log_density(self, points: Floats) -> Floats:
+        """Return the log density at points (n, k), up to a constant that all have in common."""
+        z = solve_triangular(self.factor, (points - self.centre).T, lower=True)
+        exponent = -0.5 * (FREEDOM + self.centre.size)
+        result: Floats = exponent * np.log1p((z**2).sum(axis=0) / FREEDOM) - np.log(np.diag(self.factor)).sum()
+        return result
+
+
+def importance_draws(
+    log_density: LogDensity,
+    start: Floats,
+    *,
+    n_draws: int,
+    n_proposals: int = 128,
+    rounds: int = 6,
+    log_value: LogValue | None = None,
+    rng: np.random.Generator,
+    phase: str = "sampling",
+    progress: Progress = no_progress,
+) -> tuple[Floats, ImportanceInfo]:
+    """Return draws (n_draws, k) with equal weights from the density near `start` (k,).
+
+    `n_proposals` are made in each of up to `rounds` rounds; they end early when there are as many effective draws as
+    draws and the tail of the weights is light. `log_value` is the density without its gradient, where that is cheaper.
+    Raises InputError when the density is not finite at the start, below 50 proposals and below 2 rounds.
+    """
+    if n_proposals < MIN_PROPOSALS or rounds < MIN_ROUNDS:
+        raise InputError(
+            f"{n_proposals} proposals in each of {rounds} rounds are too few to judge their weights. Give at least "
+            f"{MIN_PROPOSALS} and {MIN_ROUNDS}."
+        )
+    value, _ = log_density(start)
+    if not np.isfinite(value):
+        raise InputError(f"log density at the start {start} is {value}. Give a start inside its support.")
+    evaluate = log_value or (lambda theta: log_density(theta)[0])
+    mode = _mode(log_density, start)
+    proposals = [_StudentT(mode, _factor(log_density, mode))]
+    points, values = np.empty((0, start.size)), np.empty(0)
+    ess, k_hat, weights = 0.0, np.inf, values
+    for done in range(rounds):
+        new = proposals[-1].draw(n_proposals, rng)
+        found = np.empty(n_proposals)
+        for i, theta in enumerate(new):
+            found[i] = evaluate(theta)
+            if (i + 1) % 20 == 0 or i + 1 == n_proposals:
+                progress(Update(phase, done * n_proposals + i + 1, rounds * n_proposals))
+        points, values = np.concatenate([points, new]), np.concatenate([values, found])
+        by_round = np.array([proposal.log_density(points) for proposal in proposals])
+        log_weights = np.where(np.isfinite(values), values - logsumexp(by_round, axis=0), -np.inf)
+        weights, k_hat = _smoothed(log_weights - float(log_weights.max()))
+        ess = float(1.0 / (weights**2).sum())
+        if done + 1 >= MIN_ROUNDS and ess >= n_draws and k_hat < ENOUGH:
+            break
+        proposals.append(_moments(points, weights, ess, last=proposals[-1]))
+    places = (np.arange(n_draws) + rng.random()) / n_draws
+    chosen = np.searchsorted(np.cumsum(weights), places * weights.sum()).clip(max=weights.size - 1)
+    return points[chosen], ImportanceInfo(mode, ess, k_hat, weights.size)
+
+
+def _moments(points: Floats, weights: Floats, ess: float, *, last: _StudentT) -> _StudentT:
+    """Return the proposal with the weighted moments of points (n, k).
+
+    The fewer effective draws, the more of the last proposal stays in its scale.
+    """
+    k = points.shape[1]
+    centre = weights @ points
+    spread = (points - centre).T @ (weights[:, None] * (points - centre))
+    blend = (ess * spread + k * last.factor @ last.factor.T) / (ess + k)
+    return _StudentT(centre, np.asarray(np.linalg.cholesky(blend + 1e-9 * np.eye(k)), dtype=np.float64))
+
+
+def _smoothed(log_weights: Floats) -> tuple[Floats, float]:
+    """Return normalised weights (n,), Pareto smoothed, and the shape k of their tail.
+
+    Weights that all but equal their largest have no tail to fit: they stay as they are, with k = 0.
+    """
+    with np.errstate(all="ignore"):
+        # arviz-stats takes log likelihoods left out, that is, minus the log weights
+        smoothed, k_hat = array_stats.psislw(-log_weights)  # type: ignore[no-untyped-call]
+    fitted = bool(np.isfinite(k_hat) and np.isfinite(smoothed).any())
+    chosen = np.asarray(smoothed if fitted else log_weights, dtype=np.float64)
+    weights: Floats = np.exp(chosen - float(logsumexp(chosen)))
+    return weights, float(k_hat) if fitted else 0.0
+
+
+def _mode(log_density: LogDensity, start: Floats) -> Floats:
+    def negative(theta: Floats) -> tuple[float, Floats]:
+        value, gradient = log_density(theta)
+        return (-value, -gradient) if np.isfinite(value) else (1e12, np.zeros_like(theta))
+
+    bounds = [(s - REACH, s + REACH) for s in start]
+    return np.asarray(minimize(negative, start, jac=True, method="L-BFGS-B", bounds=bounds).x, dtype=np.float64)
+
+
+def _factor(log_density: LogDensity, mode: Floats, *, step: float = 0.05) -> Floats:
+    """Return F, lower triangular, with F F' the inverse of the negative Hessian at the mode.
+
+    Its eigenvalues are kept inside 0.05^2 to 2^2.
+    """
+    k = mode.size
+    hessian = np.empty((k, k))
+    for i in range(k):
+        move = step * np.eye(k)[i]
+        hessian[i] = (log_density(mode + move)[1] - log_density(mode - move)[1]) / (2 * step)
+    values, vectors = np.linalg.eigh(-0.5 * (hessian + hessian.T))
+    variances = 1.0 / np.clip(np.nan_to_num(values, nan=1.0), 1.0 / 2.0**2, 1.0 / 0.05**2)
+    return np.asarray(np.linalg.cholesky((vectors * variances) @ vectors.T), dtype=np.float64)

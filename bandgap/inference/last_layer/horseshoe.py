@@ -1,0 +1,186 @@
+r"""Posterior draws of a regression under the horseshoe prior: independent chains, their draws and their diagnostics.
+
+delta ~ N(0, s2 tau^2 lambda^2), lambda and tau half-Cauchy, sigma^2 ~ InvGamma(0.1, 0.1) (Abba 2023, eqs. 3.2 to 3.4
+and 3.22, on the squares: lambda^2 | xi ~ InvGamma(1/2, 1/xi), where appendix B.1 prints shape 1, which would be a t law
+with two degrees of freedom). The steps of a chain are in `horseshoe_sweep`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference import diagnostics
+from bandgap.inference.last_layer.coefficient_updates import CoefficientUpdate, update_of
+from bandgap.inference.last_layer.horseshoe_sweep import HorseshoeState, Line, choose_centred, line_of, sweep
+from bandgap.inference.last_layer.noise_variance import NoisePrior, Response
+from bandgap.inference.last_layer.reduced_regression import ReducedRegression
+
+REPORT_EVERY = 25  # sweeps
+CHOOSE_EVERY, CHOOSE_FROM = 20, 40  # warm-up sweeps between two choices of the centred coefficients; before the first
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class HorseshoeConfig:
+    """Chains, sweeps of each before and while draws are recorded, and draws kept of all chains together."""
+
+    chains: int = 4
+    warmup: int = 400
+    draws: int = 1000
+    keep: int = 2000
+
+    def __post_init__(self) -> None:
+        if min(self.chains, self.warmup, self.draws) < 1 or not self.chains <= self.keep <= self.chains * self.draws:
+            raise ConfigError(
+                f"horseshoe: {self.chains} chains, {self.warmup} warm-up sweeps, {self.draws} draws, {self.keep} kept. "
+                "Accepted: whole numbers from 1, and between one and all draws of a chain kept."
+            )
+
+    @property
+    def kept_of_chain(self) -> int:
+        return self.keep // self.chains
+
+
+@dataclass(frozen=True, eq=False)
+class HorseshoeDraws:
+    """Kept draws, index order (chain, draw, ...): delta (..., p), noise variance, tau."""
+
+    delta: Floats
+    sigma2: Floats
+    tau: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class HorseshoeInfo:
+    """Log tau and log sigma^2 of every sweep after warm-up, (chain, draw); centred coefficients, (chain,).
+
+    `kept_share` (chain, p) are means of 1 - kappa_j over these sweeps (`kept_share_of`).
+    """
+
+    log_tau: Floats
+    log_sigma2: Floats
+    n_centred: NDArray[np.int64]
+    kept_share: Floats
+
+    def figures(self) -> dict[str, float]:
+        """Return R-hat and effective draws of log tau and log sigma; convergence of delta is judged on predictions."""
+        if self.log_tau.shape[1] < 4:
+            return {}
+        both = np.stack([self.log_tau, self.log_sigma2], -1)
+        rhat, ess = diagnostics.rhat(both), diagnostics.ess_bulk(both)
+        names = ("tau", "sigma")
+        return {f"rhat_{name}": float(value) for name, value in zip(names, rhat, strict=True)} | {
+            f"ess_{name}": float(value) for name, value in zip(names, ess, strict=True)
+        }
+
+
+def sample_horseshoe(
+    problem: ReducedRegression,
+    *,
+    config: HorseshoeConfig,
+    seed: int,
+    prior: NoisePrior = NoisePrior(),
+    progress: Progress = no_progress,
+) -> tuple[HorseshoeDraws, HorseshoeInfo]:
+    """Sample delta (p,), p >= 1, noise and scales; a chain's draws do not depend on how many chains there are.
+
+    The response should have a standard deviation near 1: the prior of the noise has no scale of its own.
+    """
+    total = config.chains * (config.warmup + config.draws)
+    results = []
+    for chain in range(config.chains):
+        first = chain * (config.warmup + config.draws)
+
+        def report(done: int, first: int = first, chain: int = chain) -> None:
+            progress(Update("sampling the output layer", first + done, total, values={"chain": float(chain + 1)}))
+
+        rng = np.random.default_rng([seed, chain])
+        results.append(_run_chain(problem, config=config, prior=prior, rng=rng, report=report))
+    delta, sigma2, log_tau, centred, shares = zip(*results, strict=True)
+    every = np.linspace(0, config.draws - 1, config.kept_of_chain).round().astype(int)
+    noise, scale = np.stack(sigma2), np.stack(log_tau)
+    draws = HorseshoeDraws(np.stack(delta), noise[:, every], np.exp(scale[:, every]))
+    return draws, HorseshoeInfo(scale, np.log(noise), np.array(centred, dtype=np.int64), np.stack(shares))
+
+
+def kept_share_of(gram_diagonal: Floats, variances: Floats) -> Floats:
+    """Return 1 - kappa_j, kappa_j = 1 / (1 + G_jj tau^2 lambda_j^2): of a coefficient's own estimate, what is kept.
+
+    `variances` are tau^2 lambda^2, `gram_diagonal` is that of X'X in units of the noise variance. The shrinkage weights
+    of Carvalho, Polson and Scott (2010), section 1, with the data's precision as in Piironen and Vehtari (2017),
+    section 2; they leave out how the features correlate.
+    """
+    signal = gram_diagonal * variances
+    result: Floats = signal / (1.0 + signal)
+    return result
+
+
+def start_state(problem: ReducedRegression, rng: np.random.Generator) -> HorseshoeState:
+    """Return a start dispersed in tau: log tau is uniform about log(1 / p), as far as the prior goes up to 1."""
+    p = problem.moment.size
+    log_tau = -float(np.log(p)) * 2.0 * float(rng.random()) - 1.0
+    return HorseshoeState(np.zeros(p), max(problem.square / max(problem.n, 1), 1e-12), log_tau, np.ones(p))
+
+
+class HorseshoeChain:
+    """One Markov chain: a warm-up that learns which coefficients to centre, then sweeps of one unchanging rule."""
+
+    def __init__(self, problem: ReducedRegression, *, prior: NoisePrior = NoisePrior(), rng: np.random.Generator):
+        self.update: CoefficientUpdate = update_of(problem)
+        self.state = start_state(problem, rng)
+        self.line: Line | None = None
+        self._moment, self._response, self._rng = problem.moment, Response(problem.square, problem.n, prior), rng
+        self._warmed, self._activity = 0, np.zeros(problem.moment.size)
+
+    @property
+    def n_centred(self) -> int:
+        return 0 if self.line is None else self.line.centred.size
+
+    def warm_up(self) -> None:
+        """Make one sweep and note which coefficients the data determine; before `step` only."""
+        if self._warmed >= CHOOSE_FROM // 2:
+            self._activity += kept_share_of(self.update.form.diagonal, self.state.variances)
+            if self._warmed >= CHOOSE_FROM and self._warmed % CHOOSE_EVERY == 0:
+                form = self.update.form
+                self.line = line_of(form, choose_centred(self.state, form, self._activity))
+        self.step()
+        self._warmed += 1
+
+    def step(self) -> HorseshoeState:
+        """Make one sweep, which leaves the posterior as it is."""
+        self.state = sweep(self.state, self.update, self._moment, self._response, line=self.line, rng=self._rng)
+        return self.state
+
+
+def _run_chain(
+    problem: ReducedRegression,
+    *,
+    config: HorseshoeConfig,
+    prior: NoisePrior,
+    rng: np.random.Generator,
+    report: Callable[[int], None],
+) -> tuple[Floats, Floats, Floats, int, Floats]:
+    """Return kept draws of delta, noise variance and log tau of every draw, the number of centred ones, mean shares."""
+    chain = HorseshoeChain(problem, prior=prior, rng=rng)
+    kept = np.linspace(0, config.draws - 1, config.kept_of_chain).round().astype(int)
+    delta = np.empty((kept.size, problem.moment.size))
+    sigma2, log_tau, at = np.empty(config.draws), np.empty(config.draws), 0
+    diagonal, share = np.diag(problem.gram), np.zeros(problem.moment.size)
+    for i in range(config.warmup + config.draws):
+        draw = i - config.warmup
+        if draw < 0:
+            chain.warm_up()
+        else:
+            state = chain.step()
+            sigma2[draw], log_tau[draw] = state.sigma2, state.log_tau
+            share += kept_share_of(diagonal, state.variances)
+            if at < kept.size and draw == kept[at]:
+                delta[at], at = state.delta, at + 1
+        if (i + 1) % REPORT_EVERY == 0 or i + 1 == config.warmup + config.draws:
+            report(i + 1)
+    return delta, sigma2, log_tau, chain.n_centred, share / config.draws

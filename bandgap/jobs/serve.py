@@ -1,0 +1,228 @@
+"""`bandgap app`: starts the worker and the web page, starts either again when it ends, and stops both."""
+
+import contextlib
+import ipaddress
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+import webbrowser
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+
+from bandgap.foundation.errors import BandgapError, ConfigError
+from bandgap.jobs.disk import QUOTA_OPTION, QUOTA_VARIABLE, parsed_quota, quota_bytes
+from bandgap.jobs.home import open_home
+
+log = logging.getLogger(__name__)
+
+PORTS_TO_TRY = 20
+START_S = 60.0  # the first start compiles Python files and can take long on a slow disk
+STOP_S = 15.0
+RESTART_S = (1.0, 30.0)  # pause before what ended is started again: doubles from the first to the second
+LONG_S = 600.0  # who lived that long is started again after the first pause
+
+
+def app_folder() -> Path:
+    """Return the folder of the pages: inside the installed package, else the checkout's `app/`.
+
+    Raises ConfigError when neither is there.
+    """
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "_app", package.parent / "app"):
+        if (folder / "main.py").is_file():
+            return folder
+    raise ConfigError(f"The pages are not in {package} or beside it. Install bandgap again.")
+
+
+def free_port(host: str, wanted: int) -> int:
+    """Return `wanted`, or the next port above it that nothing listens on; any free one for 0.
+
+    Raises ConfigError when `PORTS_TO_TRY` ports in a row are taken or the host is not one of this machine.
+    """
+    for port in range(wanted, min(wanted + PORTS_TO_TRY, 65536)):  # port 0: the system chooses
+        with socket.socket(_family(host)) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except PermissionError:
+                raise ConfigError(f"Port {port} needs the rights of an administrator. Choose one from 1024.") from None
+            except OverflowError:
+                break
+            except OSError as error:
+                if error.errno in (98, 48, 10048):  # address in use: Linux, macOS, Windows
+                    continue
+                raise ConfigError(f"Cannot listen on {host}: {error.strerror}. Use 127.0.0.1, or 0.0.0.0.") from error
+            return int(probe.getsockname()[1])
+    raise ConfigError(f"Ports {wanted} to {wanted + PORTS_TO_TRY - 1} are taken on {host}. Choose another with --port.")
+
+
+def healthy(address: str) -> bool:
+    """Return whether the page answers; the body counts, as Streamlit answers 200 to every unknown path as well."""
+    try:
+        with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2.0) as answer:
+            return bool(answer.read() == b"ok")
+    except OSError:
+        return False
+
+
+def serve(
+    host: str = "127.0.0.1",
+    port: int = 8501,
+    *,
+    quota_gb: str | None = None,
+    open_browser: bool = False,
+    announce: Callable[[str], None] | None = None,
+) -> int:
+    """Run the worker and the page until Ctrl-C or SIGTERM; return the exit code.
+
+    `quota_gb` is how much a workspace may take, in GB as text ("0": no limit), instead of $BANDGAP_QUOTA_GB. `announce`
+    gets the few lines that a person should see. Raises ConfigError when no port is free or the quota is no number,
+    BandgapError when the page does not start.
+    """
+    say = announce or _write_line
+    if quota_gb is None:
+        quota_bytes()
+    else:
+        parsed_quota(quota_gb, given_as=QUOTA_OPTION)
+    home = open_home()
+    environment = _environment(home.folder, quota_gb)
+    chosen = free_port(host, port)
+    if port and chosen != port:
+        say(f"Port {port} is taken; using {chosen}.")
+    address = f"http://{_shown(host)}:{chosen}"
+    stopping = threading.Event()
+    with _signals_set(stopping):
+        page = _Kept("page", _page_command(host, chosen), environment, stdout=subprocess.DEVNULL)
+        worker = _Kept("worker", [sys.executable, "-m", "bandgap.jobs.worker"], environment)
+        try:
+            _wait_until_healthy(page.process, address, stopping)
+            if not stopping.is_set():
+                say(f"bandgap is at {address}  (data in {home.folder}; Ctrl-C stops it)")
+                if open_browser:
+                    webbrowser.open(address)
+            while not stopping.wait(0.5):
+                worker.keep()
+                page.keep()
+        finally:
+            worker.stop()
+            page.stop()
+    return 0
+
+
+class _Kept:
+    """A process that is started again when it ends by itself, with pauses that grow until it has lived for a while."""
+
+    def __init__(
+        self, name: str, command: Sequence[str], environment: dict[str, str], *, stdout: int | None = None
+    ) -> None:
+        self._name = name
+        self._command = command
+        self._environment = environment
+        self._stdout = stdout
+        self._pause, self._next = RESTART_S[0], 0.0
+        self.process = self._started()
+
+    def keep(self) -> None:
+        if self.process.poll() is None:
+            return
+        now = time.monotonic()
+        if not self._next:
+            if now - self._since > LONG_S:
+                self._pause = RESTART_S[0]
+            code, pause = self.process.returncode, self._pause
+            log.warning("the %s ended (exit code %s); starting it again in %.0f s", self._name, code, pause)
+            self._next, self._pause = now + pause, min(2 * pause, RESTART_S[1])
+        if now >= self._next:
+            self.process, self._next = self._started(), 0.0
+
+    def stop(self) -> None:
+        _end(self.process)
+
+    def _started(self) -> "subprocess.Popen[bytes]":
+        self._since = time.monotonic()
+        return subprocess.Popen(self._command, env=self._environment, stdout=self._stdout)
+
+
+def _page_command(host: str, port: int) -> list[str]:
+    options = {
+        "server.address": host,
+        "server.port": str(port),
+        "server.headless": "true",
+        "browser.gatherUsageStats": "false",
+        "server.fileWatcherType": "none",
+        "logger.level": "warning",
+    }
+    flags = [f"--{name}={value}" for name, value in options.items()]
+    if _is_loopback(host):  # a list: one flag for each entry
+        flags += [f"--server.allowedHosts={name}" for name in ("localhost", "127.0.0.1")]
+    return [sys.executable, "-m", "streamlit", "run", str(app_folder() / "main.py"), *flags]
+
+
+def _environment(folder: Path, quota_gb: str | None) -> dict[str, str]:
+    """Return what page and worker share: data directory, threads, and the quota where one was given."""
+    threads, quota = os.environ.get("OMP_NUM_THREADS", "1"), {} if quota_gb is None else {QUOTA_VARIABLE: quota_gb}
+    return {**os.environ, "BANDGAP_HOME": str(folder), "OMP_NUM_THREADS": threads, **quota}
+
+
+def _wait_until_healthy(page: "subprocess.Popen[bytes]", address: str, stopping: threading.Event) -> None:
+    deadline = time.monotonic() + START_S
+    while not stopping.is_set() and not healthy(address):
+        if page.poll() is not None:
+            raise BandgapError(f"The page did not start (exit code {page.returncode}); its last lines above say why.")
+        if time.monotonic() > deadline:
+            raise BandgapError(f"The page did not answer at {address} within {START_S:.0f} s. Start it again.")
+        stopping.wait(0.2)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    if process.poll() is None:
+        process.terminate()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def _signals_set(event: threading.Event) -> Iterator[None]:
+    def handle(number: int, frame: FrameType | None) -> None:
+        event.set()
+
+    names = (signal.SIGINT, signal.SIGTERM)
+    before = {name: signal.signal(name, handle) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _shown(host: str) -> str:
+    shown = "127.0.0.1" if host in ("0.0.0.0", "") else host
+    return f"[{shown}]" if ":" in shown else shown
+
+
+def _write_line(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()

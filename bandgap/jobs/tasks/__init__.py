@@ -1,0 +1,25 @@
+"""The kinds of jobs, each thin over functions of the library; heavy imports happen inside, in the job's own process.
+
+Not here: the table of jobs, and the process that runs one.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bandgap.foundation.progress import Progress
+from bandgap.jobs.home import Home
+from bandgap.jobs.store import Job
+from bandgap.jobs.tasks import data, prediction, sources, transfer
+
+Task = Callable[[Job, Home, Progress], dict[str, Any]]
+
+TASKS: Mapping[str, Task] = {
+    "check": data.check,
+    "import_demo": data.import_demo,
+    "import_folder": data.import_folder,
+    "shapes": data.shapes,
+    "domain": data.domain,
+    "transfer": transfer.transfer,
+    "predict": prediction.predict,
+    "train_source": sources.train_source,
+}

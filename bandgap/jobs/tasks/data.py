@@ -1,0 +1,141 @@
+"""Jobs about data sets: verdicts, the demo, the server's folder, shapes for the viewer, how a source stands to them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bandgap.foundation.csv_tables import csv_text
+from bandgap.foundation.errors import InputError
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.jobs.data_folder import files_of
+from bandgap.jobs.disk import check_quota
+from bandgap.jobs.home import Home, domain_paths, shapes_path
+from bandgap.jobs.library import Library
+from bandgap.jobs.rows import StoredFile
+from bandgap.jobs.sources import source_path
+from bandgap.jobs.store import Job
+from bandgap.jobs.tasks.records import DEMO_TARGET, read_records, verdict
+from bandgap.structures.shapes import save_shapes
+
+if TYPE_CHECKING:
+    from bandgap.structures import StructureRecord
+
+MAX_FILE_BYTES = 200_000_000  # the limits of `bandgap.structures.Limits`
+MAX_ARCHIVE_BYTES = 1_000_000_000
+MAX_FILES = 100_000
+_EVERY = 50  # structures between two reports
+
+
+def check(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
+    """Read the files of a data set and store a verdict for every structure."""
+    library = Library(home)
+    dataset = library.dataset(job.workspace, job.payload["dataset"])
+    records = read_records(library, dataset, progress=progress)
+    library.save_verdicts(dataset.id, [verdict(record) for record in records])
+    write_shapes(home, dataset.id, records, progress=progress)
+    return {"n": len(records), "refused": sum(record.status == "refused" for record in records)}
+
+
+def import_demo(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
+    """Store the demo crystals and their gaps as a data set."""
+    from bandgap.datasets.demo import load_demo
+
+    progress(Update("reading the demo crystals"))
+    library = Library(home)
+    dataset = library.dataset(job.workspace, job.payload["dataset"])
+    demo = load_demo(DEMO_TARGET)
+    gaps = np.asarray(demo.gaps_eV, dtype=np.float64)
+    verdicts = [verdict(record, gap=float(gap)) for record, gap in zip(demo.records, gaps, strict=True)]
+    library.save_verdicts(dataset.id, verdicts)
+    labels = {"source": f"demo data ({demo.licence})", "matched": int(np.isfinite(gaps).sum())}
+    library.save_gaps(dataset.id, gaps, labels=labels, level_of_theory=demo.level_of_theory)
+    write_shapes(home, dataset.id, demo.records, progress=progress)
+    return {"n": len(verdicts)}
+
+
+def import_folder(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
+    """Store the files of an entry of the server's folder as those of a data set, and check them."""
+    library = Library(home)
+    dataset = library.dataset(job.workspace, job.payload["dataset"])
+    entry = job.payload["entry"]
+    library.add_files(dataset.id, store_files(library, job.workspace, files_of(entry), name=entry, progress=progress))
+    return check(job, home, progress)
+
+
+def store_files(
+    library: Library,
+    workspace: str,
+    files: Sequence[tuple[str, Path]],
+    *,
+    name: str,
+    progress: Progress = no_progress,
+) -> list[StoredFile]:
+    """Copy files (name and path of each) of this machine into the data directory.
+
+    Raises InputError when there are none, and over the limits and the workspace's quota.
+    """
+    sizes = [path.stat().st_size for _, path in files]
+    if not files:
+        raise InputError(f"{name}: there is no file in it. Choose another file or folder.")
+    if len(files) > MAX_FILES:
+        raise InputError(
+            f"{name}: {len(files):,} files; at most {MAX_FILES:,} are accepted. Put them into zip archives."
+        )
+    for (text, _), n_bytes in zip(files, sizes, strict=True):
+        limit = MAX_ARCHIVE_BYTES if text.lower().endswith(".zip") else MAX_FILE_BYTES
+        if n_bytes > limit:
+            raise InputError(
+                f"{text} has {n_bytes / 1e6:,.0f} MB; at most {limit / 1e6:,.0f} MB are accepted. Split it."
+            )
+    check_quota(library, workspace, adding=sum(sizes))
+    stored = []
+    for done, (text, path) in enumerate(files):
+        progress(Update("copying files", done, len(files), message=text))
+        data = path.read_bytes()
+        stored.append(StoredFile(text, library.home.save_upload(data), len(data)))
+    return stored
+
+
+def shapes(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
+    """Write the shapes of a data set again; verdicts and gaps stay."""
+    library = Library(home)
+    dataset = library.dataset(job.workspace, job.payload["dataset"])
+    records = read_records(library, dataset, progress=progress)
+    write_shapes(home, dataset.id, records, progress=progress)
+    return {"n": len(records)}
+
+
+def write_shapes(home: Home, dataset_id: str, records: Sequence[StructureRecord], *, progress: Progress) -> None:
+    """Write what the viewer draws of every structure of a data set to one file."""
+    from bandgap.structures.drawing import shape_of
+
+    found = []
+    for done, record in enumerate(records):
+        if done % _EVERY == 0:
+            progress(Update("finding bonds and contacts", done, len(records), message=record.id))
+        found.append(shape_of(record))
+    save_shapes(shapes_path(home, dataset_id), found)
+
+
+def domain(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
+    """Judge every structure of a data set by a source model's own training structures, as a table and its summary."""
+    from bandgap.descriptors.cache import DescriptorCache
+    from bandgap.foundation.machine import set_threads
+    from bandgap.sources.domain import judge
+
+    set_threads()
+    library = Library(home)
+    dataset = library.dataset(job.workspace, job.payload["dataset"])
+    folder = Path(source_path(library, job.workspace, job.payload["source"]))
+    records = read_records(library, dataset, progress=progress)
+    table, summary = judge(folder, records, cache=DescriptorCache(home.cache), progress=progress)
+    csv, companion = domain_paths(home, dataset.id, job.payload["source"])
+    csv.parent.mkdir(parents=True, exist_ok=True)
+    csv.write_text(csv_text(table), encoding="utf-8")
+    companion.write_text(json.dumps(summary), encoding="utf-8")
+    return {"n": len(table), "far": summary["far"], "unseen": len(summary["unseen"])}

@@ -1,0 +1,75 @@
+"""Records of a data set as jobs read them: all, those that can be learned from, and what the store keeps of each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.foundation.errors import InputError
+from bandgap.foundation.progress import Progress, Update
+from bandgap.jobs.library import Library
+from bandgap.jobs.rows import Dataset, Verdict
+
+if TYPE_CHECKING:
+    from bandgap.structures import StructureRecord
+
+DEMO_TARGET: Literal["crystals"] = "crystals"
+
+
+def read_records(library: Library, dataset: Dataset, *, progress: Progress) -> list[StructureRecord]:
+    """Return every record of a data set, at least one for every file, always in the same order."""
+    if dataset.origin == "demo":
+        from bandgap.datasets.demo import load_demo
+
+        progress(Update("reading structures"))
+        return list(load_demo(DEMO_TARGET).records)
+    from bandgap.structures import read_structures
+    from bandgap.structures.reading import with_unique_ids
+
+    files = library.files(dataset.id)
+    records: list[StructureRecord] = []
+    for done, file in enumerate(files):
+        progress(Update("reading structures", done, len(files), message=file.name))
+        records += read_structures(library.home.read_upload(file.content), file.name)
+    progress(Update("reading structures", len(files), len(files)))
+    return with_unique_ids(records)
+
+
+def labelled_records(
+    library: Library, dataset: Dataset, *, progress: Progress
+) -> tuple[list[StructureRecord], NDArray[np.float64]]:
+    """Return the records that can be learned from (not refused, with a gap) and their gaps (n,) in eV.
+
+    Raises InputError when what is read now is not what was checked.
+    """
+    records, verdicts = read_records(library, dataset, progress=progress), library.verdicts(dataset.id)
+    if [record.id for record in records] != [v.id for v in verdicts]:
+        raise InputError(
+            f"{dataset.name}: the files give other structures than when they were checked. Upload them again."
+        )
+    chosen = [k for k, v in enumerate(verdicts) if v.gap_eV is not None and records[k].status != "refused"]
+    gaps = np.array([verdicts[k].gap_eV for k in chosen], dtype=np.float64)
+    return [records[k] for k in chosen], gaps
+
+
+def verdict(record: StructureRecord, *, gap: float | None = None) -> Verdict:
+    """Return what the store keeps of a record: its verdict and the numbers in its file."""
+    numbers = {
+        key: float(value)
+        for key, value in record.info.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and np.isfinite(value)
+    }
+    known = gap is not None and np.isfinite(gap)
+    return Verdict(
+        id=record.id,
+        file=record.file,
+        status=record.status,
+        problem=record.problem,
+        formula=record.formula,
+        n_atoms=record.n_atoms,
+        periodic=record.periodic,
+        gap_eV=gap if known else None,
+        info=numbers,
+    )

@@ -1,0 +1,147 @@
+"""The job that trains a source model, from a data set of the workspace or from a file of the server's folder."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bandgap.foundation.errors import InputError
+from bandgap.foundation.progress import Progress, Update
+from bandgap.jobs.home import Home
+from bandgap.jobs.library import Library
+from bandgap.jobs.server_files import VARIABLE, allowed_folder, checked_file
+from bandgap.jobs.store import Job
+from bandgap.jobs.tasks.records import labelled_records
+
+if TYPE_CHECKING:
+    from bandgap.descriptors import MBTRConfig
+    from bandgap.sources.training import LabelledSet
+
+MIN_LABELLED = 50
+MAX_STRUCTURES = 100_000
+MAX_FEATURE_BYTES = 4_000_000_000
+
+
+def train_source(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
+    """Train a source model and write its folder; a job that does not finish leaves none."""
+    from bandgap.descriptors.cache import DescriptorCache
+    from bandgap.foundation.machine import set_threads
+    from bandgap.sources.training import train_source_run
+
+    set_threads()
+    library, payload = Library(home), job.payload
+    data = labelled_molecules(library, job.workspace, payload, progress=progress)
+    descriptor = descriptor_of(payload, data)
+    out = home.source_folder(payload["source"])
+    try:
+        train_source_run(
+            data.records,
+            data.gaps_eV,
+            descriptor=descriptor,
+            config=source_config(payload),
+            out=out,
+            seed=payload["seed"],
+            level_of_theory=data.level_of_theory,
+            licence=data.licence,
+            device=payload.get("device", "auto"),
+            cache=DescriptorCache(home.cache),
+            progress=progress,
+        )
+    except BaseException:
+        shutil.rmtree(out, ignore_errors=True)
+        raise
+    return {"folder": out.name, "work": work_done(out, data, device=payload.get("device", "auto"))}
+
+
+def work_done(folder: Path, data: "LabelledSet", *, device: str) -> dict[str, Any]:
+    """Return what a finished training has done, from which `jobs.source_estimates` learns how fast this server is."""
+    from bandgap.foundation.machine import choose_device
+    from bandgap.storage.manifests import read_manifest
+
+    manifest = read_manifest(folder, kind="source")
+    return {
+        "n": manifest["card"]["n_structures"],
+        "atoms": sum(record.n_atoms for record in data.records),
+        "features": manifest["network"]["n_features"],
+        "epochs": len(manifest["history"]),
+        "device": choose_device(device).type,
+    }
+
+
+def labelled_molecules(
+    library: Library, workspace: str, payload: Mapping[str, Any], *, progress: Progress
+) -> "LabelledSet":
+    """Return the structures with gaps that a job names, as a set with its level of theory and licence.
+
+    Raises InputError when the file may not be opened, and when there are too few or too many structures.
+    """
+    from bandgap.sources.training import LabelledSet
+
+    licence = str(payload.get("licence", ""))
+    if payload.get("file"):
+        found = _from_file(str(payload["file"]), str(payload["level"]), licence, progress=progress)
+    else:
+        dataset = library.dataset(workspace, str(payload["dataset"]))
+        records, gaps = labelled_records(library, dataset, progress=progress)
+        found = LabelledSet(records, gaps, dataset.level_of_theory, licence)
+    n = len(found.records)
+    if not MIN_LABELLED <= n <= MAX_STRUCTURES:
+        raise InputError(
+            f"{n:,} structures with a gap; a source model is trained here from {MIN_LABELLED:,} to {MAX_STRUCTURES:,}. "
+            "Choose another set, or use `bandgap train-source` in a shell."
+        )
+    return found
+
+
+def descriptor_of(payload: Mapping[str, Any], data: "LabelledSet") -> "MBTRConfig":
+    """Return the descriptor settings that a job names: a preset, or those for the elements of its structures.
+
+    Raises InputError when the features would need more memory than a job may take.
+    """
+    from bandgap.descriptors import config_for, estimate
+
+    preset = str(payload.get("preset", ""))
+    species = {str(symbol) for record in data.records if record.atoms is not None for symbol in record.atoms.symbols}
+    config = config_for(preset=preset) if preset else config_for(species=sorted(species))
+    size = estimate(config, len(data.records))
+    if size.n_bytes > MAX_FEATURE_BYTES:
+        raise InputError(
+            f"{size.n_features:,} features of {len(data.records):,} structures take {size.n_bytes / 1e9:.1f} GB; at "
+            f"most {MAX_FEATURE_BYTES / 1e9:.0f} GB are accepted. Choose a descriptor of fewer elements, or fewer "
+            "structures."
+        )
+    return config
+
+
+def source_config(payload: Mapping[str, Any]) -> Any:
+    """Return the settings of the network, its training and the parts that some transfers ask for."""
+    from bandgap.networks.swag import SnapshotConfig
+    from bandgap.networks.training import TrainingConfig
+    from bandgap.networks.variational import kl_weights_to_try
+    from bandgap.sources.model import SourceConfig
+
+    return SourceConfig(
+        hidden=tuple(payload.get("hidden", (128, 64))),
+        training=TrainingConfig(max_epochs=int(payload.get("max_epochs", TrainingConfig.max_epochs))),
+        variational=kl_weights_to_try(max_steps=payload.get("max_steps")) if payload.get("variational") else (),
+        snapshots=SnapshotConfig() if payload.get("snapshots") else None,
+    )
+
+
+def _from_file(name: str, level: str, licence: str, *, progress: Progress) -> "LabelledSet":
+    from bandgap.datasets.oe62 import read_oe62
+    from bandgap.sources.training import LabelledSet
+
+    folder = allowed_folder()
+    if folder is None:
+        raise InputError(f"This server offers no folder of files. Whoever runs it can set {VARIABLE}.")
+
+    def counted(update: Update, /) -> None:
+        if update.done > MAX_STRUCTURES:
+            raise InputError(
+                f"{name} holds more than {MAX_STRUCTURES:,} structures. Use `bandgap train-source` in a shell."
+            )
+        progress(update)
+
+    data = read_oe62(checked_file(folder, name), level=level, progress=counted)  # type: ignore[arg-type]  # it checks
+    return LabelledSet(data.records, data.gaps_eV, data.level_of_theory, licence)

@@ -1,0 +1,101 @@
+"""What the pages show of predictions beside the intervals: nearest known structures, and joint draws of the means.
+
+Written by the worker when it predicts, in one safetensors file of bounded size; texts are JSON in its metadata and
+nothing is ever unpickled. Loads no torch.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from bandgap.foundation.errors import ArtifactError, InputError
+
+FORMAT = "bandgap-prediction-details-1"
+MAX_DRAWS = 256
+MAX_NUMBERS = 2_000_000  # of the joint draws: 8 MB
+
+Floats = NDArray[np.float64]
+
+_ROWS = ("n_atoms", "distance", "percentile", "labelled")
+_KEPT = ("kept", "means_eV", "noise_variance")
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionDetails:
+    """One row for every row of the input; `kept` are the rows whose means were kept jointly: unlabelled, not refused.
+
+    Distances are NaN and names empty for refused rows. Raises InputError where the parts do not fit together.
+    """
+
+    nearest: tuple[str, ...]  # id of the nearest training structure
+    n_atoms: NDArray[np.int64]  # (n,), 0 for refused rows
+    distance: Floats  # (n,), 1 - cosine to it
+    percentile: Floats  # (n,), share of the training set that is nearer to its own nearest one
+    labelled: NDArray[np.bool_]  # (n,): had a known gap when it was predicted
+    kept: NDArray[np.int64]  # (k,)
+    means_eV: NDArray[np.float32]  # (draw, k)
+    noise_variance: Floats  # (k,), eV^2
+
+    def __post_init__(self) -> None:
+        n, k = len(self.nearest), self.kept.size
+        shapes = {name: getattr(self, name).shape for name in (*_ROWS, *_KEPT)}
+        expected = dict.fromkeys(_ROWS, (n,)) | {"kept": (k,), "noise_variance": (k,)}
+        wrong = [name for name, shape in expected.items() if shapes[name] != shape]
+        if wrong or self.means_eV.ndim != 2 or self.means_eV.shape[1] != k:
+            raise InputError(f"prediction details do not fit together: {n} names, shapes {shapes}.")
+
+    def __len__(self) -> int:
+        return len(self.nearest)
+
+
+def keep_jointly(
+    means_eV: ArrayLike, noise_variance: ArrayLike, rows: ArrayLike, *, seed: int = 0
+) -> tuple[NDArray[np.int64], NDArray[np.float32], Floats]:
+    """Return rows, draws of their means and their noise variances, cut to the size that is stored.
+
+    Of draws (draw, n) of structures whose places are `rows` (n,), at most `MAX_DRAWS` are kept, evenly spaced, and as
+    many structures as `MAX_NUMBERS` holds; of more structures, a random choice that depends on the seed alone.
+    """
+    draws, noise = np.asarray(means_eV, dtype=np.float32), np.asarray(noise_variance, dtype=np.float64)
+    places = np.asarray(rows, dtype=np.int64)
+    every = np.linspace(0, len(draws) - 1, min(len(draws), MAX_DRAWS)).round().astype(int)
+    most = MAX_NUMBERS // max(every.size, 1)
+    chosen = np.arange(places.size)
+    if places.size > most:
+        chosen = np.sort(np.random.default_rng(seed).choice(places.size, most, replace=False))
+    return places[chosen], np.ascontiguousarray(draws[every][:, chosen]), noise[chosen]
+
+
+def save_details(path: Path | str, details: PredictionDetails) -> None:
+    """Write details to one safetensors file."""
+    arrays = {name: np.ascontiguousarray(getattr(details, name)) for name in (*_ROWS, *_KEPT)}
+    Path(path).write_bytes(save(arrays, metadata={"format": FORMAT, "nearest": json.dumps(details.nearest)}))
+
+
+def load_details(path: Path | str) -> PredictionDetails:
+    """Read what `save_details` wrote.
+
+    Raises ArtifactError where the file is absent, damaged or of another format.
+    """
+    try:
+        with safe_open(str(path), framework="numpy") as stored:
+            metadata = stored.metadata() or {}
+            arrays: dict[str, Any] = {name: stored.get_tensor(name) for name in (*_ROWS, *_KEPT)}
+        if metadata.get("format") != FORMAT:
+            raise ArtifactError(f"{path}: format is {metadata.get('format')!r}, expected {FORMAT!r}.")
+        return PredictionDetails(nearest=tuple(json.loads(metadata["nearest"])), **arrays)
+    except (OSError, SafetensorError, InputError, KeyError, TypeError, ValueError) as error:
+        raise ArtifactError(f"{path}: not readable as details of predictions ({error}). Run predict again.") from error
+
+
+def noise_variances(sds_eV: ArrayLike, n: int) -> Floats:
+    """Return the expected noise variance (n,) in eV^2 of a mixture with sds (component,) or (component, n)."""
+    sds = np.asarray(sds_eV, dtype=np.float64)
+    result: Floats = np.broadcast_to((sds**2).mean(axis=0), (n,)).copy()
+    return result

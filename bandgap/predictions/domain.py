@@ -1,0 +1,179 @@
+"""Applicability domain: is a new structure like those that the model was trained on, and which of them is nearest?
+
+Distance is 1 - cosine between descriptors as computed, not standardised. Measured on 1,200 organic crystals (250 for
+training, preset `oe62-16`, kernel ridge): 4 to 6 % of the others come out farther than 95 % of the training set, as
+they should, and their errors are 1.5 to 1.8 times as large. With standardised features the factor is 1.0 to 1.2.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.foundation.errors import ArtifactError, InputError
+
+Floats = NDArray[np.float64]
+
+FAR = 0.95  # share of the training set's own distances above which a structure is called far
+KNOWN_FROM = 10  # training structures with an element from which it counts as learned without the source model
+MAX_ROWS = 1000  # training rows kept; of more, a fixed random choice
+
+_CHUNK = 2000  # new rows at a time: 16 MB of distances to 1,000 rows
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """How one structure stands to the training set; `distance` and `percentile` are NaN for a refused structure."""
+
+    text: str  # "ok", or the warning in words; "" for a refused structure
+    distance: float = float("nan")  # 1 - cosine to the nearest training structure
+    percentile: float = float("nan")  # share of training structures that are nearer to their nearest one, 0 to 1
+    nearest: str = ""  # id of the nearest training structure
+    unseen: tuple[str, ...] = ()  # elements that the text names
+
+
+@dataclass(frozen=True, eq=False)
+class Domain:
+    """Directions of the training descriptors, their leave-one-out nearest distances, and the elements seen."""
+
+    ids: tuple[str, ...]  # (row,)
+    n_features: int
+    columns: NDArray[np.int64]  # (column,) features that are not zero throughout the training set
+    directions: NDArray[np.float32]  # (row, column) unit vectors
+    distances: Floats  # (row,) sorted, of each training row to its nearest other one
+    source_species: tuple[str, ...]
+    target_counts: Mapping[str, int]  # training structures that contain the element
+
+    def judge(self, features: NDArray[Any], elements: Sequence[Collection[str]]) -> tuple[Judgement, ...]:
+        """Judge new structures by raw descriptors (n, p) and the elements (symbols) of each; rows of NaN are refused.
+
+        Raises InputError when the number of features or of rows differs.
+        """
+        if features.ndim != 2 or features.shape[1] != self.n_features or len(elements) != len(features):
+            raise InputError(
+                f"domain: features have shape {features.shape}, {len(elements)=}. Accepted: (n, {self.n_features}), n"
+            )
+        return tuple(
+            judgement
+            for start in range(0, len(features), _CHUNK)
+            for judgement in self._judge(features[start : start + _CHUNK], elements[start : start + _CHUNK])
+        )
+
+    def _judge(self, features: NDArray[Any], elements: Sequence[Collection[str]]) -> list[Judgement]:
+        unit = _directions(features)
+        cosine = unit[:, self.columns] @ self.directions.T.astype(np.float64)
+        nearest = np.argmax(cosine, axis=1)  # the first of NaN rows, which are not used
+        distance = np.clip(1.0 - cosine[np.arange(len(unit)), nearest], 0.0, 2.0)
+        percentile = np.searchsorted(self.distances, distance) / self.distances.size
+        refused = np.isnan(unit.sum(axis=1))
+        return [
+            Judgement("")
+            if refused[i]
+            else self._words(float(distance[i]), float(percentile[i]), self.ids[nearest[i]], elements[i])
+            for i in range(len(unit))
+        ]
+
+    def _words(self, distance: float, percentile: float, nearest: str, elements: Collection[str]) -> Judgement:
+        foreign, rare, untrained = self._unseen(elements)
+        parts = []
+        if foreign:
+            parts.append(f"Contains {', '.join(foreign)}, never seen by the source model nor in the training set")
+        if rare:
+            seen = ", ".join(f"{e} in {self.target_counts[e]}" for e in rare)
+            parts.append(f"Contains {', '.join(rare)}, never seen by the source model; training structures: {seen}")
+        if untrained:
+            parts.append(f"Contains {', '.join(untrained)}, never seen in the training set, only by the source model")
+        if percentile > FAR:
+            share = "all of it" if percentile >= 1.0 else f"{int(100 * percentile + 1e-9)} % of it"
+            parts.append(
+                f"Farther from the training set than {share}; nearest known: {nearest} (cosine distance {distance:.2g})"
+            )
+        unseen = (*foreign, *rare, *untrained)
+        return Judgement(". ".join(parts) or "ok", distance, percentile, nearest, unseen)
+
+    def _unseen(self, elements: Collection[str]) -> tuple[list[str], list[str], list[str]]:
+        """Return elements that nothing has seen, that a few training structures alone have, and that the source has."""
+        source, counts = set(self.source_species), self.target_counts
+        present = sorted(set(elements))
+        foreign = [e for e in present if e not in source and not counts.get(e)]
+        rare = [e for e in present if e not in source and 0 < counts.get(e, 0) < KNOWN_FROM]
+        untrained = [e for e in present if e in source and not counts.get(e)]
+        return foreign, rare, untrained
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the domain as arrays that a safetensors file can hold; texts are JSON in bytes."""
+        words = {"ids": self.ids, "source_species": self.source_species, "target_counts": dict(self.target_counts)}
+        return {
+            "words": np.frombuffer(json.dumps(words | {"n_features": self.n_features}).encode(), dtype=np.uint8).copy(),
+            "columns": self.columns,
+            "directions": self.directions,
+            "distances": self.distances,
+        }
+
+    @staticmethod
+    def from_arrays(arrays: Mapping[str, NDArray[Any]]) -> "Domain":
+        """Rebuild the domain from `to_arrays`; raises ArtifactError where the arrays are not those."""
+        try:
+            words = json.loads(np.asarray(arrays["words"], dtype=np.uint8).tobytes())
+            return Domain(
+                ids=tuple(words["ids"]),
+                n_features=words["n_features"],
+                columns=np.asarray(arrays["columns"], dtype=np.int64),
+                directions=np.asarray(arrays["directions"], dtype=np.float32),
+                distances=np.asarray(arrays["distances"], dtype=np.float64),
+                source_species=tuple(words["source_species"]),
+                target_counts=words["target_counts"],
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ArtifactError(
+                f"stored applicability domain is damaged ({error!r}). Train the model again."
+            ) from error
+
+
+def fit_domain(
+    features: NDArray[Any],
+    *,
+    ids: Sequence[str],
+    elements: Sequence[Collection[str]],
+    source_species: Collection[str],
+) -> Domain:
+    """Fit to raw descriptors (n, p) of the labelled training structures, their ids, and the elements of each.
+
+    `source_species` are the elements that occur in the source model's training set. Raises InputError on fewer than two
+    rows, on lengths that differ and on values that are not finite.
+    """
+    if features.ndim != 2 or not len(features) == len(ids) == len(elements) >= 2:
+        raise InputError(
+            f"domain: features have shape {features.shape}, {len(ids)=}, {len(elements)=}. Accepted: the same number "
+            "of rows, at least two."
+        )
+    if not np.isfinite(features).all():
+        raise InputError("domain: the training features are not all finite. Leave out refused structures.")
+    rows = list(range(len(ids)))
+    if len(ids) > MAX_ROWS:
+        rows = sorted(np.random.default_rng(0).choice(len(ids), MAX_ROWS, replace=False).tolist())
+    unit = _directions(features[rows])
+    columns = np.flatnonzero(np.any(unit != 0.0, axis=0))
+    cosine = unit @ unit.T
+    np.fill_diagonal(cosine, -np.inf)
+    return Domain(
+        ids=tuple(ids[i] for i in rows),
+        n_features=features.shape[1],
+        columns=columns.astype(np.int64),
+        directions=np.ascontiguousarray(unit[:, columns], dtype=np.float32),
+        distances=np.sort(np.clip(1.0 - cosine.max(axis=1), 0.0, 2.0)),
+        source_species=tuple(sorted(source_species)),
+        target_counts=dict(sorted(Counter(e for row in elements for e in set(row)).items())),
+    )
+
+
+def _directions(features: NDArray[Any]) -> Floats:
+    """Return rows of length one; a row of zeros stays zero, so that its distance from everything is 1."""
+    wide = features.astype(np.float64)
+    length = np.linalg.norm(wide, axis=1, keepdims=True)
+    result: Floats = wide / np.where(length == 0.0, 1.0, length)
+    return result

@@ -1,0 +1,75 @@
+"""Numbers of predictions for the comment lines of extXYZ, and stored structures with another interval in them.
+
+Nothing but these numbers changes in a stored file: pages write it anew without reading a coordinate.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from bandgap.foundation.errors import ArtifactError
+from bandgap.predictions.table import IntervalKind, Predictions
+
+_TOKEN = re.compile(r'[^\s="]+="(?:[^"\\]|\\.)*"|\S+')
+_NUMBER = re.compile(r"(?:predicted_gap_eV|predicted_sd_eV|(?:lower|upper)_[0-9.]+_eV|interval)=")
+
+
+def interval_numbers(predictions: Predictions, *, level: float, kind: IntervalKind) -> list[dict[str, float | str]]:
+    """Return mean, sd and both ends of an interval in eV, and its kind, for every row that is not refused.
+
+    The ends are called lower_95_eV and upper_95_eV, after the level in percent.
+    """
+    lower, upper = predictions.interval(level, kind)
+    percent = f"{100 * level:.6g}"
+    return [
+        {
+            "predicted_gap_eV": round(float(predictions.mean_eV[i]), 6),
+            "predicted_sd_eV": round(float(predictions.sd_new_eV[i]), 6),
+            f"lower_{percent}_eV": round(float(lower[i]), 6),
+            f"upper_{percent}_eV": round(float(upper[i]), 6),
+            "interval": kind,
+        }
+        for i in usable_rows(predictions)
+    ]
+
+
+def usable_rows(predictions: Predictions) -> list[int]:
+    """Return the rows that are not refused: those with a structure in the file."""
+    return [i for i, status in enumerate(predictions.status) if status != "refused"]
+
+
+def with_interval(path: Path, predictions: Predictions, *, level: float, kind: IntervalKind) -> bytes:
+    """Return a stored file of predicted structures with the numbers of these predictions at this level.
+
+    Raises ArtifactError when the file does not hold one structure for every row that is not refused.
+    """
+    numbers = interval_numbers(predictions, level=level, kind=kind)
+    with path.open(encoding="utf-8", newline="\n") as file:
+        return "".join(_rewritten(iter(file), numbers, path)).encode()
+
+
+def _rewritten(lines: Iterator[str], numbers: list[dict[str, float | str]], path: Path) -> Iterator[str]:
+    for own in numbers:
+        count = next(lines, "")
+        if not count.strip().isdigit():
+            raise ArtifactError(_DAMAGED.format(path=path, structures=f"fewer than {len(numbers):,}"))
+        yield count
+        yield _comment(next(lines, ""), own)
+        for _ in range(int(count)):
+            yield next(lines, "")
+    if next(lines, "").strip():
+        raise ArtifactError(_DAMAGED.format(path=path, structures=f"more than {len(numbers):,}"))
+
+
+def _comment(line: str, numbers: Mapping[str, float | str]) -> str:
+    """Return a comment line with these numbers in the place of those that it holds."""
+    tokens = _TOKEN.findall(line)
+    place = next((i for i, token in enumerate(tokens) if _NUMBER.match(token)), len(tokens))
+    kept = [[token for token in part if not _NUMBER.match(token)] for part in (tokens[:place], tokens[place:])]
+    return " ".join([*kept[0], *(f"{key}={value}" for key, value in numbers.items()), *kept[1]]) + "\n"
+
+
+_DAMAGED = (
+    "{path} holds {structures} structures, the table of predictions another number: the file is damaged. "
+    "Predict these structures again."
+)

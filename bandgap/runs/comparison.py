@@ -1,0 +1,224 @@
+"""Methods beside each other on one labelled set: several sizes of the training set, several splits, one row a fit.
+
+Every method sees the same rows, the same source and the same seeds. Two rows need no fit and stand beside them: the
+mean of the training gaps, and the source network recalibrated by a straight line.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.datasets.splits import hold_back, permuted_split
+from bandgap.datasets.table import Table
+from bandgap.descriptors.electron_levels import METHOD, Levels
+from bandgap.evaluation.metrics import evaluate_predictions, rmse
+from bandgap.foundation.errors import InputError
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.posterior import PredictiveDraws
+from bandgap.predictions.mixtures import mixture_quantiles, mixture_sd
+from bandgap.runs.results import LEVEL, conformal_figures, conformal_scores
+from bandgap.runs.transfer import fit_members
+from bandgap.sources.head_choice import choose_head
+from bandgap.sources.model import SourceModel
+from bandgap.sources.recalibration import source_gaps_eV, standardiser_for
+from bandgap.transfer import TargetData, get_method
+
+CONSTANT, SOURCE_ALONE = "mean of the training gaps", "source, recalibrated"
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ComparedFit:
+    """One method on one split: figures on the test rows, seconds of the fit, warnings."""
+
+    method: str
+    n: int
+    seed: int
+    figures: Mapping[str, float]
+    seconds: float
+    head: str = ""
+    warnings: tuple[str, ...] = ()
+    conformal_share: float = 0.0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared: methods with their settings, sizes of the training set, seeds, number of test rows.
+
+    Of each training set a share is held back for conformal intervals, as `transfer_run` does. A method named NAME@K
+    starts from the first K networks of the source only, one named NAME+levels is given electron levels.
+    """
+
+    methods: Mapping[str, Mapping[str, Any]]
+    sizes: tuple[int, ...] = (100, 250, 500, 1000)
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    n_test: int = 700
+    conformal_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, settings in self.methods.items():
+            get_method(entrant_of(name).method).configure(settings)
+        if not self.sizes or not self.seeds or min(self.sizes) < 1 or self.n_test < 2:
+            raise InputError(
+                f"comparison: sizes {self.sizes}, seeds {self.seeds}, {self.n_test} test rows. Accepted: at least one "
+                "size and one seed, and 2 test rows."
+            )
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A method as it takes part: from how many networks of the source (None: all), and whether it is given levels."""
+
+    method: str
+    networks: int | None
+    levels: bool
+
+
+def entrant_of(name: str) -> Entrant:
+    """Return what NAME, NAME@K or NAME+levels means; raises InputError for another form, or for unable methods.
+
+    >>> entrant_of("fine_tune@1"), entrant_of("feature_gp+levels")
+    (Entrant(method='fine_tune', networks=1, levels=False), Entrant(method='feature_gp', networks=None, levels=True))
+    """
+    rest, plus, what = name.partition("+")
+    plain, at, count = rest.partition("@")
+    if (at and not (count.isdigit() and int(count))) or (plus and what != "levels"):
+        raise InputError(
+            f"method {name!r}. Write NAME, or NAME@K for the first K networks of the source, and either with +levels "
+            "for a method that is given electron levels."
+        )
+    if plus and not get_method(plain).levels:
+        raise InputError(f"{plain} takes no electron levels. Leave +levels out.")
+    return Entrant(plain, int(count) if at else None, bool(plus))
+
+
+def levels_of(names: Iterable[str]) -> Levels:
+    """Return which levels the table of these methods must hold."""
+    return METHOD if any(entrant_of(name).levels for name in names) else "none"
+
+
+def compare(
+    members: Sequence[Mapping[str, SourceModel]],
+    table: Table,
+    comparison: Comparison,
+    *,
+    head: str | None = None,
+    device: str = "auto",
+    done: Sequence[ComparedFit] = (),
+    progress: Progress = no_progress,
+) -> Iterator[ComparedFit]:
+    """Yield the figures of every method on every split as they come; those in `done` are not computed again.
+
+    `members` are the source models by output, for each network. Electron levels are the features of the table beyond
+    those of the source (`levels_of`). Raises InputError when there are too few rows.
+    """
+    width = next(iter(members[0].values())).network.n_features
+    plain = replace(table, features=table.features[:, :width])
+    largest = max(comparison.sizes)
+    if largest + comparison.n_test > len(table):
+        raise InputError(
+            f"{largest} training and {comparison.n_test} test rows are more than the {len(table)} labelled structures. "
+            "Lower --n or --n-test."
+        )
+    known = {(fit.method, fit.n, fit.seed) for fit in done if fit.conformal_share == comparison.conformal_share}
+    names = [CONSTANT, SOURCE_ALONE, *comparison.methods]
+    wanted = [(n, s, m) for n in comparison.sizes for s in comparison.seeds for m in names]
+    place = ""
+    for position, (n, seed, name) in enumerate(wanted):
+        if (name, n, seed) in known:
+            continue
+        progress(Update("comparing", position, len(wanted), message=f"{name}, n = {n}, seed {seed}"))
+        drawn = permuted_split(table.ids, n_test=comparison.n_test, n_train=n, seed=seed)
+        split = hold_back(drawn, share=comparison.conformal_share)
+        own = table if name in comparison.methods and entrant_of(name).levels else plain
+        train, held_back, test = (own.rows(rows) for rows in (split.train, split.held_back, split.test))
+        data = TargetData(train.features, train.gaps_eV)
+        if place != f"{n} {seed}":
+            chosen, _ = choose_head(members, data.features, data.gaps_eV, seed=seed, head=head)
+            place = f"{n} {seed}"
+        fit = _fit_one(name, members, data, held_back, test, comparison, seed=seed, head=chosen, device=device)
+        yield replace(fit, n=n, conformal_share=comparison.conformal_share)
+    progress(Update("comparing", len(wanted), len(wanted)))
+
+
+def summary(fits: Sequence[ComparedFit], figure: str) -> dict[str, dict[int, tuple[float, float]]]:
+    """Return mean and standard error over seeds of a figure, by method and size; NaN where it was not computed."""
+    result: dict[str, dict[int, tuple[float, float]]] = {}
+    for name in dict.fromkeys(fit.method for fit in fits):
+        for n in sorted({fit.n for fit in fits}):
+            values = np.array([f.figures.get(figure, np.nan) for f in fits if (f.method, f.n) == (name, n)])
+            mean = float(values.mean()) if values.size else float("nan")
+            error = float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else float("nan")
+            result.setdefault(name, {})[n] = (mean, error)
+    return result
+
+
+def append_fit(path: Path, fit: ComparedFit) -> None:
+    """Add a fit to a file of JSON lines."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(asdict(fit)) + "\n")
+
+
+def read_fits(path: Path) -> list[ComparedFit]:
+    """Return the fits of a file of JSON lines, none where there is no file; raises InputError on a damaged line."""
+    if not path.is_file():
+        return []
+    fits = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            values = json.loads(line)
+            fits.append(ComparedFit(**{**values, "warnings": tuple(values["warnings"])}))
+        except (ValueError, TypeError, KeyError) as error:
+            raise InputError(
+                f"{path}, line {number}: no compared fit ({error}). Remove the line, or the file."
+            ) from error
+    return fits
+
+
+def _fit_one(
+    name: str,
+    members: Sequence[Mapping[str, SourceModel]],
+    data: TargetData,
+    held_back: Table,
+    test: Table,
+    comparison: Comparison,
+    *,
+    seed: int,
+    head: str,
+    device: str,
+) -> ComparedFit:
+    n, gaps = len(data.gaps_eV), test.gaps_eV
+    if name == CONSTANT:
+        point = np.full(gaps.size, data.gaps_eV.mean())
+        return ComparedFit(name, n, seed, {"rmse_eV": rmse(gaps, point)}, 0.0)
+    if name == SOURCE_ALONE:
+        models = [member[head] for member in members]
+        scales = [standardiser_for(model, data.features, data.gaps_eV) for model in models]
+        parts = [source_gaps_eV(m, s, test.features) for m, s in zip(models, scales, strict=True)]
+        return ComparedFit(name, n, seed, {"rmse_eV": rmse(gaps, np.mean(parts, axis=0))}, 0.0, head)
+    entrant = entrant_of(name)
+    method = get_method(entrant.method)
+    started = time.perf_counter()
+    config = method.configure(comparison.methods[name])
+    posterior = fit_members(method, members[: entrant.networks], data, config, head=head, seed=seed, device=device)
+    seconds = time.perf_counter() - started
+    draws = posterior.predictive_draws(test.features)
+    scores = conformal_scores(posterior, held_back) if len(held_back) else None
+    spread = {"mean": draws.flat_means_eV.mean(axis=0), "sd": mixture_sd(draws.centres_eV, draws.sds_eV)}
+    figures = heldout_figures(draws, gaps) | conformal_figures(scores, gaps, **spread)
+    diagnosed = {k: v for k, v in posterior.diagnostics.figures.items() if k in ("rhat_max", "ess_min", "divergences")}
+    return ComparedFit(name, n, seed, {**figures, **diagnosed}, seconds, head, posterior.diagnostics.warnings)
+
+
+def heldout_figures(draws: PredictiveDraws, gaps: Floats) -> dict[str, float]:
+    """Return errors, scores, coverage and width of the 95 % prediction interval on known gaps (n,) in eV."""
+    ends = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
+    point = draws.flat_means_eV.mean(axis=0)
+    return evaluate_predictions(gaps, draws.centres_eV, sds=draws.sds_eV, lower=ends[0], upper=ends[1], point=point)

@@ -1,0 +1,221 @@
+"""The transfer of a source to labelled crystals, from records to the folder of a run."""
+
+import datetime
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.datasets.splits import Split, grouped_split, hold_back, permuted_split
+from bandgap.datasets.table import Table, learnable
+from bandgap.descriptors import similarity_features
+from bandgap.descriptors.cache import DescriptorCache
+from bandgap.descriptors.electron_levels import Levels
+from bandgap.foundation.config import fingerprint, to_dict
+from bandgap.foundation.machine import peak_memory_bytes
+from bandgap.foundation.progress import Progress, Update, no_progress, progress_of
+from bandgap.inference.checkpoints import CHECKPOINT, CHECKPOINT_EVERY, Checkpoint, ForeignCheckpointError
+from bandgap.posterior import Posterior, mix
+from bandgap.predictions.conformal import too_few
+from bandgap.predictions.domain import fit_domain
+from bandgap.predictions.store import PREDICTIONS_CSV, QUANTILES, save_predictions
+from bandgap.runs.results import (
+    LEVEL,
+    conformal_scores,
+    figures_of,
+    grouped_diagnostics,
+    prediction_rhat,
+    table_predictions,
+)
+from bandgap.runs.stored import save_run
+from bandgap.sources.head_choice import choose_head
+from bandgap.sources.model import SourceModel
+from bandgap.sources.overlap import load_known, overlap
+from bandgap.sources.sets import open_sources
+from bandgap.sources.stored import source_fingerprint
+from bandgap.structures import StructureRecord
+from bandgap.structures.formula import reduced
+from bandgap.transfer import Method, TargetData, get_method
+from bandgap.transfer.shared.level_choice import with_levels
+
+DEFAULT_TEST_SHARE = 0.2
+
+
+def transfer_run(
+    source_folder: Path | str,
+    records: Sequence[StructureRecord],
+    gaps_eV: NDArray[np.floating[Any]],
+    *,
+    method: str = "btl_pcp_pe",
+    n: int | None = None,
+    n_test: int | None = None,
+    seed: int = 0,
+    head: str | None = None,
+    conformal_share: float = 0.0,
+    by_formula: bool = False,
+    out: Path,
+    level_of_theory: str = "",
+    levels: Levels = "none",
+    settings: Mapping[str, Any] | None = None,
+    device: str = "auto",
+    cache: DescriptorCache | None = None,
+    n_jobs: int = 1,
+    progress: Progress = no_progress,
+    checkpoint_every: int = CHECKPOINT_EVERY,
+    checkpoints: Path | None = None,
+) -> Path:
+    """Transfer a source model to labelled crystals, write the run to `out` and return `out`.
+
+    Rows are sorted by id and permuted by the seed; the first `n_test` (default: a fifth, or what `n` leaves if that is
+    less) are the test set, the next `n` (default: the rest) the training set. Of these the last, a share of
+    `conformal_share`, are held back from the fit for conformal intervals; with `by_formula` no formula is in two of
+    these sets, and the test set may be a little smaller. A source of several sets starts from the
+    output of the set `head` (default: the one that `head_choice` finds), a source of several networks gives the mixture
+    of their posteriors. With `levels` the structures' own electron levels by this method are features too, in eV, for
+    methods that take them. Raises InputError when there are too few rows, and ConfigError for a method that takes none.
+
+    A method that samples a network leaves its state every `checkpoint_every` iterations (0: never) in the folder
+    `checkpoints` (default: "checkpoint" in `out`), goes on from it where there is one, to the same posterior, and the
+    folder is removed at the end. Raises ForeignCheckpointError where it is of another run.
+    """
+    kept = Path(out) / CHECKPOINT if checkpoints is None else checkpoints
+    checkpoint = Checkpoint(kept / "chains.safetensors", checkpoint_every) if checkpoint_every else None
+    started = time.perf_counter()
+    chosen = get_method(method)
+    config = chosen.configure(settings or {})
+    sources = open_sources(source_folder)
+    several = len(sources.heads) > 1
+    members = sources.load(verify=not several, extras=not several)
+    descriptor = with_levels(
+        next(iter(members[0].values())).descriptor, levels, method=chosen, level_of_theory=level_of_theory
+    )
+    table = learnable(records, gaps_eV, descriptor=descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
+    if n_test is None:
+        n_test = min(round(DEFAULT_TEST_SHARE * len(table)), max(0, len(table) - (n or 0)))
+    split = _split(table, n_test=n_test, n_train=n, seed=seed, conformal_share=conformal_share, by_formula=by_formula)
+    train, held_back, test = (table.rows(rows) for rows in (split.train, split.held_back, split.test))
+    data = TargetData(train.features, train.gaps_eV)
+    head, head_errors = choose_head(members, data.features, data.gaps_eV, seed=seed, head=head)
+    outputs = head if chosen.fit_together is None else None
+    wanted = sources.load(outputs, extras=outputs is not None) if several else members
+    models = [member[head] for member in wanted]
+    fit_started = time.perf_counter()
+    try:
+        posterior = fit_members(
+            chosen,
+            wanted,
+            data,
+            config,
+            head=head,
+            seed=seed,
+            device=device,
+            progress=progress,
+            checkpoint=checkpoint,
+        )
+    except ForeignCheckpointError as error:
+        raise ForeignCheckpointError(f"{error} All files of the unfinished run are in {kept}.") from error
+    fit_s = time.perf_counter() - fit_started
+    species = sorted(set().union(*(model.card.elements for model in members[0].values())))
+    shapes = similarity_features(train.features, descriptor)
+    domain = fit_domain(shapes, ids=train.ids, elements=train.elements, source_species=species)
+    conformal = conformal_scores(posterior, held_back) if len(held_back) else None
+    figures: dict[str, float] = {}
+    rhat: dict[str, float] = {}
+    if len(test):
+        progress(Update("predicting the test set"))
+        draws = posterior.predictive_draws(test.features)
+        predictions = table_predictions(
+            draws, test, descriptor=descriptor, domain=domain, level_of_theory=level_of_theory, conformal=conformal
+        )
+        figures = figures_of(draws, predictions, test.gaps_eV)
+        rhat = prediction_rhat(draws.means_eV, members=posterior.n_members)
+        Path(out).mkdir(parents=True, exist_ok=True)
+        predictions.to_csv(Path(out) / PREDICTIONS_CSV)
+        save_predictions(Path(out) / QUANTILES, predictions)
+    warnings = list(posterior.diagnostics.warnings)
+    if conformal is not None and (short := too_few(len(conformal), level=LEVEL)):
+        warnings.append(short)
+    manifest = {
+        "method": chosen.name,
+        "title": chosen.title,
+        "config": to_dict(config),
+        "levels": levels,
+        "seed": seed,
+        "n": len(train),
+        "level_of_theory": level_of_theory,
+        "data": {"fingerprint": table.content(), "n_labelled": len(table), "n_given": len(records)},
+        "source": {
+            "card": to_dict(models[0].card),
+            "head": head,
+            "head_errors_eV": head_errors,
+            "members": len(models),
+            "fingerprint": fingerprint([source_fingerprint(model) for model in models]),
+            "overlap": _overlap(Path(source_folder), [*train.records, *held_back.records, *test.records]),
+        },
+        "split": {"train": train.ids, "test": test.ids, "by_formula": by_formula},
+        "test_gaps_eV": test.gaps_eV.tolist(),
+        "conformal": None if conformal is None else {"ids": conformal.ids, "scores": conformal.scores.tolist()},
+        "metrics": figures,
+        "diagnostics": grouped_diagnostics(posterior, rhat, warnings=warnings),
+        "warnings": warnings,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "elapsed_s": {"fit": fit_s, "all": time.perf_counter() - started},
+        "peak_memory_bytes": peak_memory_bytes(),
+    }
+    save_run(Path(out), posterior, descriptor=descriptor, domain=domain, manifest=manifest, references=train.records)
+    if checkpoint is not None:
+        shutil.rmtree(kept, ignore_errors=True)
+    return Path(out)
+
+
+def fit_members(
+    method: Method,
+    members: Sequence[Mapping[str, SourceModel]],
+    data: TargetData,
+    config: Any,
+    *,
+    head: str,
+    seed: int,
+    device: str = "auto",
+    progress: Progress = no_progress,
+    checkpoint: Checkpoint | None = None,
+) -> Posterior:
+    """Fit a method from the output `head` of every network of a source; return the equal-weight mixture of posteriors.
+
+    The first network has the given seed, the others seeds of their own made from it. A method that takes all networks
+    together returns one posterior. With `checkpoint` every network has files of its own, from which a method that can
+    goes on.
+    """
+    if method.fit_together is not None:
+        return method.fit_together(members, data, config, head=head, seed=seed, device=device, progress=progress)
+    posteriors = []
+    for i, member in enumerate(members):
+        own = seed if i == 0 else int(np.random.SeedSequence([seed, i]).generate_state(1)[0] % 2**31)
+        note = progress if len(members) == 1 else progress_of(f"network {i + 1} of {len(members)}", progress)
+        part = None if checkpoint is None else checkpoint.of_part(i)
+        posteriors.append(
+            method.fit_or_resume(member[head], data, config, seed=own, device=device, progress=note, checkpoint=part)
+        )
+    return mix(posteriors)
+
+
+def _split(
+    table: Table, *, n_test: int, n_train: int | None, seed: int, conformal_share: float, by_formula: bool
+) -> Split:
+    """Return the rows of the three sets, by single structures or by formula."""
+    if not by_formula:
+        split = permuted_split(table.ids, n_test=n_test, n_train=n_train, seed=seed)
+        return hold_back(split, share=conformal_share)
+    groups = [reduced(record.atoms.symbols) for record in table.records if record.atoms is not None]
+    split = grouped_split(table.ids, groups=groups, n_test=n_test, n_train=n_train, seed=seed)
+    return hold_back(split, share=conformal_share, groups=groups)
+
+
+def _overlap(source_folder: Path, records: Sequence[StructureRecord]) -> dict[str, int] | None:
+    """Return how many of the run's structures the source knows; None where the source stores no keys."""
+    known = load_known(source_folder)
+    return None if known is None else to_dict(overlap(known, records))

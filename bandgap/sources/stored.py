@@ -1,0 +1,124 @@
+"""Stored source models: safetensors and one manifest.json a folder. Nothing is unpickled.
+
+Every one carries up to five reference structures with their predictions, which are recomputed when it is loaded.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bandgap.descriptors import MBTRConfig, featurize
+from bandgap.foundation.config import fingerprint, from_dict, to_dict
+from bandgap.networks.perceptron import NetworkConfig, forward
+from bandgap.networks.standardise import Standardiser
+from bandgap.networks.training import Epoch
+from bandgap.sources.extras import load_extras, save_extras
+from bandgap.sources.model import SourceCard, SourceConfig, SourceModel
+from bandgap.sources.statistics import FeatureStatistics
+from bandgap.storage.manifests import SCHEMA, damage_reported, read_manifest, versions, write_manifest
+from bandgap.storage.references import N_REFERENCES, check_references, reference_rows
+from bandgap.storage.tensors import load_tensors, save_tensors
+from bandgap.structures import StructureRecord
+
+WEIGHTS = "weights.safetensors"
+
+Floats = NDArray[np.float64]
+
+
+def save_source(folder: Path, source: SourceModel, *, references: Sequence[StructureRecord]) -> None:
+    """Write a source model; `references` are up to five of its training structures."""
+    folder.mkdir(parents=True, exist_ok=True)
+    scale = source.standardiser
+    arrays = {f"param.{k}": v for k, v in source.params.items()} | scale.to_arrays()
+    if source.features is not None:
+        arrays |= {f"features.{k}": torch.from_numpy(getattr(source.features, k)) for k in ("mean", "scatter")}
+    save_tensors(arrays, folder / WEIGHTS)
+    extras = save_extras(folder, source)
+    chosen = list(references[:N_REFERENCES])
+    predicted = source_predictions_eV(source, featurize(chosen, source.descriptor).features)
+    manifest = {
+        "schema": SCHEMA,
+        "kind": "source",
+        "card": to_dict(source.card),
+        "network": to_dict(source.network),
+        "config": to_dict(source.config),
+        "descriptor": to_dict(source.descriptor),
+        "gaps": {"mean_eV": scale.y_mean_eV, "sd_eV": scale.y_sd_eV},
+        "x_power": scale.power,
+        "features": None
+        if source.features is None
+        else {"n": source.features.n, "residual_variance": source.features.residual_variance},
+        "extras": extras,
+        "history": [[e.train, e.validation] for e in source.history],
+        "references": reference_rows(chosen, predicted),
+        "metrics": _metrics(source),
+        "versions": versions(),
+    }
+    write_manifest(folder, manifest)
+
+
+def load_source(folder: Path | str, *, verify: bool = True, extras: bool = True) -> SourceModel:
+    """Load a source model, with its Fisher information, variational posterior and snapshots or without.
+
+    Raises ArtifactError when it is missing, damaged or fails its self-check.
+    """
+    path = Path(folder)
+    manifest = read_manifest(path, kind="source")
+    with damage_reported(path):
+        network = from_dict(NetworkConfig, manifest["network"])
+        expected = {f"param.{k}": s for k, s in network.shapes.items()}
+        arrays = load_tensors(path / WEIGHTS, expected | dict.fromkeys(("x_mean", "x_scale"), (network.n_features,)))
+        x_mean, x_scale, gaps = arrays["x_mean"].numpy(), arrays["x_scale"].numpy(), manifest["gaps"]
+        source = SourceModel(
+            {name.removeprefix("param."): value for name, value in arrays.items() if name.startswith("param.")},
+            network,
+            Standardiser(x_mean, x_scale, gaps["mean_eV"], gaps["sd_eV"], float(manifest.get("x_power", 1.0))),
+            from_dict(MBTRConfig, manifest["descriptor"]),
+            from_dict(SourceCard, manifest["card"]),
+            from_dict(SourceConfig, manifest["config"]),
+            tuple(Epoch(*pair) for pair in manifest["history"]),
+            _features_of(arrays, manifest.get("features")),
+        )
+        source = load_extras(path, source, manifest.get("extras", {}) if extras else {})
+    if verify:
+        with damage_reported(path):
+            check_references(
+                path, manifest, lambda r: source_predictions_eV(source, featurize(r, source.descriptor).features)
+            )
+    return source
+
+
+def _metrics(source: SourceModel) -> dict[str, float]:
+    """Return the errors of held-out rows in eV: of the point estimate, and of the variational posterior's means."""
+    found = {"validation_rmse_eV": source.card.validation_rmse_eV}
+    if source.variational is not None:
+        found["variational_rmse_eV"] = source.standardiser.y_sd_eV * source.variational.validation_mse**0.5
+    return found
+
+
+def _features_of(arrays: Mapping[str, torch.Tensor], scalars: Mapping[str, Any] | None) -> FeatureStatistics | None:
+    if scalars is None:
+        return None
+    mean, scatter = (arrays[f"features.{name}"].numpy() for name in ("mean", "scatter"))
+    return FeatureStatistics(mean, scatter, scalars["n"], scalars["residual_variance"])
+
+
+def source_predictions_eV(source: SourceModel, features: NDArray[np.floating[Any]]) -> Floats:
+    """Return the source network's own predictions (n,) in eV for raw features (n, p)."""
+    x = torch.from_numpy(source.standardiser.features(features)).float()
+    with torch.no_grad():
+        return source.standardiser.gaps_eV(forward(source.params, x).numpy())
+
+
+def source_fingerprint(source: SourceModel) -> str:
+    """Return a fingerprint of the source's weights and settings; extras that it does not have do not enter."""
+    total = {name: float(value.double().sum()) for name, value in source.params.items()}
+    if source.variational is not None:
+        total |= {f"variational.{name}": float(v.double().sum()) for name, v in source.variational.mean.items()}
+    if source.snapshots is not None:
+        total |= {f"snapshots.{name}": float(v.double().sum()) for name, v in source.snapshots.mean.items()}
+    return fingerprint({"card": to_dict(source.card), "descriptor": to_dict(source.descriptor), "sums": total})

@@ -1,0 +1,90 @@
+"""The manifest.json that every stored source and run carries: written whole or not at all, checked when read."""
+
+import contextlib
+import importlib.metadata
+import json
+import logging
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bandgap.foundation.errors import ArtifactError, InputError
+
+log = logging.getLogger(__name__)
+
+SCHEMA = 1
+MANIFEST = "manifest.json"
+PACKAGES = ("bandgap", "torch", "dscribe", "ase", "numpy", "scipy", "scikit-learn")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the packages that a prediction depends on."""
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            log.warning("%s is not installed as a package; its version is not recorded", package)
+    return found
+
+
+def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Write manifest.json; numbers that are not finite become null."""
+    text = json.dumps(_finite(manifest), indent=1, allow_nan=False)
+    partial = folder / (MANIFEST + ".part")
+    partial.write_text(text + "\n", encoding="utf-8")
+    partial.replace(folder / MANIFEST)
+
+
+def manifest_kind(folder: Path) -> str | None:
+    """Return the kind that the manifest of a folder states, None where there is no readable manifest."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    kind = manifest.get("kind") if isinstance(manifest, dict) else None
+    return kind if isinstance(kind, str) else None
+
+
+def read_manifest(folder: Path, *, kind: str) -> dict[str, Any]:
+    """Return the manifest of a folder of this kind; raises ArtifactError with what is wrong."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise ArtifactError(f"{folder} has no {MANIFEST}. Give the folder that train-source or transfer wrote.")
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"{path}: not readable as JSON ({error}). The folder is damaged; make it again.") from error
+    if not isinstance(manifest, dict):
+        raise ArtifactError(f"{path}: not a manifest but a {type(manifest).__name__}. The folder is damaged.")
+    if manifest.get("kind") != kind or manifest.get("schema") != SCHEMA:
+        raise ArtifactError(
+            f"{path} is a {manifest.get('kind')} of schema {manifest.get('schema')}; "
+            f"a {kind} of schema {SCHEMA} is expected here."
+        )
+    return manifest
+
+
+@contextlib.contextmanager
+def damage_reported(folder: Path) -> Iterator[None]:
+    """Turn what a damaged manifest or tensor file causes into an ArtifactError."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, InputError) as error:
+        raise ArtifactError(
+            f"{folder}: a part of the stored model is missing or damaged ({type(error).__name__}: {error}). "
+            "Make the folder again."
+        ) from error
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(k): _finite(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(v) for v in value]
+    if isinstance(value, (float, np.floating)):
+        return float(value) if math.isfinite(value) else None
+    return value.item() if isinstance(value, np.generic) else value

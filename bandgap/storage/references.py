@@ -1,0 +1,71 @@
+"""Reference structures stored with a model: a few structures and what the model predicted for them when it was stored.
+
+Loading recomputes the predictions, descriptor included, and refuses the model when they differ, because a stored model
+in a new environment can silently predict something else.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ase import Atoms
+from numpy.typing import NDArray
+
+from bandgap.foundation.errors import ArtifactError
+from bandgap.storage.manifests import versions
+from bandgap.structures import StructureRecord
+
+N_REFERENCES = 5
+TOLERANCE_EV = 2e-3  # float32 descriptors and weights on another machine differ by less
+
+Floats = NDArray[np.float64]
+
+
+def reference_rows(records: Sequence[StructureRecord], predicted: Floats) -> list[dict[str, Any]]:
+    """Return the structures and their predictions (n,) in eV as plain values for the manifest."""
+    rows = []
+    for record, mean in zip(records, predicted, strict=True):
+        atoms = record.atoms
+        assert atoms is not None  # refused structures never reach a fit
+        rows.append(
+            {
+                "id": record.id,
+                "numbers": atoms.numbers.tolist(),
+                "positions": atoms.positions.tolist(),
+                "cell": atoms.cell.array.tolist(),
+                "pbc": atoms.pbc.tolist(),
+                "mean_eV": float(mean),
+            }
+        )
+    return rows
+
+
+def check_references(
+    folder: Path, manifest: Mapping[str, Any], predict: Callable[[list[StructureRecord]], Floats]
+) -> None:
+    """Recompute the stored reference predictions; raises ArtifactError naming the structure that differs most."""
+    rows = manifest["references"]
+    if not rows:
+        return
+    stored = np.array([row["mean_eV"] for row in rows], dtype=np.float64)
+    found = predict([_record(row) for row in rows])
+    difference = np.abs(found - stored)
+    worst = int(np.argmax(np.where(np.isnan(difference), np.inf, difference)))
+    if not difference[worst] <= TOLERANCE_EV:
+        then, now = manifest.get("versions", {}), versions()
+        changed = [f"{name} {then[name]} -> {now[name]}" for name in now if then.get(name, now[name]) != now[name]]
+        advice = (
+            "Install those versions, or train the model again" if changed else "Its files were altered: make it again"
+        )
+        raise ArtifactError(
+            f"{folder}: the stored model fails its self-check: structure {rows[worst]['id']} gives "
+            f"{found[worst]:.3f} eV, {stored[worst]:.3f} eV when it was stored. Changed since then: "
+            f"{', '.join(changed) or 'no version'}. "
+            f"{advice}."
+        )
+
+
+def _record(row: Mapping[str, Any]) -> StructureRecord:
+    atoms = Atoms(row["numbers"], row["positions"], cell=row["cell"], pbc=row["pbc"])  # type: ignore[no-untyped-call]
+    return StructureRecord(row["id"], "reference", "extXYZ", atoms)

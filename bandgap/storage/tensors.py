@@ -1,0 +1,39 @@
+"""Tensors on disk: safetensors files, read with their shapes checked."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+
+from bandgap.foundation.errors import ArtifactError
+
+
+def save_tensors(arrays: Mapping[str, torch.Tensor], path: Path) -> None:
+    """Write tensors, whole or not at all, with the file mode of any other file.
+
+    safetensors' own writer lets only the owner read them. Tensors that were loaded are a view of their file: it is
+    replaced, never written over, so that they stay what they are.
+    """
+    partial = path.with_name(path.name + ".part")
+    partial.write_bytes(save({name: value.contiguous() for name, value in arrays.items()}))
+    partial.replace(path)
+
+
+def load_tensors(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, torch.Tensor]:
+    """Return all tensors of a file; raises ArtifactError when one of `shapes` is missing or of another shape."""
+    try:
+        arrays: dict[str, torch.Tensor] = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise ArtifactError(f"{path} cannot be read ({error}). The folder is damaged; make it again.") from error
+    check_shapes(path, arrays, shapes)
+    return arrays
+
+
+def check_shapes(path: Path, arrays: Mapping[str, torch.Tensor], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise ArtifactError naming the first of `shapes` that a file's tensors do not have."""
+    for name, shape in shapes.items():
+        if name not in arrays or tuple(arrays[name].shape) != shape:
+            found = tuple(arrays[name].shape) if name in arrays else "nothing"
+            raise ArtifactError(f"{path}: tensor {name} has shape {found}, {shape} is expected. The folder is damaged.")

@@ -1,0 +1,204 @@
+"""CIF: every block with atoms becomes one structure (S. R. Hall et al., Acta Cryst. A47 (1991) 655).
+
+gemmi reads the syntax; symmetry comes from the operators in the file, and from its space group symbol only where there
+are none, because symbols are written in many ways (P2(1)/c, Pmn2(1), ?) and operators in one.
+"""
+
+import re
+from collections.abc import Iterator
+
+from gemmi import cif
+
+from bandgap.structures.asymmetric import Site, from_sites
+from bandgap.structures.draft import Draft, Unreadable, number, refused, shown
+from bandgap.structures.elements import element_of
+from bandgap.structures.formats.cif_symmetry import symmetry
+from bandgap.structures.formula import compare, parse_formula
+from bandgap.structures.records import Limits
+from bandgap.structures.symmetry import cell_vectors
+
+_HEADER = re.compile(r"data_\S*", re.IGNORECASE)
+_EMPTY_LOOP = re.compile(r"^[ \t]*loop_[ \t]*\n(?:[ \t]*_\S+[ \t]*\n)+(?=[ \t]*_\S+[ \t]+\S)", re.MULTILINE)  # GULP's
+_AT_LINE = re.compile(r"^[^:]*:(\d+)(?::\d+)?\S*(?: in \S+)?:?\s*(.*)", re.DOTALL)
+_UNCERTAINTY = re.compile(r"\(\d*\)$")
+_CELL = [f"_cell_{name}" for name in ("length_a", "length_b", "length_c", "angle_alpha", "angle_beta", "angle_gamma")]
+_AMBIGUOUS = {"C", "H", "N", "O", "S", "P", "F", "B", "I"}  # CA1 in a label is a carbon unless the formula knows Ca
+
+
+def read_cif(text: str, *, limits: Limits) -> Iterator[Draft]:
+    """Yield one draft for every block that holds atoms or a cell, or one that says why there is none."""
+    plain = text if text.isascii() else re.sub(r"[^\x00-\x7f]", "_", text)
+    plain = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", " ", plain)
+    plain = _EMPTY_LOOP.sub(lambda match: "\n" * match.group().count("\n"), plain)
+    try:
+        blocks: list[cif.Block | Draft] = list(cif.read_string(plain, check_level=0))
+    except (ValueError, RuntimeError) as error:
+        blocks = _piecewise(plain, error, most=limits.max_structures)
+    several = sum(isinstance(block, Draft) or _has_atoms(block) or _has_cell(block) for block in blocks) > 1
+    given = 0
+    for block in blocks:
+        if isinstance(block, Draft):
+            draft = block
+        elif _has_atoms(block) or _has_cell(block):
+            draft = _from_block(block, limits=limits)
+        else:
+            continue
+        given += 1
+        draft.suffix = str(given)
+        draft.id = draft.id if several else ""
+        yield draft
+    if not given:
+        yield refused(_nothing_in(text, len(blocks)), format="CIF")
+
+
+def _nothing_in(text: str, n_blocks: int) -> str:
+    if "_atom_site.Cartn_x" in text:
+        return "a macromolecular CIF (_atom_site.Cartn_x) is not supported. Export it as PDB."
+    count = f"{n_blocks} blocks" if n_blocks != 1 else "one block"
+    return f"no atoms in the file ({f'{count}, none with _atom_site_fract_x' if n_blocks else 'no data_ block'})"
+
+
+def _from_block(block: cif.Block, *, limits: Limits) -> Draft:
+    name = block.name.strip()
+    place = f"block {name}" if name else "the block without a name"
+    try:
+        draft = _structure(block, place, limits=limits)
+    except Unreadable as error:
+        draft = refused(str(error), format="CIF")
+    draft.id = name
+    if name:
+        draft.info["block"] = name
+    return draft
+
+
+def _structure(block: cif.Block, place: str, *, limits: Limits) -> Draft:
+    if not _has_atoms(block):
+        raise Unreadable(f"{place} has a unit cell and no atoms (_atom_site_fract_x is missing)")
+    values = [value_of(block, tag) for tag in _CELL]
+    if not all(values):
+        missing = _CELL[values.index("")]
+        raise Unreadable(f"no unit cell in {place} ({missing} is missing). Export a molecule without a cell as XYZ.")
+    numbers = [_number(value, what=tag) for tag, value in zip(_CELL, values, strict=True)]
+    cell = cell_vectors(numbers[:3], numbers[3:])
+    operations, notes = symmetry(block, place)
+    formula = parse_formula(value_of(block, "_chemical_formula_sum"))
+    sites = _sites(block, formula)
+    draft = from_sites(sites, cell=cell, operations=operations, place=place, format="CIF", limits=limits)
+    for note in notes:
+        draft.warn(note)
+    compare(draft, formula)
+    return draft
+
+
+def _sites(block: cif.Block, formula: dict[str, float]) -> list[Site]:
+    x, y, z = (_column(block, f"fract_{axis}") for axis in "xyz")
+    n = len(x)
+    if not len(y) == len(z) == n:
+        raise Unreadable("_atom_site_fract_x, _y and _z have different lengths")
+    types, labels = _column(block, "type_symbol", n), _column(block, "label", n)
+    occupancies = _column(block, "occupancy", n)
+    groups, assemblies = _column(block, "disorder_group", n), _column(block, "disorder_assembly", n)
+    sites = []
+    for i in range(n):
+        symbol = _symbol(types[i], labels[i], formula=formula)
+        name = labels[i] or f"{symbol}{i + 1}"
+        what = f"a coordinate of atom {name}"
+        fractional = _number(x[i], what=what), _number(y[i], what=what), _number(z[i], what=what)
+        occupancy = _number(occupancies[i], what=f"the occupancy of atom {name}") if occupancies[i] else 1.0
+        group = "" if groups[i] == "0" else groups[i]
+        sites.append(Site(name, symbol, fractional, occupancy, group, assemblies[i]))
+    return sites
+
+
+def _symbol(type_symbol: str, label: str, *, formula: dict[str, float]) -> str:
+    """Return the element as the type says it, else as the label begins; the text itself when neither is an element."""
+    if type_symbol:
+        return element_of(type_symbol) or type_symbol
+    letters = re.match(r"[A-Za-z]*", label)
+    start = letters.group() if letters else ""
+    two, one = element_of(start[:2]), element_of(start[:1])
+    if len(start) == 1 or not two:
+        return one or label
+    if not one or two in formula or (start[1].islower() and one not in formula):
+        return two
+    return one if one in formula or (one in _AMBIGUOUS and two not in ("Cl", "Br", "Si", "Se")) else two
+
+
+def _piecewise(text: str, error: Exception, *, most: int) -> list[cif.Block | Draft]:
+    """Read a file with a syntax error block by block, so that one bad block does not cost the others."""
+    blocks: list[cif.Block | Draft] = []
+    pieces = _pieces(text.split("\n"))
+    if not pieces:
+        return [refused(f"not a CIF: {_told(error, 0)}", format="CIF")]
+    for first, lines in pieces[: most + 1]:
+        try:
+            blocks += cif.read_string("\n".join(lines) + "\n", check_level=0)
+        except (ValueError, RuntimeError) as fault:
+            header = _HEADER.match(lines[0].strip())
+            name = header.group()[5:] if header else ""
+            sentence = f"block {name} is not valid CIF: {_told(fault, first)}. Is the file cut off?"
+            bad = refused(sentence, format="CIF")
+            bad.id = name
+            blocks.append(bad)
+    return blocks
+
+
+def _pieces(lines: list[str]) -> list[tuple[int, list[str]]]:
+    """Return each block's first line number (from 0) and lines; data_ inside a text field begins no block."""
+    starts, inside = [], False
+    for at, line in enumerate(lines):
+        if line.startswith(";"):
+            inside = not inside
+        elif not inside and _HEADER.match(line.strip()):
+            starts.append(at)
+    ends = [*starts[1:], len(lines)] if starts else []
+    return [(start, lines[start:end]) for start, end in zip(starts, ends, strict=True)]
+
+
+def _told(error: Exception, lines_before: int) -> str:
+    """Return gemmi's message with the line of the whole file in front."""
+    match = _AT_LINE.match(str(error))
+    return f"line {int(match.group(1)) + lines_before}, {match.group(2)}" if match else shown(str(error))
+
+
+def value_of(block: cif.Block, tag: str) -> str:
+    """Return a tag's value without quotes, "" when it is absent, ? or a dot."""
+    raw = block.find_value(tag) or block.find_value(_dotted(tag))
+    return "" if raw is None else _text(raw)
+
+
+def _dotted(tag: str) -> str:
+    """Return a tag as CIF's newer dictionaries write it: _cell.length_a for _cell_length_a."""
+    category = next((c for c in ("_cell", "_atom_site") if tag.startswith(c + "_")), "")
+    return f"{category}.{tag[len(category) + 1 :]}" if category else tag
+
+
+def _text(raw: str) -> str:
+    """Return a value as the file means it: "" for ? and a dot, without quotes."""
+    if raw in ("?", "."):
+        return ""
+    return cif.as_string(raw).strip() if raw[:1] in ("'", '"', ";") else raw
+
+
+def _has_atoms(block: cif.Block) -> bool:
+    return any(len(_column(block, f"fract_{axis}")) for axis in "xyz")
+
+
+def _has_cell(block: cif.Block) -> bool:
+    return bool(value_of(block, _CELL[0]))
+
+
+def _column(block: cif.Block, name: str, length: int | None = None) -> list[str]:
+    """Return an _atom_site column with "" for ? and a dot; with `length`, as many "" when the column is absent."""
+    tag = f"_atom_site_{name}"
+    found = [_text(raw) for raw in block.find_values(tag)] or [_text(raw) for raw in block.find_values(_dotted(tag))]
+    return found if length is None or len(found) == length else [""] * length
+
+
+def _number(text: str, *, what: str) -> float:
+    if not text:
+        raise Unreadable(f"{what} is missing")
+    try:
+        return number(_UNCERTAINTY.sub("", text))
+    except ValueError:
+        raise Unreadable(f"{what} is {shown(text)}, not a number") from None

@@ -1,0 +1,130 @@
+"""Structures as a viewer needs them: atoms, bonds, cell and a few numbers; one file for a data set, read row by row.
+
+Loads numpy and safetensors only, so that pages can read what the worker wrote when it checked the files.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from bandgap.foundation.errors import ArtifactError
+
+FORMAT = "bandgap-shapes-1"
+
+Floats = NDArray[np.float64]
+_NUMBERS = ("density_g_cm3", "shortest_angstrom", "contact_angstrom")
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """Atoms of a structure with its molecules in one piece, Angstrom; distances are NaN where there is no such pair."""
+
+    numbers: NDArray[np.uint8]  # (atom,)
+    positions: Floats  # (atom, 3)
+    cell: Floats  # (3, 3), zero where nothing repeats
+    pbc: NDArray[np.bool_]  # (3,)
+    bonds: NDArray[np.uint16]  # (bond, 2)
+    shifts: NDArray[np.int8]  # (bond, 3) cells between the first atom and the image of the second that it is bonded to
+    density_g_cm3: float = float("nan")
+    shortest_angstrom: float = float("nan")  # of all pairs of atoms
+    shortest_pair: tuple[int, int] = (0, 0)
+    contact_angstrom: float = float("nan")  # of pairs of atoms in different molecules
+    contact_pair: tuple[int, int] = (0, 0)
+    n_molecules: int = 0
+
+    @property
+    def bond_vectors(self) -> Floats:
+        """Vectors (bond, 3) in Angstrom from the first atom of each bond to the second, or to its image."""
+        first, second = self.positions[self.bonds[:, 0]], self.positions[self.bonds[:, 1]]
+        return np.asarray(second + self.shifts @ self.cell - first, dtype=np.float64)
+
+
+def save_shapes(path: Path, shapes: Sequence[Shape | None]) -> None:
+    """Write one shape for every row of a data set, None for a refused structure; about 21 bytes an atom."""
+    kept = [shape or _NOTHING for shape in shapes]
+    arrays = {
+        "atom_ends": np.cumsum([len(s.numbers) for s in kept], dtype=np.int64),
+        "bond_ends": np.cumsum([len(s.bonds) for s in kept], dtype=np.int64),
+        "numbers": _joined(kept, "numbers", np.uint8),
+        "positions": _joined(kept, "positions", np.float32),
+        "bonds": _joined(kept, "bonds", np.uint16),
+        "shifts": _joined(kept, "shifts", np.int8),
+        "cells": np.array([s.cell for s in kept], dtype=np.float32).reshape(-1, 9),
+        "pbc": np.array([s.pbc for s in kept], dtype=np.uint8).reshape(-1, 3),
+        "scalars": np.array([[getattr(s, name) for name in _NUMBERS] for s in kept], dtype=np.float32).reshape(-1, 3),
+        "counts": np.array([[*s.shortest_pair, *s.contact_pair, s.n_molecules] for s in kept], np.int32).reshape(-1, 5),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".part")
+    partial.write_bytes(save(arrays, metadata={"format": FORMAT}))
+    partial.replace(path)
+
+
+def load_shape(path: Path, row: int) -> Shape | None:
+    """Return the shape of one row without reading the others, None for a refused structure.
+
+    Raises ArtifactError where the file is absent or damaged, or has no such row.
+    """
+    try:
+        with safe_open(str(path), framework="numpy") as stored:
+            if (stored.metadata() or {}).get("format") != FORMAT:
+                raise ValueError("another format")
+            part = stored.get_slice
+            if not 0 <= row < part("cells").get_shape()[0]:
+                raise ValueError(f"no row {row}")
+            start = [int(part(name)[row - 1 : row][0]) if row else 0 for name in ("atom_ends", "bond_ends")]
+            end = [int(part(name)[row : row + 1][0]) for name in ("atom_ends", "bond_ends")]
+            if end[0] == start[0]:
+                return None
+            atoms, bonds = slice(start[0], end[0]), slice(start[1], end[1])
+            density, shortest, contact = part("scalars")[row : row + 1][0].astype(float)
+            counts = [int(value) for value in part("counts")[row : row + 1][0]]
+            return Shape(
+                numbers=part("numbers")[atoms],
+                positions=part("positions")[atoms].astype(np.float64),
+                cell=part("cells")[row : row + 1].astype(np.float64).reshape(3, 3),
+                pbc=part("pbc")[row : row + 1][0].astype(bool),
+                bonds=part("bonds")[bonds],
+                shifts=part("shifts")[bonds],
+                density_g_cm3=float(density),
+                shortest_angstrom=float(shortest),
+                shortest_pair=(counts[0], counts[1]),
+                contact_angstrom=float(contact),
+                contact_pair=(counts[2], counts[3]),
+                n_molecules=counts[4],
+            )
+    except (OSError, SafetensorError, ValueError, IndexError) as error:
+        raise ArtifactError(f"{path.name}: the stored structures cannot be read ({error}).") from error
+
+
+def cell_lengths_angles(cell: Floats) -> tuple[Floats, Floats]:
+    """Return the lengths (3,) in Angstrom and the angles alpha, beta, gamma (3,) in degrees of a cell (3, 3).
+
+    Angles with a vector of length zero are NaN.
+
+    >>> [value.tolist() for value in cell_lengths_angles(np.diag([3.0, 4.0, 5.0]))]
+    [[3.0, 4.0, 5.0], [90.0, 90.0, 90.0]]
+    """
+    lengths = np.linalg.norm(cell, axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        cosines = [cell[i] @ cell[j] / (lengths[i] * lengths[j]) for i, j in ((1, 2), (0, 2), (0, 1))]
+    return lengths, np.degrees(np.arccos(np.clip(cosines, -1.0, 1.0)))
+
+
+def _joined(shapes: Sequence[Shape], name: str, dtype: type[np.generic]) -> NDArray[np.generic]:
+    return np.concatenate([np.asarray(getattr(s, name)) for s in [*shapes, _NOTHING]]).astype(dtype)
+
+
+_NOTHING = Shape(
+    numbers=np.zeros(0, np.uint8),
+    positions=np.zeros((0, 3)),
+    cell=np.zeros((3, 3)),
+    pbc=np.zeros(3, bool),
+    bonds=np.zeros((0, 2), np.uint16),
+    shifts=np.zeros((0, 3), np.int8),
+)

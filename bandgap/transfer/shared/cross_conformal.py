@@ -1,0 +1,65 @@
+"""What cross-conformal methods share: folds by seed, one fit without each fold, errors on the rows left out.
+
+Everything that looks at gaps happens anew without each fold, the choice of settings included, or the errors would be
+too small. The source gives nothing but its descriptor.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, Update
+from bandgap.posterior import ConformalPosterior, Diagnostics
+from bandgap.posterior.fold_models import FoldModels
+from bandgap.predictions.conformal import smallest_calibration_set
+from bandgap.transfer.shared.method import TargetData
+
+FOLDS = 10
+LEVEL = 0.95  # of the interval that a warning is about
+
+
+def check_folds(folds: int, *, method: str) -> None:
+    """Raise ConfigError for fewer than 2 folds."""
+    if folds < 2:
+        raise ConfigError(f"{method}: folds = {folds}. Accepted: 2 or more, such as {FOLDS}.")
+
+
+def fold_of_rows(n: int, *, folds: int, seed: int) -> NDArray[np.int64]:
+    """Return the fold (n,) of every row, at random and of equal sizes; as many folds as rows where `folds` is more."""
+    order = np.random.default_rng(np.random.SeedSequence([seed, 0xC0F01D])).permutation(n)
+    fold = np.empty(n, dtype=np.int64)
+    fold[order] = np.arange(n) % min(folds, n)
+    return fold
+
+
+def fold_seed(seed: int, k: int) -> int:
+    """Return a seed of its own, below 2^32, for the fit without fold k."""
+    return int(np.random.SeedSequence([seed, k]).generate_state(1)[0])
+
+
+def without_each(fold: NDArray[np.int64], *, phase: str, progress: Progress) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield every fold's number and the rows outside it; tell the progress how many are done."""
+    folds = int(fold.max()) + 1
+    for k in range(folds):
+        progress(Update(phase, k, folds))
+        yield k, np.flatnonzero(fold != k)
+    progress(Update(phase, folds, folds))
+
+
+def conformal_posterior(models: FoldModels, data: TargetData, fold: NDArray[np.int64]) -> ConformalPosterior:
+    """Return the posterior of fold models, from their errors on the rows that they had not seen."""
+    n = fold.size
+    errors = data.gaps_eV - models.predict_eV(data.features)[fold, np.arange(n)]
+    figures = {"cv_rmse_eV": float(np.sqrt(np.mean(errors**2))), "folds": float(fold.max() + 1)}
+    return ConformalPosterior(models, fold, errors, diagnostics=Diagnostics(figures, _warnings(n)))
+
+
+def _warnings(n: int) -> tuple[str, ...]:
+    if n >= smallest_calibration_set(LEVEL):
+        return ()
+    return (
+        f"{n} labelled structures are too few for {100 * LEVEL:g} % intervals, which need "
+        f"{smallest_calibration_set(LEVEL)} errors: read those of {100 * n // (n + 1)} % or less.",
+    )

@@ -1,0 +1,142 @@
+"""What every transfer method is given and what the registry knows of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.foundation.config import from_dict
+from bandgap.foundation.errors import InputError
+from bandgap.foundation.progress import Progress, no_progress
+from bandgap.inference.checkpoints import Checkpoint
+from bandgap.posterior import Posterior
+from bandgap.sources.model import SourceModel
+
+Family = Literal[
+    "all layers, Bayesian",
+    "output layer alone",
+    "many trained networks",
+    "one trained network",
+    "without transfer",
+]
+
+Need = Literal["", "fisher", "variational", "snapshots"]
+
+MIN_ROWS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class TargetData:
+    """Labelled training rows of a target: raw features (n, p) and gaps (n,) in eV."""
+
+    features: NDArray[np.floating[Any]]
+    gaps_eV: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        n = self.gaps_eV.shape[0]
+        if n < MIN_ROWS:
+            raise InputError(
+                f"{n} labelled structures are too few to transfer to. Give at least {MIN_ROWS}, better 50."
+            )
+        if self.features.shape[0] != n:
+            rows = self.features.shape[0]
+            raise InputError(f"features of {rows} structures, gaps of {n}: one gap for each is expected.")
+        if not np.isfinite(self.features).all() or not np.isfinite(self.gaps_eV).all():
+            raise InputError(
+                "features or gaps of the training rows are not finite. Leave out refused structures first."
+            )
+        if float(np.std(self.gaps_eV)) <= 0:
+            raise InputError(f"all {n} labels are {self.gaps_eV[0]} eV. A transfer needs gaps that differ.")
+
+
+class Fit(Protocol):
+    """Fit a method; the same seed on the same device gives the same posterior."""
+
+    def __call__(
+        self,
+        source: SourceModel,
+        data: TargetData,
+        config: Any,
+        *,
+        seed: int,
+        device: str = "auto",
+        progress: Progress = no_progress,
+    ) -> Posterior: ...
+
+
+class FitTogether(Protocol):
+    """Make one posterior from all networks of a source (each a source model for every output), centred at `head`."""
+
+    def __call__(
+        self,
+        members: Sequence[Mapping[str, SourceModel]],
+        data: TargetData,
+        config: Any,
+        *,
+        head: str,
+        seed: int,
+        device: str = "auto",
+        progress: Progress = no_progress,
+    ) -> Posterior: ...
+
+
+class ResumableFit(Protocol):
+    """Fit a method, or go on from the files of `checkpoint` where there are any, to the same posterior."""
+
+    def __call__(
+        self,
+        source: SourceModel,
+        data: TargetData,
+        config: Any,
+        *,
+        seed: int,
+        device: str = "auto",
+        progress: Progress = no_progress,
+        checkpoint: Checkpoint | None = None,
+    ) -> Posterior: ...
+
+
+@dataclass(frozen=True)
+class Method:
+    """One transfer method: family, title, a line on what it does, one on what it costs, its settings and its fit.
+
+    `resumable` is the same fit where it can go on after a break; None where it starts anew. `needs` names the part that
+    a source must carry for it beyond its point estimate, "" for none.
+    With `levels` it learns from electron levels behind the descriptor's features too, which the others cannot be given.
+    A method with `fit_together` takes all networks of a source into one model; of the others, the posteriors from each
+    network are mixed.
+    """
+
+    name: str
+    family: Family
+    title: str
+    summary: str
+    cost: str
+    config: type
+    fit: Fit
+    resumable: ResumableFit | None = None
+    fit_together: FitTogether | None = None
+    needs: Need = ""
+    levels: bool = False
+
+    def fit_or_resume(
+        self,
+        source: SourceModel,
+        data: TargetData,
+        config: Any,
+        *,
+        seed: int,
+        device: str = "auto",
+        progress: Progress = no_progress,
+        checkpoint: Checkpoint | None = None,
+    ) -> Posterior:
+        """Fit; a method that can go on from a checkpoint is given this one."""
+        if self.resumable is None:
+            return self.fit(source, data, config, seed=seed, device=device, progress=progress)
+        return self.resumable(source, data, config, seed=seed, device=device, progress=progress, checkpoint=checkpoint)
+
+    def configure(self, settings: Mapping[str, Any]) -> Any:
+        """Build the method's config from plain settings; raises ConfigError that names an unknown one."""
+        return from_dict(self.config, settings, where=self.name)

@@ -1,0 +1,152 @@
+"""What the methods that sample a network's weights share: rows, posterior, and a verdict on the chains."""
+
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from bandgap.foundation.progress import Progress
+from bandgap.foundation.quantities import disagreement
+from bandgap.inference.checkpoints import Checkpoint
+from bandgap.inference.network.draws import NetworkDraws, SamplerInfo
+from bandgap.inference.network.sampler import sample_network
+from bandgap.inference.network.sampler_config import SamplerConfig
+from bandgap.inference.network.scales import ScalePrior
+from bandgap.inference.network.whitened_network import Layers, WhitenedNetwork
+from bandgap.networks.perceptron import Params, layer_of
+from bandgap.networks.standardise import Standardiser
+from bandgap.posterior import Diagnostics, NetworkPosterior
+from bandgap.posterior.function_share import function_share
+from bandgap.posterior.protocol import thinned
+from bandgap.sources.model import SourceModel
+from bandgap.sources.recalibration import GapScale, StatisticsChoice, standardiser_for
+from bandgap.transfer.shared.method import TargetData
+
+DIVERGENT_SHARE = 0.001
+AnyNetwork = TypeVar("AnyNetwork", bound=NetworkPosterior)
+
+PRIOR_DRAWS = 1000  # of the scales, for pages
+
+
+@dataclass(frozen=True, eq=False)
+class TargetRows:
+    """Standardised training rows of a target: x (n, p) and y (n,) in float64, and their scales."""
+
+    standardiser: Standardiser
+    x: Tensor
+    y: Tensor
+
+    def noise_b(self, share: float) -> float:
+        """Return b of sigma^2 ~ InvGamma(2, b), its prior mean: a share of the variance of y."""
+        return share * float(self.y.var())
+
+
+def standardised(data: TargetData, standardiser: Standardiser) -> TargetRows:
+    """Return the training rows (features (n, p), gaps in eV) on these scales."""
+    x, y = standardiser.features(data.features), standardiser.gaps(data.gaps_eV)
+    return TargetRows(standardiser, torch.from_numpy(x), torch.from_numpy(y))
+
+
+def rows_for_source(
+    source: SourceModel, data: TargetData, *, statistics: StatisticsChoice, gap_scale: GapScale
+) -> TargetRows:
+    """Return the training rows on the scales on which this source transfers (`recalibration`)."""
+    scale = standardiser_for(source, data.features, data.gaps_eV, statistics=statistics, gap_scale=gap_scale)
+    return standardised(data, scale)
+
+
+def layers_of(params: Params) -> Layers:
+    """Return parameters as one tensor (out, in + 1) a layer, the bias being the last column."""
+    n_layers = layer_of(max(params, key=layer_of))
+    return [torch.cat([params[f"weight.{i}"], params[f"bias.{i}"][:, None]], 1) for i in range(1, n_layers + 1)]
+
+
+def sample_posterior(
+    net: WhitenedNetwork,
+    prior: ScalePrior,
+    standardiser: Standardiser,
+    *,
+    sampler: SamplerConfig,
+    seed: int,
+    progress: Progress,
+    checkpoint: Checkpoint | None = None,
+) -> NetworkPosterior:
+    """Sample the weights of a network and their scales; return the kept draws as a posterior."""
+    draws, info = sample_network(net, prior, config=sampler, seed=seed, progress=progress, checkpoint=checkpoint)
+    found = recorded(diagnose(info), info, prior, unit_eV=standardiser.y_sd_eV, seed=seed)
+    return _posterior(net, prior, draws, standardiser=standardiser, diagnostics=found, seed=seed)
+
+
+def recorded(
+    diagnostics: Diagnostics, info: SamplerInfo, prior: ScalePrior, *, unit_eV: float, seed: int
+) -> Diagnostics:
+    """Return the diagnostics with what pages draw: traces, energies, and draws of the scales from their prior.
+
+    `unit_eV` is the standard deviation of the gaps by which sigma is standardised.
+    """
+    every = thinned(info.energy.shape[1])
+    traces = {f"trace.{name}": values[:, every] for name, values in info.judged.items()}
+    state = prior.draw(PRIOR_DRAWS, generator=torch.Generator().manual_seed(seed))
+    sigma = torch.exp(prior.log_sigma(state)) * unit_eV
+    tau, c = prior.tau_and_weights(state)
+    named = {"prior.sigma_eV": sigma, "prior.tau": tau, "prior.c": c}
+    from_prior = {name: value.cpu().numpy()[None] for name, value in named.items()}
+    return replace(diagnostics, record={**traces, "energy": info.energy[:, every], **from_prior})
+
+
+def with_sensitivity(posterior: AnyNetwork, sensitivity: Tensor) -> AnyNetwork:
+    """Return the posterior with what each layer does to the function, (L,): of its draws, and of those of its prior."""
+    alpha, found = sensitivity.cpu().numpy(), posterior.diagnostics
+    record = {**found.record, "prior.kappa": function_share(found.record["prior.c"], alpha)}
+    return replace(posterior, layer_sensitivity=alpha, diagnostics=replace(found, record=record))
+
+
+def with_figures(posterior: NetworkPosterior, **figures: float) -> NetworkPosterior:
+    """Return the posterior with more figures in its diagnostics."""
+    found = posterior.diagnostics
+    return replace(posterior, diagnostics=replace(found, figures={**found.figures, **figures}))
+
+
+def diagnose(info: SamplerInfo) -> Diagnostics:
+    """Turn the sampler's figures into sentences: whether the chains agree, and what to do when they do not."""
+    figures = info.figures()
+    rhat = {name.removeprefix("rhat_"): value for name, value in figures.items() if name.startswith("rhat_")}
+    del rhat["max"]
+    said = disagreement(rhat)
+    warnings = [] if said is None else [said]
+    if figures["divergences"] > DIVERGENT_SHARE * info.divergent.size:
+        warnings.append(
+            f"{figures['divergences']:.0f} of {info.divergent.size} paths diverged: part of the posterior may be "
+            "missing. Raise target_accept of the sampler."
+        )
+    return Diagnostics(figures, tuple(warnings))
+
+
+def _posterior(
+    net: WhitenedNetwork,
+    prior: ScalePrior,
+    draws: NetworkDraws,
+    *,
+    standardiser: Standardiser,
+    diagnostics: Diagnostics,
+    seed: int,
+) -> NetworkPosterior:
+    chains, kept = draws.state.shape[:2]
+    scales = prior.scales(draws.state.flatten(0, 1))
+    narrow = scales.s.reshape(chains, kept, -1).float()[..., None, None]
+    upper = [net.theta_hat[i].cpu() + narrow[:, :, i] * draws.z[i] for i in range(1, len(draws.z))]
+    tau, c = prior.tau_and_weights(draws.state)
+    return NetworkPosterior(
+        standardiser=standardiser,
+        theta_hat_1=net.theta_hat[0].cpu(),
+        basis=net.basis.cpu(),
+        coordinates=narrow[:, :, 0] * draws.z[0],
+        scale_1=narrow[:, :, 0, 0, 0],
+        upper=(*upper, draws.output.float().unsqueeze(2)),
+        sigma=scales.sigma.reshape(chains, kept).numpy(),
+        seed=seed,
+        layer_weights=c.numpy(),
+        tau=tau.numpy(),
+        diagnostics=diagnostics,
+    )

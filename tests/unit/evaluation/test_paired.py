@@ -1,0 +1,123 @@
+"""Held-out structures and paired differences: exact cases, known distributions, stated false-alarm rates."""
+
+import doctest
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from bandgap.evaluation import paired
+from bandgap.evaluation.heldout import HeldOut, crps_each, figures_at, load_heldout
+from bandgap.evaluation.metrics import crps_gaussian
+from bandgap.evaluation.paired import MIN_COMMON, common_rows, paired_difference
+from bandgap.foundation.errors import ArtifactError, InputError
+from bandgap.predictions.store import save_predictions
+from bandgap.predictions.table import LEVELS, Predictions
+
+N = 400
+GAPS = np.random.default_rng(5).normal(3.0, 1.0, N)
+
+
+def noise(seed, sd, mean=0.0):
+    """Errors (N,) in eV."""
+    return np.random.default_rng(seed).normal(mean, sd, N)
+
+
+def normal_heldout(errors, sd=0.3, *, gaps=GAPS, ids=None, formulas=None):
+    """Held-out structures with normal predictive distributions about gap + error."""
+    n = len(gaps)
+    mean, spread = gaps + errors, np.broadcast_to(np.asarray(sd, dtype=float), (n,)).copy()
+    names = tuple(ids or (f"s{k:03d}" for k in range(n)))
+    blank = ("",) * n
+    quantiles = mean + spread * norm.ppf(LEVELS)[:, None]
+    predictions = Predictions(
+        names, blank, tuple(formulas or blank), ("ok",) * n, ("ok",) * n, blank, mean, spread / 2, spread,
+        mean + (quantiles - mean) / 2, quantiles,
+    )  # fmt: skip
+    return HeldOut(predictions, gaps)
+
+
+def test_paired_docstrings_run_as_printed():
+    assert doctest.testmod(paired).failed == 0
+
+
+def test_difference_is_that_of_the_figures():
+    first, second = normal_heldout(noise(1, 0.2)), normal_heldout(noise(2, 0.4))
+    for figure in ("rmse_eV", "mae_eV", "crps_eV"):
+        found = paired_difference(first, second, figure=figure)
+        expected = figures_at(first, 0.95)[figure] - figures_at(second, 0.95)[figure]
+        assert found.difference_eV == pytest.approx(expected, abs=1e-12)
+        assert found.n == N and found.shown and found.lower_eV < found.difference_eV < found.upper_eV
+
+
+def test_interval_is_narrower_than_unpaired_where_errors_are_shared():
+    shared = noise(3, 0.5)
+    first, second = normal_heldout(shared), normal_heldout(shared + noise(4, 0.05, 0.02))
+    width = np.ptp([getattr(paired_difference(first, second), end) for end in ("lower_eV", "upper_eV")])
+    assert width < 0.2 * 2 * 1.96 * np.sqrt(2) * 0.5 / np.sqrt(2 * N)  # of two independent RMSEs
+
+
+def test_interval_of_runs_that_are_equally_good_holds_zero_as_often_as_it_says():
+    # 200 test sets; misses ~ Binomial(200, 0.05) if exact. 30 or more has probability 1e-6 at 0.06.
+    misses = 0
+    for k in range(200):
+        rng = np.random.default_rng(k)
+        both = [normal_heldout(rng.normal(0, 0.3, 100), gaps=GAPS[:100]) for _ in range(2)]
+        misses += paired_difference(*both, resamples=300, seed=k).shown
+    assert 1 <= misses < 30
+
+
+def test_equal_predictions_have_no_difference_to_show():
+    run = normal_heldout(noise(5, 0.2))
+    found = paired_difference(run, run)
+    assert (found.difference_eV, found.lower_eV, found.upper_eV, found.shown) == (0.0, 0.0, 0.0, False)
+    assert paired.sentence(found, baseline="it").startswith("no difference to it that this test set can show")
+
+
+def test_worse_run_is_said_to_be_worse():
+    text = paired.sentence(paired.PairedDifference(0.123, 0.1, 0.15, 50), baseline="B")
+    assert text == "0.12 eV worse than B on these 50 crystals (95 % interval of the difference 0.10 to 0.15)"
+
+
+def test_common_rows_leave_out_other_structures_and_other_gaps():
+    first = normal_heldout(np.zeros(4), gaps=np.array([1.0, 2.0, 3.0, 4.0]), ids=["a", "b", "c", "d"])
+    second = normal_heldout(np.zeros(3), gaps=np.array([4.0, 2.5, 1.0]), ids=["d", "b", "a"])
+    ours, theirs = common_rows(first, second)
+    assert ours.tolist() == [0, 3] and theirs.tolist() == [2, 0]
+
+
+def test_difference_over_few_common_structures_is_refused():
+    few = normal_heldout(np.zeros(9), gaps=GAPS[:9])
+    with pytest.raises(InputError, match=f"9 structures were held out by both runs; .* at least {MIN_COMMON}"):
+        paired_difference(few, normal_heldout(np.zeros(N)))
+
+
+def test_crps_from_quantiles_is_that_of_the_normal_distribution():
+    run = normal_heldout(noise(6, 0.3))
+    exact = crps_gaussian(GAPS, run.predictions.mean_eV, sd=run.predictions.sd_new_eV)
+    assert crps_each(run).mean() == pytest.approx(exact, rel=2e-3)  # 199 quantiles, tails left out
+
+
+def test_figures_at_a_level_are_those_of_the_interval():
+    found = figures_at(normal_heldout(np.zeros(N), 0.25), 0.5)
+    assert found["coverage"] == 1.0 and found["rmse_eV"] == 0.0 and found["r2"] == 1.0
+    assert found["width_eV"] == pytest.approx(2 * 0.6745 * 0.25, rel=1e-3)
+    assert found["miscalibration"] == pytest.approx(0.5, abs=0.01)
+
+
+def test_load_heldout_takes_gaps_of_the_manifest_or_the_known_ones(tmp_path):
+    run = normal_heldout(np.zeros(3), gaps=np.array([1.0, 2.0, 3.0]), ids=["a", "b", "c"])
+    save_predictions(tmp_path / "quantiles.safetensors", run.predictions)
+    split = {"split": {"test": ["a", "b", "c"]}}
+    stored = load_heldout(tmp_path, split | {"test_gaps_eV": [1.5, 2.5, 3.5]})
+    assert stored.gaps_eV.tolist() == [1.5, 2.5, 3.5]
+    earlier = load_heldout(tmp_path, split, known={("c", ""): 3.0, ("a", ""): 1.0})
+    assert earlier.predictions.ids == ("a", "c") and earlier.gaps_eV.tolist() == [1.0, 3.0]
+    with pytest.raises(ArtifactError, match="not the predictions of the structures that the manifest names"):
+        load_heldout(tmp_path, {"split": {"test": ["a", "b"]}})
+    with pytest.raises(ArtifactError, match="2 known gaps for 3 held-out structures"):
+        load_heldout(tmp_path, split | {"test_gaps_eV": [1.0, 2.0]})
+    with pytest.raises(InputError, match="held out no structures"):
+        load_heldout(tmp_path, {})
+    with pytest.raises(InputError, match="has a known gap any more"):
+        load_heldout(tmp_path, split)

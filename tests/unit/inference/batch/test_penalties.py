@@ -1,0 +1,107 @@
+"""Penalties add the gradients of Gaussian priors: by Woodbury what the dense covariance says, by L2SP a pull home."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from bandgap.inference.batch.kernels import make_stack
+from bandgap.inference.batch.penalties import L2SP, PTYL
+from bandgap.networks.swag import Snapshots, snapshot_prior
+from tests.unit.inference.batch.stacks import EXACT, problem, trained_stack
+
+WIDTHS = (5, 4, 3)  # 39 hidden parameters with biases
+
+
+def random_stack(samples, *, seed=0):
+    """A stack with random weights and gradients of zero, its first layer in full coordinates."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def drawn(*shape):
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    p, width, last = WIDTHS
+    stack = make_stack(
+        drawn(1, 4, p + 1),
+        drawn(1, 4, width),
+        fold=torch.zeros(samples, dtype=torch.long),
+        omega=drawn(samples, 4),
+        labels=drawn(samples, 4),
+        upper=[drawn(samples, width + 1, last), drawn(samples, last + 1, 1)],
+        kernel="bmm",
+    )
+    stack.weights[0].copy_(drawn(samples, p + 1, width))
+    return stack, snapshots_of(drawn), drawn(p + 1, width)
+
+
+def snapshots_of(drawn):
+    """Random moments of the hidden layers and of an output layer, which a prior of hidden layers leaves out."""
+    p, width, last = WIDTHS
+    shapes = {"weight.1": (width, p), "bias.1": (width,), "weight.2": (last, width), "bias.2": (last,)}
+    shapes |= {"weight.3": (1, last), "bias.3": (1,)}
+    mean, diagonal = ({n: drawn(*s) for n, s in shapes.items()} for _ in range(2))
+    squares = {n: value**2 for n, value in diagonal.items()}
+    return Snapshots(mean, squares, {n: drawn(6, *s) for n, s in shapes.items()})
+
+
+def pull(snapshots, first, *, gammas, n):
+    """The prior of samples with these gammas and numbers of rows, at eps 0.1."""
+    values, which = torch.unique(torch.tensor(gammas, dtype=torch.float64), return_inverse=True)
+    priors = [snapshot_prior(snapshots, gamma=g, eps=0.1, layers=(1, 2), dtype=torch.float64) for g in values.tolist()]
+    return PTYL.build(priors, first=first, which=which, n_rows=torch.tensor(n))
+
+
+def test_prior_of_snapshots_has_the_gradient_of_its_dense_covariance():
+    stack, snapshots, first = random_stack(3)
+    gammas, n = [0.5, 100.0, 0.5], [10, 20, 30]
+    pull(snapshots, first, gammas=gammas, n=n).add_gradient(stack)
+
+    def stacked(params):
+        """Both hidden layers of params as one vector in the stack's order, the bias being the last input."""
+        layers = []
+        for i in (1, 2):
+            weight, bias = params[f"weight.{i}"], params[f"bias.{i}"]
+            layers.append(torch.cat([weight.mT, bias.unsqueeze(-2)], -2).flatten(-2))
+        return torch.cat(layers, -1)
+
+    deviations = stacked(snapshots.deviations)
+    covariance = 0.5 * torch.diag(stacked(snapshots.diagonal)) + 0.5 / 5 * deviations.T @ deviations
+    for s in range(3):
+        phi = torch.cat([(first + stack.weights[0][s]).flatten(), stack.weights[1][s].flatten()])
+        dense = gammas[s] * covariance + 0.1 * torch.eye(phi.numel(), dtype=torch.float64)
+        expected = torch.linalg.solve(dense, phi - stacked(snapshots.mean)) / n[s]
+        found = torch.cat([stack.gradients[k][s].flatten() for k in (0, 1)])
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+    assert (stack.gradients[2] == 0).all()
+
+
+def test_prior_of_chosen_samples_is_theirs():
+    gradients = []
+    for index in ([0, 1, 2], [2, 0]):
+        stack, snapshots, first = random_stack(3)
+        chosen = pull(snapshots, first, gammas=[0.5, 100.0, 3.0], n=[10, 20, 30]).of(torch.tensor(index))
+        part = replace(stack, weights=[w[index] for w in stack.weights], gradients=[g[index] for g in stack.gradients])
+        chosen.add_gradient(part)
+        gradients.append(part.gradients[0])
+    torch.testing.assert_close(gradients[0][[2, 0]], gradients[1])
+
+
+def test_l2sp_adds_the_distance_from_the_start_and_leaves_the_output_layer():
+    stack, _, _ = random_stack(2)
+    between = torch.ones(5, 3, dtype=torch.float64)
+    L2SP(torch.tensor([0.0, 2.0], dtype=torch.float64), [between]).add_gradient(stack)
+    assert all((gradient[0] == 0).all() for gradient in stack.gradients)
+    torch.testing.assert_close(stack.gradients[0][1], 2 * stack.weights[0][1])
+    torch.testing.assert_close(stack.gradients[1][1], 2 * (stack.weights[1][1] - 1))
+    assert (stack.gradients[2] == 0).all()
+
+
+@pytest.mark.parametrize("strength, farthest", [(0.0, np.inf), (1e4, 1e-4)])
+def test_strong_l2sp_keeps_hidden_layers_at_the_source(strength, farthest):
+    layer, between, samples, _ = problem()
+    penalty = L2SP(torch.full((3,), strength, dtype=torch.float64), between)
+    config = replace(EXACT, optimiser="sgd", learning_rate=1e-5, momentum=0.0, epochs=50)
+    weights = trained_stack([layer], between, samples, config, penalty=penalty)
+    moved = max(float(weights[0].abs().max()), float((weights[1] - between[0]).abs().max()))
+    assert 0 < moved < farthest

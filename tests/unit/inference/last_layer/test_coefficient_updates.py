@@ -1,0 +1,120 @@
+"""Updates leave the law of coefficients and noise variance given the prior variances as it is."""
+
+import numpy as np
+import pytest
+
+from bandgap.inference.last_layer.coefficient_draws import JITTER, GramForm, RowForm, form_of
+from bandgap.inference.last_layer.coefficient_updates import EVERY, LEAST, HalvesUpdate, JointUpdate, update_of
+from bandgap.inference.last_layer.noise_variance import NoisePrior, Response
+from bandgap.inference.last_layer.reduced_regression import reduce_regression
+from tests.unit.inference.last_layer.regressions import reduced
+
+SIGMAS = 4.5  # of the largest of about 60 comparisons: a false alarm in 2,000 runs; the seeds are fixed
+PRIOR = NoisePrior(3.0, 2.0)
+KINDS = {"rows": (5, JointUpdate), "joint": (14, JointUpdate), "halves": (14, HalvesUpdate)}
+VARIANCES = np.geomspace(0.02, 5.0, 7)
+
+
+def made_update(kind):
+    n, cls = KINDS[kind]
+    problem = reduced(n=n, p=7 if kind != "rows" else 9)
+    variances = VARIANCES if kind != "rows" else np.geomspace(0.02, 5.0, 9)
+    update = HalvesUpdate(problem) if cls is HalvesUpdate else JointUpdate(form_of(problem))
+    return problem, variances, update, Response(problem.square, problem.n, PRIOR)
+
+
+def exact(problem, variances):
+    """Mean and covariance factor of delta given sigma^2, and shape and rate of sigma^2, by an explicit inverse."""
+    inverse = np.linalg.inv(problem.gram + np.diag(1 / variances))
+    mean = inverse @ problem.moment
+    return mean, inverse, PRIOR.shape + problem.n / 2, PRIOR.scale + (problem.square - problem.moment @ mean) / 2
+
+
+def draw_exactly(problem, variances, rng):
+    mean, inverse, shape, rate = exact(problem, variances)
+    sigma2 = rate / rng.standard_gamma(shape)
+    return mean + np.sqrt(sigma2) * np.linalg.cholesky(inverse) @ rng.standard_normal(mean.size), sigma2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_chain_of_updates_has_the_moments_of_the_explicit_inverse(kind):
+    """Means of delta, of the noise variance and of delta delta' over 1,500 chains of four updates from exact draws."""
+    problem, variances, update, response = made_update(kind)
+    mean, inverse, shape, rate = exact(problem, variances)
+    rng, deltas, sigma2s = np.random.default_rng(1), [], []
+    for _ in range(1500):
+        delta, _ = draw_exactly(problem, variances, rng)
+        for _ in range(4):
+            drawn = update.update(delta, variances, response, rng)
+            delta = drawn.delta
+        deltas.append(delta)
+        sigma2s.append(drawn.sigma2)
+    deltas, sigma2s = np.array(deltas), np.array(sigma2s)
+    products = (deltas - mean)[:, :, None] * (deltas - mean)[:, None, :]
+    for found, expected in (
+        (deltas, mean),
+        (sigma2s, rate / (shape - 1)),
+        (products, inverse * rate / (shape - 1)),
+        (products / sigma2s[:, None, None], inverse),  # delta and the noise variance belong together
+    ):
+        assert (np.abs(found.mean(0) - expected) < SIGMAS * found.std(0) / np.sqrt(len(found))).all()
+
+
+def test_halves_forget_where_they_started():
+    """From a start a hundred standard deviations away: 50 updates at most, the halves being drawn anew twice."""
+    problem, variances, update, response = made_update("halves")
+    rng, delta = np.random.default_rng(2), np.full(7, 30.0)
+    for _ in range(50):
+        delta = update.update(delta, variances, response, rng).delta
+    mean, inverse, shape, rate = exact(problem, variances)
+    sd = np.sqrt(np.diag(inverse) * rate / (shape - 1))
+    assert (np.abs(delta - mean) < 6 * sd).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fitted_is_the_square_of_the_draw_in_the_gram_matrix(kind):
+    problem, variances, update, response = made_update(kind)
+    rng, delta = np.random.default_rng(3), np.ones_like(variances)
+    for _ in range(3):
+        drawn = update.update(delta, variances, response, rng)
+        delta = drawn.delta
+        assert drawn.fitted == pytest.approx(delta @ problem.gram @ delta, rel=1e-9)
+
+
+def test_fitted_leaves_out_what_was_added_to_factorise():
+    """A Gram matrix of rank 3 under a flat prior is singular to rounding: the factor is that of another matrix."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 3)) @ rng.normal(size=(3, 24))
+    problem = reduce_regression(x, x[:, 0] + rng.normal(size=40))
+    form = GramForm(problem)
+    form.factor(np.full(24, 1e30))
+    delta = form.draw(1.0, rng)
+    added = JITTER * np.diag(problem.gram).mean()
+    assert added * delta @ delta > 1.0  # it would be seen
+    assert form.fitted == pytest.approx(delta @ problem.gram @ delta, rel=1e-4)  # 1e-10 of what cancels
+
+
+def test_halves_are_drawn_anew_every_few_updates():
+    _, variances, update, response = made_update("halves")
+    rng, delta, seen = np.random.default_rng(5), np.zeros(7), []
+    for _ in range(3 * EVERY):
+        delta = update.update(delta, variances, response, rng).delta
+        seen.append(tuple(update.halves[0]))
+    changes = [i for i in range(1, len(seen)) if seen[i] != seen[i - 1]]
+    assert set(changes) <= {EVERY, 2 * EVERY} and changes
+    assert sorted([*update.halves[0], *update.halves[1]]) == list(range(7))
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "kind", "form"),
+    [
+        (20, LEAST - 1, JointUpdate, RowForm),
+        (LEAST, LEAST - 1, JointUpdate, GramForm),
+        (LEAST, LEAST, HalvesUpdate, GramForm),
+        (20, LEAST, JointUpdate, RowForm),
+    ],
+    ids=["few rows", "few columns", "large", "large, few rows"],
+)
+def test_large_gram_matrices_are_updated_in_halves(n, p, kind, form):
+    update = update_of(reduced(n=n, p=p, source=False))
+    assert type(update) is kind and type(update.form) is form

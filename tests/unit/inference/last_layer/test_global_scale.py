@@ -1,0 +1,193 @@
+"""The exact posterior of the global scale against n x n algebra, its random walk, and its own prior."""
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from bandgap.inference.diagnostics import ess_bulk
+from bandgap.inference.last_layer.global_scale import GlobalScale, integrate_global_scale, log_posterior, metropolis
+from bandgap.inference.last_layer.linear_probe import fit_probe
+from bandgap.inference.last_layer.reduced_regression import reduce_regression
+from bandgap.inference.last_layer.spectral_regression import NoisePrior, least_cross_validation, spectral_regression
+from bandgap.priors.source_distance import isotropic_rates, source_distance
+from tests.unit.inference.last_layer.regressions import explicit, made
+
+FALSE_ALARM = 1e-4  # of each test of a distribution; the seeds are fixed
+SIGMAS = 4.5  # of the largest of about 10 comparisons: a false alarm in 15,000 runs
+NOISE = NoisePrior(2.0, 1.0)
+X, Z, S1 = made(12, 4, seed=2)
+
+
+@pytest.fixture(scope="module", params=["isotropic", "source"])
+def case(request):
+    """The regression for changes N(0, s2 x M), the prior of x, and M."""
+    problem = reduce_regression(X, Z, source_covariance=S1)
+    if request.param == "isotropic":
+        return (
+            spectral_regression(problem, prior=NOISE),
+            source_distance(isotropic_rates(S1), lam=0.7, median_x=1),
+            np.eye(4),
+        )
+    root = np.linalg.cholesky(S1)
+    return spectral_regression(problem, root=root, prior=NOISE), source_distance(np.ones(4), lam=0.7, median_x=1), S1
+
+
+@pytest.fixture(scope="module")
+def exact(case):
+    return integrate_global_scale(case[0], case[1], centre=case[1].typical)
+
+
+def explicit_log_likelihood(x, m):
+    """Of Z without its mean, by the n x n covariance s2 (I + X (S1 + x M) X') in an orthonormal basis of contrasts."""
+    n = len(Z)
+    basis = np.linalg.qr(np.hstack([np.ones((n, 1)), np.eye(n)]))[0][:, 1:n]
+    covariance = basis.T @ (np.eye(n) + X @ (S1 + x * m) @ X.T) @ basis
+    rate = NOISE.scale + 0.5 * (basis.T @ Z) @ np.linalg.solve(covariance, basis.T @ Z)
+    return -0.5 * np.linalg.slogdet(covariance)[1] - (NOISE.shape + 0.5 * (n - 1)) * np.log(rate)
+
+
+def test_likelihood_is_that_of_the_n_by_n_covariance(case):
+    regression, _, m = case
+    x = np.array([1e-9, 1e-3, 0.2, 1.0, 40.0])
+    expected = np.array([explicit_log_likelihood(value, m) for value in x])
+    found = regression.log_likelihood(x)
+    np.testing.assert_allclose(np.diff(found), np.diff(expected), rtol=0, atol=1e-8)
+
+
+def test_grid_holds_the_posterior_of_log_x(case, exact):
+    _, prior, m = case
+
+    def density(u):
+        return np.exp(explicit_log_likelihood(np.exp(u), m) + float(prior.log_density(np.array(u))) - highest)
+
+    highest = max(
+        explicit_log_likelihood(np.exp(u), m) + float(prior.log_density(np.array(u))) for u in exact.log_x[::50]
+    )
+    low, high = prior.typical - 40, prior.typical + 25
+    whole, below = (
+        integrate.quad(density, low, end, limit=300, points=[exact.mean_log_x - 1], epsabs=0, epsrel=1e-8)[0]
+        for end in (high, exact.mean_log_x)
+    )
+    first = integrate.quad(lambda u: u * density(u), low, high, limit=300, points=[exact.mean_log_x], epsrel=1e-8)[0]
+    assert first / whole == pytest.approx(exact.mean_log_x, abs=1e-6)
+    assert exact.weights[exact.log_x < exact.mean_log_x].sum() == pytest.approx(below / whole, abs=exact.weights.max())
+    assert exact.weights[0] + exact.weights[-1] < 1e-8
+
+
+def test_moments_are_the_averages_of_generalised_least_squares(case, exact):
+    _, _, m = case
+    gram, moment, square, _ = explicit(X, Z, S1)
+    means, seconds = [], []
+    for u in exact.log_x[::10]:
+        inverse = np.linalg.inv(gram + np.linalg.inv(np.exp(u) * m))
+        mean = inverse @ moment
+        rate = NOISE.scale + 0.5 * (square - moment @ mean)
+        means.append(mean)
+        seconds.append(rate / (NOISE.shape + 5.5 - 1) * inverse + np.outer(mean, mean))
+    weights = exact.weights[::10] / exact.weights[::10].sum()
+    mean, covariance = exact.moments()
+    expected = np.tensordot(weights, means, 1)
+    np.testing.assert_allclose(mean, expected, rtol=0, atol=1e-6)
+    second = np.tensordot(weights, seconds, 1)
+    np.testing.assert_allclose(covariance, second - np.outer(expected, expected), rtol=0, atol=1e-6)
+
+
+def test_draws_have_the_moments_in_closed_form(exact):
+    delta, sigma2, x = exact.draw(20_000, np.random.default_rng(1))
+    mean, covariance = exact.moments()
+    assert (np.abs(delta.mean(0) - mean) < SIGMAS * np.sqrt(np.diag(covariance) / 20_000)).all()
+    squares = (delta - mean) ** 2
+    assert (np.abs(squares.mean(0) - np.diag(covariance)) < SIGMAS * squares.std(0) / np.sqrt(20_000)).all()
+    assert abs(sigma2.mean() - exact.mean_sigma2) < SIGMAS * sigma2.std() / np.sqrt(20_000)
+    assert abs(np.log(x).mean() - exact.mean_log_x) < SIGMAS * exact.sd_log_x / np.sqrt(20_000)
+
+
+def test_random_walk_agrees_with_the_grid(case, exact):
+    regression, prior, _ = case
+    rng = np.random.default_rng(2)
+    found, accepted = metropolis(regression, prior, start=prior.typical, warmup=400, draws=3000, rng=rng)
+    error = exact.sd_log_x / np.sqrt(ess_bulk(found[None, :, None])[0])
+    assert abs(found.mean() - exact.mean_log_x) < SIGMAS * error
+    assert 0.25 < accepted < 0.5  # 0.30 to 0.45 is what the step adapts to
+    step = max(1, round(len(found) / ess_bulk(found[None, :, None])[0] * 2))
+    below = np.cumsum(exact.weights) - 0.5 * exact.weights
+    assert stats.kstest(found[::step], lambda u: np.interp(u, exact.log_x, below)).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("kind", ["grid", "random walk"])
+def test_scale_has_its_prior_when_responses_come_from_it(kind):
+    """x from its prior, responses given it, x given the responses: the prior again (after Geweke, 2004)."""
+    rng, root = np.random.default_rng(3), np.linalg.cholesky(S1)
+    prior = source_distance(np.ones(4), lam=0.7, median_x=1)
+    wide = np.linspace(-60, 25, 4001)
+    weights = np.exp(prior.log_density(wide))
+    gains = []
+    for _ in range(400):
+        log_x = GlobalScale(None, wide, weights / weights.sum()).draw_log_x(1, rng)[0]
+        sigma = np.sqrt(NOISE.scale / rng.standard_gamma(NOISE.shape))
+        spread = np.sqrt(1 + np.exp(log_x))  # the source's error and the change have one shape here
+        z = sigma * (spread * X @ root @ rng.standard_normal(4) + rng.standard_normal(12))
+        regression = spectral_regression(reduce_regression(X, z, source_covariance=S1), root=root, prior=NOISE)
+        if kind == "grid":
+            after = integrate_global_scale(regression, prior, centre=0.0).draw_log_x(1, rng)[0]
+        else:
+            after = metropolis(regression, prior, start=log_x, warmup=0, draws=4, rng=rng)[0][-1]
+        gains.append([np.tanh(after) - np.tanh(log_x), np.tanh(after / 3) ** 2 - np.tanh(log_x / 3) ** 2])
+    gains = np.array(gains)
+    assert (np.abs(gains.mean(0)) < SIGMAS * gains.std(0) / np.sqrt(len(gains))).all()
+
+
+def test_sharp_posterior_of_many_rows_is_resolved():
+    """With 300 coefficients known almost exactly, log(s2 x) is known to sqrt(2 / 300), log s2 to sqrt(2 / 600)."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(900, 300))
+    z = x @ (0.5 * rng.normal(size=300)) + 0.01 * rng.normal(size=900)
+    regression = spectral_regression(reduce_regression(x, z), prior=NoisePrior(1e-3, 1e-9))
+    exact = integrate_global_scale(regression, source_distance(np.full(300, 1e3), lam=1e-4, median_x=1), centre=-7.0)
+    assert exact.sd_log_x == pytest.approx(np.sqrt(2 / 300 + 2 / 600), rel=0.02)
+    assert exact.weights.max() < 0.05
+
+
+def test_responses_without_spread_keep_x_at_its_prior_or_below():
+    problem = reduce_regression(X, np.full(12, 3.0), source_covariance=S1)
+    exact = integrate_global_scale(
+        spectral_regression(problem), source_distance(np.ones(4), lam=0.7, median_x=1), centre=0.0
+    )
+    delta, sigma2, _ = exact.draw(50, np.random.default_rng(5))
+    assert np.isfinite(delta).all() and (sigma2 > 0).all() and np.abs(exact.moments()[0]).max() < 1e-12
+
+
+def test_log_posterior_is_likelihood_times_prior(case):
+    regression, prior, _ = case
+    u = np.array([-3.0, 0.0])
+    expected = regression.log_likelihood(np.exp(u)) + prior.log_density(u)
+    np.testing.assert_array_equal(log_posterior(regression, prior, u), expected)
+
+
+@pytest.mark.parametrize("n", [12, 6])
+def test_penalty_has_the_least_generalised_cross_validation_of_the_hat_matrix(n):
+    x, z, _ = made(n, 8, seed=5)
+    found = least_cross_validation(spectral_regression(reduce_regression(x, z)))
+
+    def score(penalty):
+        wide = x - x.mean(0)
+        hat = wide @ np.linalg.solve(wide.T @ wide + penalty * np.eye(8), wide.T) + 1.0 / n
+        residual = z - hat @ z
+        return n * residual @ residual / (n - np.trace(hat)) ** 2, np.trace(hat), residual @ residual
+
+    own, degrees, misfit = score(1 / found.x)
+    assert all(own <= score(factor / found.x)[0] * (1 + 1e-9) for factor in (0.3, 0.7, 1.5, 3.0))
+    assert found.degrees == pytest.approx(degrees, rel=1e-6)
+    assert found.variance == pytest.approx(misfit / (n - degrees), rel=1e-6)
+
+
+def test_penalty_is_that_of_the_linear_probe_on_the_rows():
+    x, z, _ = made(60, 8, seed=6, noise=2.0)
+    found, probe = least_cross_validation(spectral_regression(reduce_regression(x, z))), fit_probe(x, z)
+    assert np.log(found.x * probe.penalty) == pytest.approx(0.0, abs=0.2)  # steps of their grids: 0.10 and 0.23
+    assert found.variance == pytest.approx(probe.residual_variance, rel=0.01)
+
+
+def test_penalty_is_infinite_where_nothing_can_be_learned():
+    found = least_cross_validation(spectral_regression(reduce_regression(np.ones((4, 2)), np.arange(4.0))))
+    assert found.x == 0.0 and found.degrees == 1.0 and found.variance == pytest.approx(5.0 / 3.0)

@@ -1,0 +1,163 @@
+"""The horseshoe posterior against quadrature and against plain Gibbs sampling, and what a run of chains guarantees."""
+
+import numpy as np
+import pytest
+
+from bandgap.benchmarks.plain_gibbs import gibbs_draws
+from bandgap.foundation.errors import Cancelled, ConfigError
+from bandgap.inference.diagnostics import ess_bulk
+from bandgap.inference.last_layer.coefficient_updates import LEAST
+from bandgap.inference.last_layer.horseshoe import HorseshoeConfig, sample_horseshoe
+from bandgap.inference.last_layer.noise_variance import NoisePrior
+from bandgap.inference.last_layer.reduced_regression import reduce_regression
+from tests.unit.inference.last_layer.regressions import made, reduced
+
+SIGMAS = 4.5  # of the largest of about 10 comparisons: a false alarm in 15,000 runs; the seeds are fixed
+BRIEF = HorseshoeConfig(chains=2, warmup=60, draws=40, keep=40)
+PRIOR = NoisePrior(2.0, 1.0)
+
+
+def quadrature(problem, step):
+    """Posterior means of delta, delta^2, log s2 and log tau: sums over even grids of log tau and log lambda_j.
+
+    Given these, delta is a multivariate t in closed form: A = G + D^-1, s2 ~ InvGamma(a + n / 2, b + Q / 2).
+    """
+    from scipy.special import digamma
+
+    p = problem.moment.size
+    t = np.arange(-9.0, 9.0 + step, step)
+    grid = np.stack([v.ravel() for v in np.meshgrid(*[t] * (p + 1), indexing="ij")], 1)
+    log_tau, log_local = grid[:, :1], grid[:, 1:]
+    precision = np.exp(-2.0 * (log_tau + log_local))
+    a = problem.gram + precision[:, :, None] * np.eye(p)
+    inverse = np.linalg.inv(a)
+    mean = inverse @ problem.moment
+    shape = PRIOR.shape + 0.5 * problem.n
+    rate = PRIOR.scale + 0.5 * (problem.square - mean @ problem.moment)
+    log_weight = -np.log(np.cosh(grid)).sum(1) - 0.5 * np.log(np.linalg.det(a / precision[:, :, None]))
+    log_weight -= shape * np.log(rate)
+    weight = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    diagonal = np.diagonal(inverse, axis1=1, axis2=2)
+    second = mean**2 + diagonal * (rate / (shape - 1))[:, None]
+    log_s2 = np.log(rate) - digamma(shape)
+    return np.concatenate([weight @ mean, weight @ second, [weight @ log_s2, weight @ log_tau[:, 0]]])
+
+
+@pytest.mark.parametrize(("p", "step"), [(1, 0.1), (2, 0.25)])
+def test_posterior_is_that_of_quadrature(p, step):
+    """The trapezoid rule is good to 1e-4 at these steps (half of them moves the moments by less)."""
+    problem = reduced(n=14, p=p, seed=3)
+    config = HorseshoeConfig(chains=4, warmup=200, draws=3000, keep=12_000)
+    draws, info = sample_horseshoe(problem, config=config, seed=1, prior=PRIOR)
+    found = np.concatenate(
+        [draws.delta, draws.delta**2, np.log(draws.sigma2)[..., None], np.log(draws.tau)[..., None]], -1
+    )
+    error = found.std((0, 1)) / np.sqrt(ess_bulk(found))
+    assert (np.abs(found.mean((0, 1)) - quadrature(problem, step)) < SIGMAS * error + 1e-3).all()
+    assert max(info.figures()["rhat_tau"], info.figures()["rhat_sigma"]) < 1.01
+
+
+@pytest.mark.parametrize(("n", "p"), [(40, 12), (7, 12)], ids=["more rows", "fewer rows"])
+def test_posterior_is_that_of_plain_gibbs_sampling(n, p):
+    problem = reduced(n=n, p=p, seed=4)
+    config = HorseshoeConfig(chains=2, warmup=200, draws=2000, keep=4000)
+    draws, _ = sample_horseshoe(problem, config=config, seed=2, prior=PRIOR)
+    delta, sigma2, log_tau = gibbs_draws(problem, warmup=1000, draws=10_000, seed=3, prior=PRIOR)
+    ours = np.concatenate([draws.delta, np.log(draws.sigma2)[..., None], np.log(draws.tau)[..., None]], -1)
+    plain = np.column_stack([delta, np.log(sigma2), log_tau])[None]
+    error = np.sqrt(ours.var((0, 1)) / ess_bulk(ours) + plain.var((0, 1)) / ess_bulk(plain))
+    assert (np.abs(ours.mean((0, 1)) - plain.mean((0, 1))) < SIGMAS * error).all()
+
+
+def test_few_large_changes_are_found_and_the_rest_shrunk():
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(120, 30))
+    delta = np.zeros(30)
+    delta[[3, 17]] = 2.0, -1.5
+    z = x @ delta + 0.5 * rng.normal(size=120)
+    draws, _ = sample_horseshoe(reduce_regression(x, z), config=HorseshoeConfig(keep=400), seed=0)
+    mean = draws.delta.mean((0, 1))
+    least_squares = np.linalg.lstsq(x - x.mean(0), z - z.mean(), rcond=None)[0]
+    others = np.delete(np.arange(30), [3, 17])
+    assert np.abs(mean - delta)[[3, 17]].max() < 0.15  # three standard errors, 0.05 each
+    assert np.linalg.norm(mean[others]) < 0.5 * np.linalg.norm(least_squares[others])
+
+
+def test_few_large_changes_among_many_are_found_in_halves_too():
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(200, LEAST))
+    z = 2.0 * x[:, 3] - 1.5 * x[:, 17] + 0.5 * rng.normal(size=200)
+    config = HorseshoeConfig(chains=2, warmup=150, draws=200, keep=200)
+    draws, info = sample_horseshoe(reduce_regression(x, z), config=config, seed=0)
+    mean = draws.delta.mean((0, 1))
+    assert mean[3] == pytest.approx(2.0, abs=0.15) and mean[17] == pytest.approx(-1.5, abs=0.15)  # four errors of 0.04
+    assert np.abs(np.delete(mean, [3, 17])).max() < 0.1
+    assert np.sqrt(draws.sigma2).mean() == pytest.approx(0.5, abs=0.1) and info.figures()["rhat_sigma"] < 1.1
+
+
+def test_the_same_seed_repeats_and_a_chain_does_not_depend_on_the_others():
+    problem = reduced()
+    first, again = (sample_horseshoe(problem, config=BRIEF, seed=3)[0] for _ in range(2))
+    other = sample_horseshoe(problem, config=BRIEF, seed=4)[0]
+    alone = sample_horseshoe(problem, config=HorseshoeConfig(chains=1, warmup=60, draws=40, keep=20), seed=3)[0]
+    assert (first.delta == again.delta).all() and (first.tau == again.tau).all()
+    assert not np.allclose(first.delta, other.delta)
+    assert (alone.delta[0] == first.delta[0]).all() and (alone.sigma2[0] == first.sigma2[0]).all()
+    assert not np.allclose(first.delta[0], first.delta[1])
+
+
+@pytest.mark.parametrize(
+    "case", ["doubled column", "dead column", "constant response", "two rows", "one row", "exact fit"]
+)
+def test_draws_are_finite_in_degenerate_problems(case):
+    n = {"two rows": 2, "one row": 1}.get(case, 8)
+    x, z, s1 = made(n, 12)
+    if case == "doubled column":
+        x[:, 5] = x[:, 4]
+    if case == "dead column":
+        x[:, 5] = 0.0
+    if case == "constant response":
+        z[:] = 2.0
+    if case == "exact fit":
+        z = x[:, 0] * 3.0
+    problem = reduce_regression(x, z, source_covariance=None if case == "exact fit" else s1)
+    draws, _ = sample_horseshoe(problem, config=BRIEF, seed=0)
+    assert np.isfinite(draws.delta).all() and (draws.sigma2 > 0).all() and (draws.tau > 0).all()
+
+
+def test_doubled_columns_share_one_change():
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(60, 3))
+    x = np.column_stack([x, x[:, 0]])
+    z = 2.0 * x[:, 0] + 0.3 * rng.normal(size=60)
+    draws, _ = sample_horseshoe(reduce_regression(x, z), config=HorseshoeConfig(keep=800), seed=0)
+    total = draws.delta[..., 0] + draws.delta[..., 3]
+    assert total.mean() == pytest.approx(2.0, abs=0.15)  # its standard error is 0.04
+
+
+def test_kept_draws_are_spread_over_the_run_and_every_draw_is_in_the_record():
+    draws, info = sample_horseshoe(reduced(p=3), config=HorseshoeConfig(2, 30, 41, 22), seed=0)
+    assert draws.delta.shape == (2, 11, 3) and draws.sigma2.shape == draws.tau.shape == (2, 11)
+    assert info.log_tau.shape == info.log_sigma2.shape == (2, 41)
+    np.testing.assert_allclose(np.log(draws.tau), info.log_tau[:, ::4])
+    np.testing.assert_allclose(np.log(draws.sigma2), info.log_sigma2[:, ::4])
+
+
+def test_progress_counts_sweeps_of_all_chains_and_can_cancel():
+    updates = []
+    sample_horseshoe(reduced(), config=BRIEF, seed=0, progress=updates.append)
+    assert [u.done for u in updates] == [25, 50, 75, 100, 125, 150, 175, 200]
+    assert {u.total for u in updates} == {200}
+
+    def cancel(update):
+        raise Cancelled("enough")
+
+    with pytest.raises(Cancelled, match="enough"):
+        sample_horseshoe(reduced(), config=BRIEF, seed=0, progress=cancel)
+
+
+@pytest.mark.parametrize("wrong", [{"chains": 0}, {"warmup": 0}, {"draws": 0}, {"keep": 3}, {"keep": 4001}])
+def test_settings_out_of_range_are_refused_with_what_is_accepted(wrong):
+    with pytest.raises(ConfigError, match=r"horseshoe: .* Accepted: whole numbers from 1, and between one and all"):
+        HorseshoeConfig(**wrong)

@@ -1,0 +1,122 @@
+"""The reduced regression is the n x n one, its intercept that of generalised least squares."""
+
+import numpy as np
+import pytest
+
+from bandgap.foundation.errors import InputError
+from bandgap.inference.last_layer.reduced_regression import reduce_regression, square_root
+from tests.unit.inference.last_layer.regressions import explicit, made
+
+DRAWS = 40_000
+SIGMAS = 4.5  # of the largest of about 50 comparisons: a false alarm in 3,000 runs; the seeds are fixed
+
+
+@pytest.mark.parametrize("source", [True, False], ids=["source error", "exact source"])
+@pytest.mark.parametrize(("n", "p"), [(30, 4), (5, 9), (1, 3), (2, 1)])
+def test_moments_equal_those_of_the_n_by_n_matrices_with_an_intercept(n, p, source):
+    x, z, s1 = made(n, p)
+    s1 = s1 if source else None
+    found = reduce_regression(x, z, source_covariance=s1)
+    gram, moment, square, _ = explicit(x, z, s1)
+    assert found.n == n - 1
+    np.testing.assert_allclose(found.gram, gram, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found.moment, moment, rtol=0, atol=1e-9)
+    assert found.square == pytest.approx(square, abs=1e-9)
+
+
+@pytest.mark.parametrize("source", [True, False], ids=["source error", "exact source"])
+def test_whitened_rows_are_kept_where_they_are_few_and_give_the_same_moments(source):
+    x, z, s1 = made(5, 9)
+    found = reduce_regression(x, z, source_covariance=s1 if source else None)
+    np.testing.assert_allclose(found.rows.T @ found.rows, found.gram, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found.rows.T @ found.response, found.moment, rtol=0, atol=1e-9)
+    assert found.response @ found.response == pytest.approx(found.square, abs=1e-9)
+    assert reduce_regression(*made(6, 9)[:2]).rows is None
+
+
+def test_only_kept_columns_have_coefficients_but_all_have_a_source_error():
+    x, z, s1 = made(20, 4)
+    kept = np.array([True, False, True, False])
+    found = reduce_regression(x, z, source_covariance=s1, kept=kept)
+    gram, moment, _, _ = explicit(x, z, s1)
+    np.testing.assert_allclose(found.gram, gram[np.ix_(kept, kept)], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found.moment, moment[kept], rtol=0, atol=1e-9)
+    assert found.source.draw(np.zeros((3, 2)), np.ones(3), np.random.default_rng(0)).shape == (3, 4)
+
+
+@pytest.mark.parametrize("kept", [[True, True, True], [True, False, True]], ids=["all", "two of three"])
+def test_coefficients_source_error_and_intercept_are_those_of_the_joint_normal_law(kept):
+    """Of (a, delta, u) given Z, as one regression: s2 = 0.7, delta ~ N(0, s2 0.4 I), no prior precision for a."""
+    n, p, s2, variance, kept = 6, 3, 0.7, 0.4, np.array(kept)
+    x, z, s1 = made(n, p)
+    wide = np.hstack([np.ones((n, 1)), x[:, kept], x])
+    precision = np.zeros((1 + kept.sum() + p,) * 2)
+    precision[1 : 1 + kept.sum(), 1 : 1 + kept.sum()] = np.eye(kept.sum()) / variance
+    precision[1 + kept.sum() :, 1 + kept.sum() :] = np.linalg.inv(s1)
+    covariance = s2 * np.linalg.inv(precision + wide.T @ wide)
+    mean = covariance @ wide.T @ z / s2
+
+    problem, rng = reduce_regression(x, z, source_covariance=s1, kept=kept), np.random.default_rng(1)
+    a_inv = np.linalg.inv(problem.gram + np.eye(kept.sum()) / variance)
+    delta = rng.multivariate_normal(a_inv @ problem.moment, s2 * a_inv, size=DRAWS)
+    u = problem.source.draw(delta, np.full(DRAWS, s2), rng)
+    change = u.copy()
+    change[:, kept] += delta
+    at_zero = problem.draw_intercept(np.full(DRAWS, s2), rng) - change @ problem.mean_row
+    draws = np.column_stack([at_zero, delta, u])
+    sd = np.sqrt(np.diag(covariance))
+    assert (np.abs(draws.mean(0) - mean) < SIGMAS * sd / np.sqrt(DRAWS) + 1e-6).all()
+    products = (draws - mean)[:, :, None] * (draws - mean)[:, None, :]
+    error = products.std(0) / np.sqrt(DRAWS)
+    assert (np.abs(products.mean(0) - covariance) < SIGMAS * error + 1e-6).all()
+
+
+def test_a_shift_of_rows_or_responses_changes_the_intercept_alone():
+    x, z, s1 = made(15, 3)
+    plain, moved = (reduce_regression(x + shift, z + 1e3 * shift, source_covariance=s1) for shift in (0.0, 7.0))
+    np.testing.assert_allclose(moved.gram, plain.gram, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(moved.moment, plain.moment, rtol=0, atol=1e-8)
+    assert moved.mean_response == pytest.approx(plain.mean_response + 7e3)
+
+
+def test_constant_responses_and_columns_leave_zeros():
+    x, _, s1 = made(8, 3)
+    x[:, 1] = 2.0
+    found = reduce_regression(x, np.full(8, 4.0), source_covariance=s1)
+    assert found.square == pytest.approx(0.0, abs=1e-20)
+    np.testing.assert_allclose(found.moment, 0.0, atol=1e-15)
+    np.testing.assert_allclose(found.gram[1], 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("rank", [0, 2, 5])
+def test_square_root_squares_to_the_covariance_whatever_its_rank(rank):
+    root = np.random.default_rng(2).normal(size=(5, rank))
+    covariance = root @ root.T
+    c = square_root(covariance)
+    np.testing.assert_allclose(c @ c.T, covariance, rtol=0, atol=1e-12)
+
+
+def test_a_covariance_with_a_negative_eigenvalue_is_refused():
+    with pytest.raises(InputError, match=r"source's covariance has the eigenvalue -1; all must be 0 or more"):
+        square_root(np.diag([1.0, -1.0]))
+
+
+@pytest.mark.parametrize("wrong", [np.array([[1.0, 0.2], [0.0, 1.0]]), np.full((2, 2), np.nan)])
+def test_a_covariance_that_is_not_symmetric_or_finite_is_refused(wrong):
+    with pytest.raises(InputError, match="source's covariance is not symmetric or not finite. Train the source again"):
+        square_root(wrong)
+
+
+@pytest.mark.parametrize(
+    ("x", "z", "kept"),
+    [
+        (np.ones((4, 2)), np.ones(3), None),
+        (np.ones((4, 2)), np.ones(4), np.ones(3, dtype=bool)),
+        (np.full((4, 2), np.nan), np.ones(4), None),
+        (np.ones((0, 2)), np.ones(0), None),
+    ],
+    ids=["responses", "columns", "nan", "no rows"],
+)
+def test_what_does_not_fit_is_refused_with_its_shapes(x, z, kept):
+    with pytest.raises(InputError, match=r"last layer: rows \(\d, 2\), responses \(\d,\), \(\d,\) columns"):
+        reduce_regression(x, z, kept=kept)

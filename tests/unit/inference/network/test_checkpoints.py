@@ -1,0 +1,173 @@
+"""Chains of a network that are cut off at any iteration go on from their files and give the draws of one run."""
+
+import dataclasses
+import re
+
+import pytest
+import torch
+
+from bandgap.foundation.errors import ArtifactError, Cancelled
+from bandgap.foundation.progress import no_progress
+from bandgap.inference.checkpoints import Checkpoint, content_of
+from bandgap.inference.network.input_split import leading_inputs
+from bandgap.inference.network.inverse_gamma_scales import InverseGammaScales
+from bandgap.inference.network.pcp_scales import variational_scales
+from bandgap.inference.network.sampler import sample_network
+from bandgap.inference.network.sampler_config import SamplerConfig
+from bandgap.inference.network.scaled_network import whiten_scaled
+from bandgap.inference.network.whitened_network import whiten
+from tests.unit.inference.network.problems import CPU, prior_of, raw
+from tests.unit.inference.network.test_sampler import assert_same
+
+# warm-up of 40: brackets are found anew after 6, 12, 20 and 30 iterations, informed directions after 28
+CONFIG = SamplerConfig(chains=4, warmup=40, draws=25, keep=20, angle=0.6, max_steps=4)
+KINDS = ("point estimate", "variational", "inverse gamma")
+
+
+def problem_of(kind):
+    theta_hat, x, y = raw(7, 5)
+    if kind == "point estimate":
+        x = x * torch.tensor([2.0, 1.0, 0.05, 0.02, 0.01])  # so that trailing inputs move apart from the rest
+        return whiten(theta_hat, x, y, device=CPU, dtype=torch.float32), prior_of(theta_hat, x)
+    if kind == "variational":
+        sds = [0.1 + 0.05 * torch.rand(t.shape, generator=torch.Generator().manual_seed(3)) for t in theta_hat]
+        net = whiten_scaled(theta_hat, sds, x, y, device=CPU, dtype=torch.float32)
+        return net, variational_scales([t.numel() for t in theta_hat], noise_b=0.1, c0=1.0, device=CPU)
+    net = whiten([torch.zeros_like(t) for t in theta_hat], x, y, device=CPU, dtype=torch.float32)
+    return net, InverseGammaScales(0.1, torch.tensor([1 / t.shape[1] for t in theta_hat], dtype=torch.float64))
+
+
+@pytest.fixture(scope="module")
+def problems():
+    return {kind: problem_of(kind) for kind in KINDS}
+
+
+def test_runs_cover_split_inputs(problems):
+    assert [leading_inputs(net) < net.inputs.shape[1] for net, _ in problems.values()] == [True, False, False]
+
+
+def run(problem, *, config=CONFIG, seed=3, progress=no_progress, checkpoint=None):
+    return sample_network(*problem, config=config, seed=seed, progress=progress, checkpoint=checkpoint)
+
+
+@pytest.fixture(scope="module")
+def without_break(problems):
+    return {kind: run(problem) for kind, problem in problems.items()}
+
+
+class Killed(RuntimeError):
+    """As a power cut: nothing is written after it."""
+
+
+def ended_after(iterations, error):
+    def progress(update):
+        if update.done >= iterations:
+            raise error("gone")
+
+    return progress
+
+
+@pytest.mark.parametrize(
+    ("kind", "every"),
+    [
+        *(("point estimate", every) for every in (1, 13, 29, 40, 43)),
+        *(("variational", every) for every in (21, 64)),
+        *(("inverse gamma", every) for every in (7, 25, 41)),
+    ],
+    ids=lambda value: f"file at {value}" if isinstance(value, int) else value,
+)
+def test_killed_run_goes_on_from_its_last_file_bit_for_bit(tmp_path, problems, without_break, kind, every):
+    """The first group is killed at the first report after its file was written; the other has not begun."""
+    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=every)
+    with pytest.raises(Killed):
+        run(problems[kind], checkpoint=checkpoint, progress=ended_after(every, Killed))
+    assert [path.name for path in tmp_path.iterdir()] == ["chains-1.safetensors"]
+    updates = []
+    assert_same(run(problems[kind], checkpoint=checkpoint, progress=updates.append), without_break[kind])
+    assert updates[0].done > every
+
+
+@pytest.mark.parametrize("every", [7, 21, 44])
+def test_killed_run_in_partially_centred_coordinates_goes_on_bit_for_bit(tmp_path, problems, every):
+    """Frames are found after 12, 20 and 30 iterations."""
+    config = dataclasses.replace(CONFIG, coordinates="partially centred")
+    problem, checkpoint = problems["point estimate"], Checkpoint(tmp_path / "chains.safetensors", every=every)
+    with pytest.raises(Killed):
+        run(problem, config=config, checkpoint=checkpoint, progress=ended_after(every, Killed))
+    again = run(problem, config=config, checkpoint=checkpoint)
+    assert_same(again, run(problem, config=config))
+
+
+@pytest.mark.parametrize(
+    ("kind", "iteration"), [("point estimate", 25), ("point estimate", 115), ("variational", 45), ("inverse gamma", 80)]
+)
+def test_cancelled_run_goes_on_where_it_was(tmp_path, problems, without_break, kind, iteration):
+    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=1000)
+    with pytest.raises(Cancelled):
+        run(problems[kind], checkpoint=checkpoint, progress=ended_after(iteration, Cancelled))
+    updates = []
+    assert_same(run(problems[kind], checkpoint=checkpoint, progress=updates.append), without_break[kind])
+    assert updates[0].done > iteration and updates[-1].done == updates[-1].total == 130
+
+
+def test_run_that_is_cut_off_again_and_again_ends_with_the_same_draws(tmp_path, problems, without_break):
+    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=10)
+    for iteration in (12, 48, 99):
+        with pytest.raises(Killed):
+            run(problems["point estimate"], checkpoint=checkpoint, progress=ended_after(iteration, Killed))
+    assert_same(run(problems["point estimate"], checkpoint=checkpoint), without_break["point estimate"])
+
+
+def test_groups_in_processes_of_their_own_go_on_as_well(tmp_path, problems, without_break, monkeypatch):
+    monkeypatch.setattr("bandgap.inference.network.sampler.PROCESSES_FROM", 0)
+    monkeypatch.setattr("bandgap.inference.network.sampler.cores", lambda: 2)
+    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=1000)
+    with pytest.raises(Cancelled):
+        run(problems["point estimate"], checkpoint=checkpoint, progress=ended_after(1, Cancelled))
+    assert {path.name for path in tmp_path.iterdir()} == {"chains-1.safetensors", "chains-2.safetensors"}
+    assert_same(run(problems["point estimate"], checkpoint=checkpoint), without_break["point estimate"])
+
+
+def test_finished_run_is_read_from_its_files(tmp_path, problems, without_break):
+    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=30)
+    assert_same(run(problems["variational"], checkpoint=checkpoint), without_break["variational"])
+    updates = []
+    assert_same(
+        run(problems["variational"], checkpoint=checkpoint, progress=updates.append), without_break["variational"]
+    )
+    assert [(u.done, u.total) for u in updates] == [(130, 130)]
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"seed": 4}, "seed is [3, 0] there and [4, 0] here"),
+        ({"config": dataclasses.replace(CONFIG, angle=0.5)}, "settings is {'angle': 0.6,"),
+        ({"config": dataclasses.replace(CONFIG, draws=30)}, "settings is {'angle': 0.6,"),
+        ({"problem": "other"}, "problem is '"),
+    ],
+    ids=["seed", "settings", "length", "problem"],
+)
+def test_files_of_another_run_are_refused(tmp_path, problems, changed, text):
+    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=10)
+    with pytest.raises(Killed):
+        run(problems["point estimate"], checkpoint=checkpoint, progress=ended_after(20, Killed))
+    net, prior = problems["point estimate"]
+    if "problem" in changed:
+        y = net.y.clone()
+        y[0] = torch.nextafter(y[0], y[0] + 1)  # one label, by its last bit
+        changed = {"problem": (dataclasses.replace(net, y=y), prior)}
+    settings = {"problem": (net, prior)} | changed
+    with pytest.raises(ArtifactError, match=re.escape(f"belongs to another run: {text}")):
+        run(settings.pop("problem"), checkpoint=checkpoint, **settings)
+
+
+def test_content_differs_by_every_field_and_every_bit(problems):
+    net, prior = problems["point estimate"]
+    same = content_of(net, prior)
+    assert content_of(dataclasses.replace(net), prior) == same
+    y = net.y.clone()
+    y[-1] = torch.nextafter(y[-1], y[-1] - 1)
+    changed = [dataclasses.replace(net, y=y), dataclasses.replace(net, constant=2.0)]
+    others = {content_of(other, prior) for other in changed} | {content_of(net, dataclasses.replace(prior, lam=9.0))}
+    assert len(others) == 3 and same not in others

@@ -1,0 +1,207 @@
+"""Runs of several chains: they repeat, do not depend on the number of threads, keep what was asked for and can end."""
+
+import dataclasses
+import os
+import re
+
+import joblib
+import numpy as np
+import pytest
+import torch
+
+from bandgap.foundation.errors import Cancelled, ConfigError
+from bandgap.foundation.progress import no_progress
+from bandgap.inference.network.chain import MAX_STEP
+from bandgap.inference.network.sampler import sample_network
+from bandgap.inference.network.sampler_config import SamplerConfig
+from bandgap.inference.network.whitened_network import whiten
+from tests.unit.inference.network.problems import CPU, prior_of, raw
+
+BRIEF = SamplerConfig(chains=4, warmup=20, draws=23, keep=12, angle=0.6)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    theta_hat, x, y = raw(7, 5)
+    return whiten(theta_hat, x, y, device=CPU, dtype=torch.float32), prior_of(theta_hat, x)
+
+
+def run(problem, *, config=BRIEF, seed=0, progress=no_progress):
+    return sample_network(*problem, config=config, seed=seed, progress=progress)
+
+
+@pytest.fixture(scope="module")
+def result(problem):
+    return run(problem)
+
+
+def assert_same(a, b):
+    (draws, info), (other, other_info) = a, b
+    assert torch.equal(draws.state, other.state)
+    assert torch.equal(draws.output, other.output)
+    assert all(torch.equal(z, w) for z, w in zip(draws.z, other.z, strict=True))
+    for name in ("state", "fitted", "accept", "divergent", "step", "n_steps"):
+        np.testing.assert_array_equal(getattr(info, name), getattr(other_info, name))
+
+
+def test_same_seed_gives_identical_draws(problem, result):
+    before = torch.get_rng_state()
+    torch.manual_seed(99)
+    assert_same(run(problem), result)
+    torch.set_rng_state(before)
+
+
+def test_another_seed_gives_other_draws(problem, result):
+    assert not torch.equal(run(problem, seed=1)[0].state, result[0].state)
+
+
+@pytest.mark.parametrize("workers", [1, 8])
+def test_result_does_not_depend_on_cores_and_processes(problem, result, monkeypatch, workers):
+    """A run above the limit takes a process for each group where there are cores, one after the other where not."""
+    monkeypatch.setattr("bandgap.inference.network.sampler.PROCESSES_FROM", 0)
+    monkeypatch.setattr("bandgap.inference.network.sampler.cores", lambda: workers)
+    updates = []
+    assert_same(run(problem, progress=updates.append), result)
+    done = [u.done for u in updates]
+    assert done == sorted(set(done)) and (done[-1], updates[-1].total) == (86, 86)
+
+
+def test_global_random_state_is_left_alone(problem):
+    before = torch.get_rng_state()
+    run(problem)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_chains_and_groups_are_different_draws(result):
+    state = result[0].state[:, -1]
+    assert len({tuple(row.tolist()) for row in state}) == 4
+
+
+def test_shapes_and_types_are_those_promised(problem, result):
+    net, _ = problem
+    draws, info = result
+    assert draws.state.shape == (4, 3, 4) and draws.state.dtype == torch.float64
+    assert [tuple(z.shape) for z in draws.z] == [(4, 3, *shape) for shape in net.shapes]
+    assert draws.output.shape == (4, 3, 4)
+    assert info.state.shape == (4, 23, 4)
+    assert info.fitted.shape == (4, 23, 7) and info.fitted.dtype == np.float32
+    assert info.accept.shape == info.divergent.shape == (4, 23)
+    assert info.step.shape == (2,) and float(info.step.min()) > 0
+    assert np.isfinite(info.fitted).all() and np.isfinite(info.state).all()
+
+
+def test_kept_draws_are_spread_from_the_first_to_the_last(result):
+    draws, info = result
+    np.testing.assert_array_equal(draws.state.numpy(), info.state[:, [0, 11, 22]])
+
+
+@pytest.mark.parametrize(
+    "chains, keep, kept", [(2, 2, 1), (2, 7, 3), (3, 60, 20), (2, 1000, 20)], ids=["one", "rounded", "all", "too many"]
+)
+def test_kept_draws_are_as_many_as_asked_at_most_all(problem, chains, keep, kept):
+    draws, info = run(problem, config=SamplerConfig(chains=chains, warmup=20, draws=20, keep=keep, angle=0.5))
+    assert draws.state.shape[:2] == (chains, kept)
+    assert info.state.shape[:2] == (chains, 20)
+
+
+def test_figures_name_every_scale_and_what_is_judged(result):
+    figures = result[1].figures()
+    assert set(figures) == {
+        *(f"{kind}_{name}" for kind in ("rhat", "ess") for name in ("tau", "sigma", "c1", "c2", "c3")),
+        "rhat_max", "rhat_fit_max", "ess_min", "ess_fit_median",
+        "divergences", "accept_mean", "ebfmi_min", "step_rad", "gradients_per_iteration",
+    }  # fmt: skip
+    assert all(isinstance(value, float) and np.isfinite(value) for value in figures.values())
+    worst = max(value for name, value in figures.items() if name.startswith("rhat_"))
+    assert figures["rhat_max"] == worst
+    assert 0 < figures["accept_mean"] <= 1
+
+
+def test_progress_counts_the_iterations_of_all_groups(problem):
+    updates = []
+    run(problem, progress=updates.append)
+    done = [u.done for u in updates]
+    assert done == sorted(done) and len(set(done)) == len(done)
+    assert (done[-1], updates[-1].total) == (86, 86)
+    assert {u.phase for u in updates} == {"warm-up", "sampling"}
+    assert all(0 <= u.values["acceptance"] <= 1 for u in updates)
+
+
+@pytest.mark.parametrize("processes_from", [0, float("inf")], ids=["processes", "in this process"])
+def test_cancelling_ends_every_group(problem, monkeypatch, processes_from):
+    """The run of 2 groups would take minutes; after the exception no update is seen and the processes are free."""
+    monkeypatch.setattr("bandgap.inference.network.sampler.PROCESSES_FROM", processes_from)
+    monkeypatch.setattr("bandgap.inference.network.sampler.cores", lambda: 2)
+    calls = []
+
+    def progress(update):
+        calls.append(update.done)
+        if len(calls) == 4:
+            raise Cancelled("stop here")
+
+    long = SamplerConfig(chains=4, warmup=20_000, draws=2000, angle=0.3)
+    with pytest.raises(Cancelled, match="stop here"):
+        run(problem, config=long, progress=progress)
+    assert len(calls) == 4
+    pids = joblib.Parallel(n_jobs=2, timeout=30)(joblib.delayed(os.getpid)() for _ in range(4))
+    assert os.getpid() not in pids
+    assert len(calls) == 4
+
+
+def test_a_fault_in_a_group_reaches_the_caller(problem, monkeypatch):
+    """Labels of the wrong length make the first likelihood of each group fail, in its process."""
+    monkeypatch.setattr("bandgap.inference.network.sampler.PROCESSES_FROM", 0)
+    monkeypatch.setattr("bandgap.inference.network.sampler.cores", lambda: 2)
+    net, prior = problem
+    with pytest.raises(RuntimeError, match="size"):
+        run((dataclasses.replace(net, y=net.y[:-1]), prior))
+
+
+def test_updates_hold_a_running_rhat_once_every_chain_has_draws(problem, monkeypatch):
+    monkeypatch.setattr("bandgap.inference.network.sampler.RHAT_EVERY_S", -1.0)
+    updates = []
+    _, info = run(problem, progress=updates.append)
+    figures = info.figures()
+    worst = max(value for name, value in figures.items() if name.startswith("rhat_") and "max" not in name)
+    assert "rhat" not in updates[0].values
+    assert updates[-1].values["rhat"] == pytest.approx(worst, rel=1e-12)
+    fewest = min(
+        value for name, value in figures.items() if name.startswith("ess_") and "fit" not in name and name != "ess_min"
+    )
+    assert updates[-1].values["ess_bulk"] == pytest.approx(fewest, rel=1e-12)
+
+
+@pytest.mark.parametrize("setting", [{"chains": 1}, {"warmup": 19}, {"draws": 19}, {"chains": 8, "keep": 7}], ids=str)
+def test_config_refuses_runs_too_short_to_judge(setting):
+    config = dataclasses.asdict(SamplerConfig(warmup=300, draws=1500)) | setting
+    found = "sampler: {chains} chains, {warmup} warm-up iterations, {draws} draws, {keep} kept.".format(**config)
+    accepted = " Accepted: at least 2 chains, 20 warm-up iterations, 20 draws and one kept draw for every chain."
+    with pytest.raises(ConfigError, match=re.escape(found + accepted)):
+        SamplerConfig(**setting)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"angle": 0.0}, {"angle": float("nan")}, {"target_accept": 1.0}, {"target_accept": 0.0}, {"max_steps": 0}],
+    ids=str,
+)
+def test_config_refuses_paths_that_go_nowhere(setting):
+    config = dataclasses.asdict(SamplerConfig(warmup=300, draws=1500)) | setting
+    found = "sampler: angle {angle}, target_accept {target_accept}, max_steps {max_steps}.".format(**config)
+    accepted = " Accepted: an angle above 0 (radians), a target acceptance between 0 and 1, and at least 1 step."
+    with pytest.raises(ConfigError, match=re.escape(found + accepted)):
+        SamplerConfig(**setting)
+
+
+@pytest.mark.parametrize("coordinates, least", [("whitened", MAX_STEP), ("partially centred", 0.3)])
+def test_step_stays_below_its_largest_where_every_path_is_accepted(problem, coordinates, least):
+    """With scales next to nothing nothing pulls on the weights: unbounded, the adaptation would grow for ever.
+
+    In frames it begins anew at half of what it was, and has a quarter of the iterations left.
+    """
+    net, prior = problem
+    config = SamplerConfig(chains=2, warmup=60, draws=20, keep=2, angle=2.5, coordinates=coordinates)
+    _, info = run((net, dataclasses.replace(prior, lam=1e6)), config=config)
+    assert float(info.accept.mean()) > 0.95
+    assert least * (1 - 1e-6) < float(info.step.max()) < MAX_STEP * (1 + 1e-6)
+    assert info.n_steps > 1

@@ -1,0 +1,118 @@
+"""The starter of the web page: port, health, start and stop of both processes."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bandgap.foundation.errors import ConfigError
+from bandgap.jobs.home import Home
+from bandgap.jobs.lock import worker_status
+from bandgap.jobs.serve import PORTS_TO_TRY, _Kept, app_folder, free_port, healthy, serve
+from bandgap.jobs.store import JobStore
+
+
+def test_free_port_passes_over_a_taken_one() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert port < free_port("127.0.0.1", port) < port + PORTS_TO_TRY
+
+
+def test_free_port_zero_is_any_free_one() -> None:
+    assert free_port("127.0.0.1", 0) >= 1024
+
+
+def test_free_port_when_all_are_taken_names_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bandgap.jobs.serve.PORTS_TO_TRY", 1)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=rf"Ports {port} to {port} are taken on 127\.0\.0\.1\. .* --port"):
+            free_port("127.0.0.1", port)
+
+
+def test_free_port_of_a_foreign_host_says_what_to_use() -> None:
+    with pytest.raises(ConfigError, match=r"Cannot listen on 192\.0\.2\.77: .*Use 127\.0\.0\.1, or 0\.0\.0\.0"):
+        free_port("192.0.2.77", 8501)
+
+
+def test_app_folder_holds_the_pages() -> None:
+    assert {"main.py", "views", ".streamlit"} <= {path.name for path in app_folder().iterdir()}
+
+
+def test_healthy_is_false_where_nothing_listens() -> None:
+    assert not healthy(f"http://127.0.0.1:{free_port('127.0.0.1', 0)}")
+
+
+@pytest.mark.parametrize("text", ["much", "-1"])
+def test_quota_that_is_no_number_is_refused_before_anything_starts(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BANDGAP_HOME", str(tmp_path / "home"))
+    with pytest.raises(ConfigError, match=rf"--quota-gb is '{text}'. Accepted: a number of GB such as 10, or 0"):
+        serve(port=0, quota_gb=text)
+    monkeypatch.setenv("BANDGAP_QUOTA_GB", text)
+    with pytest.raises(ConfigError, match=rf"BANDGAP_QUOTA_GB is '{text}'"):
+        serve(port=0)
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_serve_starts_page_and_worker_and_stops_both(tmp_path: Path) -> None:
+    port = free_port("127.0.0.1", 0)
+    command = [sys.executable, "-c", f"from bandgap.jobs.serve import serve; serve(port={port}, quota_gb='2.5')"]
+    environment = {**os.environ, "BANDGAP_HOME": str(tmp_path)}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(f"bandgap is at {address}  (data in {tmp_path};")
+        assert healthy(address)
+        database = JobStore(Home(tmp_path)).database
+        deadline = time.monotonic() + 30
+        while not worker_status(database).alive and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert worker_status(database).alive
+        if sys.platform == "linux":
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            given = [Path(f"/proc/{child}/environ").read_bytes().split(b"\0") for child in children]
+            assert len(given) == 2 and all(b"BANDGAP_QUOTA_GB=2.5" in variables for variables in given)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        process.stdout.close()
+    assert not healthy(address)
+    assert worker_status(database).age_s is None  # the worker gave its lock back
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_process_that_ended_is_started_again_after_growing_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("bandgap.jobs.serve.time.monotonic", lambda: clock[0])
+    kept = _Kept("sleeper", [sys.executable, "-c", "import time; time.sleep(600)"], dict(os.environ))
+    first = kept.process
+    try:
+        for lived_s, pause_s in ((1.0, 1.0), (1.0, 2.0), (1.0, 4.0), (700.0, 1.0)):
+            clock[0] += lived_s
+            kept.keep()
+            assert kept.process is first, "it lives"
+            first.kill()
+            first.wait()
+            kept.keep()
+            clock[0] += pause_s - 0.1
+            kept.keep()
+            assert kept.process is first, "the pause is not over"
+            clock[0] += 0.2
+            kept.keep()
+            assert kept.process is not first and kept.process.poll() is None
+            first = kept.process
+    finally:
+        kept.stop()

@@ -1,0 +1,185 @@
+"""Snapshots of SGD have the moments of the walk, and the prior that they give is the dense formula's."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from bandgap.foundation.config import from_dict, to_dict
+from bandgap.foundation.errors import Cancelled, ConfigError, InputError
+from bandgap.networks.perceptron import NetworkConfig, forward, init_params
+from bandgap.networks.swag import SnapshotConfig, Snapshots, collect_snapshots, snapshot_prior
+
+SHAPE = NetworkConfig(4, (4, 1))  # 27 parameters: 20 + 5 + 2
+CONFIG = SnapshotConfig(count=6, rank=4, burn_in=2, learning_rate=1e-2, batch_size=10)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    generator = torch.Generator().manual_seed(0)
+    params = init_params(NetworkConfig(3, (5,)), generator=generator)
+    x = torch.randn(40, 3, generator=generator)
+    return params, x, forward(params, x) + 0.3 * torch.randn(40, generator=generator)
+
+
+def collect(problem, *, config=CONFIG, seed=1, **more):
+    params, x, y = problem
+    return collect_snapshots(params, x, y, config=config, generator=torch.Generator().manual_seed(seed), **more)
+
+
+def made_up(rank=5):
+    """Snapshots of 27 parameters that no walk made: the algebra holds for any."""
+    generator = torch.Generator().manual_seed(4)
+    mean = init_params(SHAPE, generator=generator, dtype=torch.float64)
+    diagonal = {n: torch.rand(v.shape, generator=generator, dtype=torch.float64) for n, v in mean.items()}
+    diagonal["weight.1"][0, 0] = 0.0  # a weight that never moved
+    deviations = {n: torch.randn(rank, *v.shape, generator=generator, dtype=torch.float64) for n, v in mean.items()}
+    deviations["weight.1"][:, 0, 0] = 0.0
+    return Snapshots(mean, diagonal, deviations)
+
+
+def flat(params, names):
+    return torch.cat([params[name].flatten() for name in names])
+
+
+def dense_covariance(snapshots, *, gamma, eps, names):
+    """S written down plainly, (P, P)."""
+    d = flat(snapshots.diagonal, names)
+    deviations = torch.cat([snapshots.deviations[name].flatten(1) for name in names], 1)
+    low_rank = deviations.T @ deviations / (2 * (snapshots.rank - 1))
+    return gamma * (torch.diag(d) / 2 + low_rank) + eps * torch.eye(d.numel(), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 1e-2, 1.0, 1e6])
+@pytest.mark.parametrize("eps", [0.1, 1e-4])
+@pytest.mark.parametrize("layers", [None, (1, 2)])
+def test_quadratic_form_and_its_gradient_are_the_dense_formula(gamma, eps, layers):
+    snapshots = made_up()
+    names = [n for n in SHAPE.shapes if layers is None or int(n[-1]) in layers]
+    covariance = dense_covariance(snapshots, gamma=gamma, eps=eps, names=names)
+    generator = torch.Generator().manual_seed(8)
+    phi = {n: torch.randn(s, generator=generator, dtype=torch.float64) for n, s in SHAPE.shapes.items()}
+    v = flat(phi, names) - flat(snapshots.mean, names)
+    prior = snapshot_prior(snapshots, gamma=gamma, eps=eps, layers=layers, dtype=torch.float64)
+    value, gradient = prior.quadratic(phi)
+    solved = torch.linalg.solve(covariance, v)
+    assert float(value) == pytest.approx(float(v @ solved), rel=1e-8)
+    assert {n: tuple(g.shape) for n, g in gradient.items()} == {n: SHAPE.shapes[n] for n in names}
+    np.testing.assert_allclose(flat(gradient, names).numpy(), 2 * solved.numpy(), rtol=1e-6, atol=1e-9)
+    assert prior.log_determinant == pytest.approx(float(torch.logdet(covariance)), rel=1e-10)
+
+
+@pytest.mark.parametrize("gamma", [1e-2, 1.0, 1e6])
+def test_quadratic_form_in_single_precision_is_good_to_a_thousandth(gamma):
+    """Factored in double, only the application is rounded: what S^-1 subtracts cancels few digits."""
+    snapshots = made_up()
+    generator = torch.Generator().manual_seed(8)
+    phi = {n: torch.randn(s, generator=generator, dtype=torch.float64) for n, s in SHAPE.shapes.items()}
+    exact, _ = snapshot_prior(snapshots, gamma=gamma, eps=0.1, dtype=torch.float64).quadratic(phi)
+    found, _ = snapshot_prior(snapshots, gamma=gamma, eps=0.1).quadratic({n: v.float() for n, v in phi.items()})
+    assert found.dtype == torch.float32
+    assert float(found) == pytest.approx(float(exact), rel=1e-3)
+
+
+def test_mean_of_the_snapshots_costs_nothing():
+    snapshots = made_up()
+    value, gradient = snapshot_prior(snapshots, gamma=1.0, eps=0.1, dtype=torch.float64).quadratic(snapshots.mean)
+    assert float(value) == 0.0
+    assert not any(bool(g.any()) for g in gradient.values())
+
+
+def test_snapshots_have_the_moments_of_the_walk_by_hand(problem):
+    """The same walk, epoch by epoch, with its weights kept: two epochs before, then six, the last four kept."""
+    params, x, y = problem
+    generator = torch.Generator().manual_seed(1)
+    leaf = {n: v.clone().requires_grad_(True) for n, v in params.items()}
+    velocity = {n: torch.zeros_like(v) for n, v in params.items()}
+    path = []
+    for _ in range(8):
+        for batch in torch.split(torch.randperm(40, generator=generator), 10):
+            loss = ((forward(leaf, x[batch]) - y[batch]) ** 2).mean()
+            loss = loss + sum(1e-4 * v.abs().sum() + 1e-4 * (v**2).sum() for v in leaf.values())
+            gradients = torch.autograd.grad(loss, list(leaf.values()))
+            for name, gradient in zip(leaf, gradients, strict=True):
+                velocity[name] = 0.9 * velocity[name] + gradient
+                leaf[name] = (leaf[name] - 1e-2 * velocity[name]).detach().requires_grad_(True)
+        path.append({n: v.detach().double().clone() for n, v in leaf.items()})
+    found = collect(problem)
+    assert found.rank == 4
+    for name in params:
+        walk = torch.stack([p[name] for p in path[2:]])
+        torch.testing.assert_close(found.mean[name].double(), walk.mean(0), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(found.diagonal[name].double(), walk.var(0, correction=0), rtol=1e-3, atol=1e-8)
+        torch.testing.assert_close(found.deviations[name].double(), walk[-4:] - walk.mean(0), rtol=1e-3, atol=1e-6)
+
+
+def test_snapshots_are_of_single_precision_and_detached(problem):
+    found = collect(problem)
+    parts = [v for part in (found.mean, found.diagonal, found.deviations) for v in part.values()]
+    assert {(v.dtype, v.requires_grad) for v in parts} == {(torch.float32, False)}
+    assert found.deviations["weight.1"].shape == (4, 5, 3)
+
+
+def test_snapshots_repeat_with_the_seed_and_leave_the_start_alone(problem):
+    before = {n: v.clone() for n, v in problem[0].items()}
+    first, second, other = collect(problem), collect(problem), collect(problem, seed=2)
+    assert all(torch.equal(first.deviations[n], second.deviations[n]) for n in before)
+    assert not torch.equal(first.mean["weight.1"], other.mean["weight.1"])
+    assert all(torch.equal(problem[0][n], before[n]) for n in before)
+
+
+def test_weights_of_a_feature_that_is_always_zero_stay_at_zero(problem):
+    params, x, y = problem
+    start, blind = {n: v.clone() for n, v in params.items()}, x.clone()
+    start["weight.1"][:, 2], blind[:, 2] = 0.0, 0.0
+    found = collect((start, blind, y))
+    assert not bool(found.mean["weight.1"][:, 2].any()) and not bool(found.diagonal["weight.1"][:, 2].any())
+
+
+def test_walk_that_diverges_is_refused_with_what_to_do(problem):
+    with pytest.raises(InputError, match=r"SGD diverged in epoch \d+ at a learning rate of 100.0. Take a smaller"):
+        collect(problem, config=dataclasses.replace(CONFIG, learning_rate=100.0))
+
+
+def test_cancel_ends_the_walk(problem):
+    seen = []
+
+    def cancel(update):
+        seen.append(update)
+        if update.done == 3:
+            raise Cancelled("cancelled")
+
+    with pytest.raises(Cancelled):
+        collect(problem, progress=cancel)
+    assert [(u.done, u.total) for u in seen] == [(1, 8), (2, 8), (3, 8)]
+    assert math.isfinite(seen[0].values["train_mse"])
+
+
+@pytest.mark.parametrize("settings", [{"gamma": -1.0}, {"eps": 0.0}, {"gamma": math.inf}, {"layers": (7,)}], ids=str)
+def test_prior_without_width_or_layers_is_refused(settings):
+    with pytest.raises(ConfigError, match="Accepted: gamma from 0, eps above 0, and layers that the network has"):
+        snapshot_prior(made_up(), **({"gamma": 1.0, "eps": 0.1} | settings))
+
+
+@pytest.mark.parametrize(
+    ("setting", "accepted"),
+    [
+        ({"rank": 1}, "at least 2 kept, no more than there are snapshots"),
+        ({"rank": 21}, "at least 2 kept, no more than there are snapshots"),
+        ({"burn_in": -1}, "0 epochs or more before them"),
+        ({"batch_size": 0}, "a batch size from 1"),
+        ({"learning_rate": 0.0}, "a learning rate above 0"),
+        ({"momentum": 1.0}, "a momentum from 0 to below 1"),
+        ({"l2": -1e-4}, "penalties from 0"),
+    ],
+    ids=str,
+)
+def test_config_refuses_a_walk_without_sense(setting, accepted):
+    with pytest.raises(ConfigError, match=f"snapshots: .*Accepted: .*{accepted}"):
+        SnapshotConfig(**setting)
+
+
+def test_config_survives_plain_values():
+    assert from_dict(SnapshotConfig, to_dict(CONFIG)) == CONFIG

@@ -1,0 +1,160 @@
+"""Training: the best epoch comes back, seeds repeat, and what cannot be trained is refused."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from bandgap.foundation.errors import Cancelled, ConfigError, InputError
+from bandgap.networks.perceptron import NetworkConfig, forward, init_params
+from bandgap.networks.training import RowSplit, TrainingConfig, split_rows, train
+
+CONFIG = TrainingConfig(max_epochs=40, batch_size=16, learning_rate=5e-3, patience=10)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(60, 3, generator=generator)
+    y = torch.tanh(x[:, 0]) - 0.5 * x[:, 1] + 0.3 * torch.randn(60, generator=generator)
+    return init_params(NetworkConfig(3, (16, 8)), generator=generator), x, y
+
+
+def fit(problem, *, config=CONFIG, seed=1, **more):
+    start, x, y = problem
+    return train(start, x, y, config=config, generator=torch.Generator().manual_seed(seed), **more)
+
+
+def test_training_lowers_the_error(problem):
+    trained = fit(problem)
+    assert trained.history[-1].train < 0.5 * trained.history[0].train
+
+
+def test_weights_are_those_of_the_best_epoch_and_not_of_the_last(problem):
+    """Twelve rows and a large learning rate: the validation error rises again after its best epoch."""
+    start, x, y = problem
+    trained = fit((start, x[:12], y[:12]), config=dataclasses.replace(CONFIG, learning_rate=0.05, l2=0.0))
+    errors = [epoch.validation for epoch in trained.history]
+    found = float(trained.validation_residuals.square().mean())
+    assert errors[-1] > min(errors) * 1.05
+    assert found == pytest.approx(min(errors), rel=1e-5)
+
+
+def test_validation_residuals_are_those_of_the_returned_weights(problem):
+    """The held-out fifth is the first of the permutation that the generator draws."""
+    _, x, y = problem
+    trained = fit(problem, seed=8)
+    held = torch.randperm(60, generator=torch.Generator().manual_seed(8))[:12]
+    torch.testing.assert_close(trained.validation_residuals, y[held] - forward(trained.params, x[held]))
+
+
+def test_training_ends_after_patience_epochs_without_a_better_one(problem):
+    config = dataclasses.replace(CONFIG, max_epochs=500, patience=5)
+    errors = [epoch.validation for epoch in fit(problem, config=config).history]
+    assert len(errors) < 500
+    assert len(errors) - 1 - int(np.argmin(errors)) == 5
+
+
+def test_training_repeats_with_the_seed_and_differs_without(problem):
+    first, second, other = fit(problem), fit(problem), fit(problem, seed=2)
+    assert all(torch.equal(first.params[name], second.params[name]) for name in first.params)
+    assert first.history == second.history
+    assert first.history != other.history
+
+
+def test_start_is_not_changed(problem):
+    before = {name: value.clone() for name, value in problem[0].items()}
+    fit(problem)
+    assert all(torch.equal(before[name], problem[0][name]) for name in before)
+
+
+def test_penalty_shrinks_weights(problem):
+    loose, tight = (fit(problem, config=dataclasses.replace(CONFIG, l2=value)) for value in (0.0, 0.1))
+    size = [sum(float((p**2).sum()) for p in t.params.values()) for t in (loose, tight)]
+    assert size[1] < 0.7 * size[0]
+
+
+def test_frozen_layers_stay_bit_for_bit_and_the_others_learn(problem):
+    trained = fit(problem, frozen=(1, 2))
+    same = {name: torch.equal(value, problem[0][name]) for name, value in trained.params.items()}
+    assert [name for name, kept in same.items() if not kept] == ["weight.3", "bias.3"]
+    assert trained.history[-1].train < trained.history[0].train
+
+
+def test_nothing_left_to_train_is_refused(problem):
+    with pytest.raises(ConfigError, match=r"layers \[1, 2, 3\] are frozen: nothing is left to train. Leave"):
+        fit(problem, frozen=(1, 2, 3))
+
+
+def test_split_that_is_given_is_the_one_that_is_used(problem):
+    """In one epoch the labels of held-out rows move no weight, and the residuals are theirs."""
+    start, x, y = problem
+    split = RowSplit(torch.arange(10, 60), torch.arange(10))
+    config = dataclasses.replace(CONFIG, max_epochs=1)
+    other = y.clone()
+    other[:10] += 100.0
+    first, second = (fit((start, x, labels), config=config, split=split) for labels in (y, other))
+    assert all(torch.equal(first.params[name], second.params[name]) for name in first.params)
+    torch.testing.assert_close(second.validation_residuals - first.validation_residuals, torch.full((10,), 100.0))
+
+
+def test_split_drawn_beforehand_is_the_one_that_training_draws(problem):
+    start, x, y = problem
+    generator = torch.Generator().manual_seed(1)
+    split = split_rows(60, share=CONFIG.validation_share, generator=generator)
+    given, drawn = train(start, x, y, config=CONFIG, generator=generator, split=split), fit(problem)
+    assert given.history == drawn.history
+    assert all(torch.equal(given.params[name], drawn.params[name]) for name in drawn.params)
+
+
+@pytest.mark.parametrize(
+    ("training", "held_out", "counts"),
+    [([0, 1], [1, 2], "2 rows to train on and 2 held out, 1 of them in both"), ([0, 1], [], "and 0 held out")],
+)
+def test_split_of_rows_that_overlap_or_of_none_is_refused(training, held_out, counts):
+    with pytest.raises(InputError, match=f"{counts}.*Give at least one row of each kind, and none twice"):
+        RowSplit(torch.tensor(training), torch.tensor(held_out))
+
+
+def test_cancel_ends_training(problem):
+    seen = []
+
+    def cancel(update):
+        seen.append(update)
+        if update.done == 3:
+            raise Cancelled("cancelled")
+
+    with pytest.raises(Cancelled):
+        fit(problem, progress=cancel)
+    assert [(u.done, u.total) for u in seen] == [(1, 40), (2, 40), (3, 40)]
+    assert seen[0].values["validation_mse"] > 0
+
+
+@pytest.mark.parametrize("n", [0, 2])
+def test_too_few_rows_are_refused(problem, n):
+    start, x, y = problem
+    with pytest.raises(
+        InputError, match=f"{n} labelled structures are too few to train on. Give at least 3, better 50"
+    ):
+        fit((start, x[:n], y[:n]))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"validation_share": 0.0},
+        {"validation_share": 1.0},
+        {"batch_size": 0},
+        {"max_epochs": 0},
+        {"patience": 0},
+        {"plateau_epochs": 0},
+        {"learning_rate": 0.0},
+    ],
+    ids=str,
+)
+def test_config_refuses_what_cannot_train(setting):
+    with pytest.raises(
+        ConfigError, match="Accepted: a share between 0 and 1, whole numbers from 1, a learning rate above 0"
+    ):
+        TrainingConfig(**setting)

@@ -1,0 +1,243 @@
+"""Figures: what is drawn is the data, with units on the axes and one meaning for each colour."""
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+import pytest
+from scipy.stats import gaussian_kde
+
+from bandgap import plots
+from bandgap.foundation.quantities import Quantity
+from bandgap.plots import posterior, style
+from bandgap.structures.shapes import Shape
+
+RNG = np.random.default_rng(0)
+
+
+def test_gap_histogram_leaves_out_unknown_gaps_and_names_the_unit() -> None:
+    fig = plots.gap_histogram([1.0, np.nan, 2.5])
+    left, right = fig.data[0].customdata.T
+    assert sum(fig.data[0].y) == 2 and (left[0], right[-1]) == (1.0, 2.5)
+    assert fig.data[0].y[0] == fig.data[0].y[-1] == 1
+    assert fig.layout.xaxis.title.text == "band gap (eV)"
+    assert fig.data[0].marker.color == plots.OBSERVED
+
+
+def test_intervals_are_sorted_by_mean_and_leave_out_refused_rows() -> None:
+    mean = np.array([3.0, np.nan, 1.0, 2.0])
+    fig = plots.intervals(mean, mean - 0.5, mean + 1.0, ids=["a", "b", "c", "d"], unusual=[False, False, False, True])
+    usual, unusual = fig.data
+    assert [row[0] for row in usual.customdata] == ["c", "a"]
+    assert list(usual.x) == [1, 3] and list(unusual.x) == [2]
+    assert list(usual.error_y.array) == [1.0, 1.0] and list(usual.error_y.arrayminus) == [0.5, 0.5]
+    assert usual.marker.symbol != unusual.marker.symbol
+    assert usual.marker.color != unusual.marker.color
+
+
+@pytest.mark.parametrize("n, step", [(1, 1), (3, 1), (8, 1), (9, 2), (100, 13)])
+def test_ticks_of_ranked_structures_are_whole_numbers(n: int, step: int) -> None:
+    mean = np.linspace(1, 3, n)
+    axis = plots.intervals(mean, mean - 1, mean + 1, ids=[str(i) for i in range(n)], unusual=[False] * n).layout.xaxis
+    assert (axis.tick0, axis.dtick) == (1, step)
+
+
+def test_intervals_of_only_refused_rows_are_an_empty_figure() -> None:
+    fig = plots.intervals([np.nan], [np.nan], [np.nan], ids=["a"], unusual=[False])
+    assert sum(len(trace.x) for trace in fig.data) == 0
+
+
+def test_parity_counts_what_lies_outside_its_interval() -> None:
+    fig = plots.parity([1.0, 2.0, 3.0], [1.1, 2.0, 2.0], [0.9, 1.5, 1.5], [1.3, 2.5, 2.5], ids=["a", "b", "c"])
+    _, inside, outside = fig.data
+    assert inside.name == "in its interval (2)" and outside.name == "outside its interval (1)"
+    assert list(outside.customdata) == ["c"]
+    assert fig.layout.xaxis.range == fig.layout.yaxis.range
+    assert fig.layout.yaxis.scaleanchor == "x"
+
+
+def test_layer_weights_have_one_row_a_layer_with_the_prior_beside() -> None:
+    fig = plots.layer_weights(RNG.dirichlet([1, 1, 8], 400), layers=["layer 1", "layer 2", "output layer"])
+    assert list(fig.layout.yaxis.ticktext) == ["layer 1", "layer 2", "output layer"]
+    colours = [trace.line.color for trace in fig.data if trace.line.dash == "dash"]
+    assert colours == [plots.PRIOR] * 3
+    output = next(trace for trace in fig.data if trace.name == "output layer")
+    assert 0.6 < output.x[int(np.argmax(output.y))] < 1.0
+
+
+def test_share_density_integrates_to_one_and_does_not_leak_over_the_ends() -> None:
+    grid = np.linspace(0.0, 1.0, 241)
+    density = posterior._share_density(RNG.uniform(size=20_000), grid)
+    assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=1e-6)
+    assert density == pytest.approx(np.ones(241), abs=0.1)  # 5 standard errors of a density of 20,000 draws
+
+
+def test_binned_density_is_the_kernel_density_of_the_draws_by_scotts_rule() -> None:
+    draws, grid = RNG.gamma(3.0, size=1_500), np.linspace(-2.0, 16.0, 361)
+    exact = gaussian_kde(draws)(grid)  # bins a seventh of the kernel's width err by less than a hundredth of the peak
+    assert style.density(draws, grid) == pytest.approx(exact, abs=0.01 * exact.max())
+
+
+def test_error_bars_reach_from_the_lower_to_the_upper_end() -> None:
+    found = style.bars([1.0, 2.0], [0.5, 1.0], [1.25, 4.0])
+    assert list(found["array"]) == [0.25, 2.0] and list(found["arrayminus"]) == [0.5, 1.0] and "color" not in found
+    assert style.bars([1.0], [0.5], [1.25], colour=style.MIND)["color"] == style.MIND
+
+
+@pytest.mark.parametrize(("symbol", "width"), [("circle", 0), ("diamond-open", 1.5)])
+def test_only_open_markers_have_a_line(symbol: str, width: float) -> None:
+    assert style.marker(style.MODEL, symbol, 6)["line"]["width"] == width
+
+
+def test_draws_density_on_a_log_axis_has_plain_ticks() -> None:
+    fig = plots.draws_density(np.exp(RNG.normal(-3, 0.4, (4, 100))), quantity=Quantity.TAU, log=True)
+    assert fig.layout.xaxis.type == "log"
+    assert set(fig.layout.xaxis.ticktext) >= {"0.02", "0.05", "0.1"}
+
+
+def test_draws_density_of_draws_that_do_not_vary_is_drawn() -> None:
+    fig = plots.draws_density(np.full((2, 5), 0.3), quantity=Quantity.SIGMA)
+    assert np.isfinite(fig.data[0].y).all()
+    assert fig.layout.xaxis.title.text == "noise sigma (eV)"
+
+
+def test_template_of_the_dark_theme_differs_only_in_ink() -> None:
+    light, dark = plots.template(), plots.template(dark=True)
+    assert light.layout.font.color != dark.layout.font.color
+    assert light.layout.colorway == dark.layout.colorway
+    assert isinstance(plots.TEMPLATE, go.layout.Template)
+
+
+def test_learning_curve_shows_errors_in_ev_and_marks_the_epoch_that_is_kept():
+    fig = plots.learning_curve([[1.0, 4.0], [0.25, 1.0], [0.04, 2.25]], sd_eV=0.5)
+    learned, held_out, best = fig.data
+    np.testing.assert_allclose(learned.y, [0.5, 0.25, 0.1])
+    np.testing.assert_allclose(held_out.y, [1.0, 0.5, 0.75])
+    assert (best.x[0], best.y[0], best.name) == (2, 0.5, "kept (epoch 2)")
+    assert fig.layout.yaxis.title.text == "RMSE (eV)" and learned.line.dash != held_out.line.dash
+
+
+def coverage_rows(share):
+    levels = np.array([0.5, 0.9])
+    return pd.DataFrame(
+        {"level": levels, "coverage": share * levels, "chance_lower": levels - 0.1, "chance_upper": levels + 0.05}
+    )
+
+
+def test_coverage_figure_draws_the_band_the_curve_and_the_chosen_level() -> None:
+    fig = plots.coverage_figure(coverage_rows(0.8), level=0.9)
+    band, diagonal, curve, point = fig.data
+    assert list(band.y) == pytest.approx([0.4, 0.8, 0.95, 0.55])
+    assert list(diagonal.x) == list(diagonal.y) == [0, 1]
+    assert list(curve.y) == pytest.approx([0.4, 0.72]) and list(point.y) == pytest.approx([0.72])
+    after = plots.coverage_figure(coverage_rows(0.8), level=0.5, after=coverage_rows(1.0))
+    assert list(after.data[-1].y) == [0.5] and after.data[3].line.color == plots.GOOD
+    assert after.data[2].line.dash == "dot"
+
+
+def test_pit_figure_draws_counts_and_what_chance_allows() -> None:
+    table = pd.DataFrame(
+        {"from": [0.0, 0.5], "to": [0.5, 1.0], "structures": [3, 7], "expected": 5.0, "chance_lower": 2.0}
+    ).assign(chance_upper=8.0)
+    fig = plots.pit_figure(table)
+    assert list(fig.data[0].y) == [3, 7] and list(fig.data[0].x) == [0.25, 0.75]
+    assert [trace.y[0] for trace in fig.data[1:]] == [2.0, 5.0, 8.0]
+
+
+def test_width_figure_puts_gaps_outside_their_interval_above_the_line() -> None:
+    table = pd.DataFrame(
+        {"id": ["a", "b"], "formula": ["C6H6", "C2"], "width_eV": [1.0, 2.0], "error_eV": [0.6, 0.5]}
+    ).assign(inside=[False, True])
+    line, inside, outside = plots.width_figure(table).data
+    assert line.y[1] == pytest.approx(line.x[1] / 2)
+    assert (list(inside.x), list(outside.x)) == ([2.0], [1.0])
+    assert inside.marker.symbol != outside.marker.symbol and outside.name == "outside its interval (1)"
+
+
+def test_spread_figure_marks_groups_beyond_chance_by_colour_and_shape() -> None:
+    table = pd.DataFrame(
+        {"structures": 40, "sd_eV": [0.2, 0.4], "rmse_eV": [0.21, 0.9], "chance_lower_eV": [0.15, 0.3]}
+    ).assign(chance_upper_eV=[0.25, 0.5])
+    expected, within, beyond = plots.spread_figure(table).data
+    assert list(expected.error_y.array) == pytest.approx([0.05, 0.1])
+    assert (list(within.y), list(beyond.y)) == ([0.21], [0.9])
+    assert (within.marker.symbol, within.marker.color) != (beyond.marker.symbol, beyond.marker.color)
+
+
+def test_slices_figure_has_counts_at_the_names_and_the_most_frequent_on_top() -> None:
+    table = pd.DataFrame(
+        {"element": ["C", "Br"], "structures": [300, 12], "coverage": [0.94, 0.5], "chance_lower": [0.92, 0.8]}
+    ).assign(chance_upper=[0.97, 1.0])
+    fig = plots.slices_figure(table, level=0.95)
+    _, within, beyond = fig.data
+    assert list(fig.layout.yaxis.categoryarray) == ["Br (12)", "C (300)"]
+    assert (list(within.y), list(beyond.y)) == (["C (300)"], ["Br (12)"])
+
+
+def test_difference_figure_separates_better_worse_and_what_cannot_be_shown() -> None:
+    table = pd.DataFrame({"run": ["a", "b", "c", "d"], "difference_eV": [-0.2, 0.2, 0.01, np.nan]}).assign(
+        lower_eV=[-0.3, 0.1, -0.1, np.nan], upper_eV=[-0.1, 0.3, 0.1, np.nan]
+    )
+    fig = plots.difference_figure(table, quantity=Quantity.RMSE)
+    assert [[row[0] for row in trace.customdata] for trace in fig.data] == [["a"], ["b"], ["c"]]
+    assert [note.text for note in fig.layout.annotations] == ["c", "b", "a"]
+    assert len({trace.marker.symbol for trace in fig.data}) == 3
+    assert fig.layout.xaxis.title.text == "difference in RMSE (eV)"
+
+
+def test_learning_figure_has_a_line_and_a_marker_of_its_own_for_every_method() -> None:
+    table = pd.DataFrame({"method": ["a", "a", "b", "b"], "n": [50, 100, 50, 100], "runs": 2}).assign(
+        mae_eV=[0.5, 0.4, 0.6, 0.3], smallest_eV=[0.4, 0.3, 0.6, 0.3], largest_eV=[0.7, 0.4, 0.6, 0.3]
+    )
+    fig = plots.learning_figure(table, quantity=Quantity.MAE)
+    assert [list(trace.y) for trace in fig.data] == [[0.5, 0.4], [0.6, 0.3]]
+    assert list(fig.data[0].error_y.array) == pytest.approx([0.2, 0.0])
+    assert fig.data[0].marker.symbol != fig.data[1].marker.symbol
+    assert list(fig.layout.xaxis.ticktext) == ["50", "100"] and fig.layout.yaxis.title.text == "MAE (eV)"
+
+
+def test_parity_figures_that_stand_side_by_side_share_their_ends() -> None:
+    fig = plots.parity([1.0], [1.2], [0.9], [1.5], ids=["a"], ends=(0.0, 9.0))
+    assert tuple(fig.layout.xaxis.range) == tuple(fig.layout.yaxis.range) == (0.0, 9.0)
+
+
+def test_structure_has_atoms_by_element_half_bonds_and_its_cell() -> None:
+    shape = Shape(
+        numbers=np.array([8, 1, 1], dtype=np.uint8),
+        positions=np.array([[0.0, 0.0, 0.0], [0.9, 0.0, 0.0], [0.0, 3.1, 0.0]]),
+        cell=np.eye(3) * 4.0,
+        pbc=np.array([True, True, True]),
+        bonds=np.array([[0, 1], [0, 2]], dtype=np.uint16),
+        shifts=np.array([[0, 0, 0], [0, -1, 0]], dtype=np.int8),  # the second atom of the second bond is over the face
+    )
+    fig = plots.structure_3d(shape)
+    traces = {trace.name: trace for trace in fig.data if trace.name}
+    assert set(traces) == {"cell", "H", "O"}
+    assert list(traces["H"].x) == [0.9, 0.0] and list(traces["H"].customdata) == [2, 3]
+    assert traces["O"].marker.size > traces["H"].marker.size and traces["O"].marker.color == "#FF0D0D"
+    bonds = [trace for trace in fig.data if trace.mode == "lines" and not trace.name]
+    ends = {trace.line.color: np.stack([trace.x, trace.y, trace.z], axis=1) for trace in bonds}
+    np.testing.assert_allclose(ends["#FF0D0D"][[1, 4]], [[0.45, 0, 0], [0, -0.45, 0]])
+    np.testing.assert_allclose(ends["#D5DADF"][[1, 4]], [[0.45, 0, 0], [0, 3.55, 0]])
+    assert np.isnan(ends["#D5DADF"][2]).all()
+    assert np.nanmax(traces["cell"].z) == 4.0 and len(traces["cell"].x) == 12 * 3
+
+
+def test_elements_are_the_most_frequent_first_and_twenty_at_most() -> None:
+    fig = plots.element_counts({f"E{k}": k for k in range(30)}, n=60)
+    assert fig.data[0].x[0] == "E29" and len(fig.data[0].x) == 20
+    assert fig.data[0].customdata[0] == pytest.approx(100 * 29 / 60)
+
+
+@pytest.mark.parametrize("sizes", [[12], [1, 1, 2], [4, 1000]], ids=["one", "small", "wide"])
+def test_sizes_are_all_counted_in_bins_of_whole_atoms(sizes: list[int]) -> None:
+    fig = plots.size_histogram(sizes)
+    assert sum(fig.data[0].y) == len(sizes)
+    assert all(width >= 1 and width == int(width) for width in fig.data[0].width)
+    assert fig.layout.xaxis.title.text == "atoms"
+
+
+def test_distances_mark_what_is_far_and_leave_out_what_has_none() -> None:
+    fig = plots.distance_percentiles([0.0, 0.5, 0.96, 1.0, np.nan], far=0.95)
+    assert sum(fig.data[0].y) == 4 and fig.data[0].y[-1] == 2
+    assert list(fig.data[0].marker.color).count(plots.MIND) == 1 and fig.data[0].marker.color[-1] == plots.MIND
+    assert fig.layout.xaxis.title.text == "percentile of the distance to the source (%)"

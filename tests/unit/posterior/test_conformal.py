@@ -1,0 +1,176 @@
+"""Cross-conformal predictions: the paper's formula, coverage by simulation, and what the draws of the mean say."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from bandgap.foundation.errors import InputError
+from bandgap.posterior import ConformalPosterior, restore_posterior
+from bandgap.posterior.conformal import MOST_ERRORS
+from bandgap.predictions.mixtures import mixture_quantiles
+from bandgap.transfer import TargetData
+from bandgap.transfer.kernel_ridge import KernelRidgeConfig, fit
+
+ONE_CHOICE = KernelRidgeConfig(lengths=(2.0,), penalties=(0.1,))
+LEVELS, REPETITIONS = np.array([0.5, 0.8, 0.95]), 200
+
+
+def made(n, *, seed):
+    """Rows of three features, and gaps with noise of heavier tails than the normal's."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 3)).astype(np.float32)
+    return x, 3.0 + np.tanh(x[:, 0]) + 0.5 * x[:, 1] + 0.4 * rng.standard_t(5, n)
+
+
+@pytest.fixture(scope="module")
+def posterior():
+    return fit(None, TargetData(*made(60, seed=0)), ONE_CHOICE, seed=0)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Repeated:
+    """What 200 independent training sets of 60 rows led to."""
+
+    covered: np.ndarray  # share of 20 new gaps inside, (repetition, level)
+    points: np.ndarray  # mean at 15 fixed structures, (repetition, structure)
+    variances: np.ndarray  # of the draws of the mean there, (repetition, structure)
+
+
+@pytest.fixture(scope="module")
+def repeated():
+    fixed, _ = made(15, seed=9)
+    covered, points, variances = [], [], []
+    for i in range(REPETITIONS):
+        posterior = fit(None, TargetData(*made(60, seed=[1, i])), ONE_CHOICE, seed=i)
+        x, y = made(20, seed=[2, i])
+        draws = posterior.predictive_draws(x)
+        u = ndtr((y - draws.centres_eV) / draws.sds_eV[:, None]).mean(axis=0)
+        covered.append([np.mean(np.abs(2.0 * u - 1.0) < level) for level in LEVELS])
+        means = posterior.mean_draws_eV(fixed)[0]
+        points.append(means.mean(axis=0))
+        variances.append(means.var(axis=0))
+    return Repeated(*map(np.array, (covered, points, variances)))
+
+
+def test_intervals_cover_new_gaps_as_often_as_they_say(repeated):
+    """4 Monte-Carlo standard errors below the level, and 2 % more above it: each judge trains on a tenth fewer rows."""
+    error = repeated.covered.std(axis=0) / np.sqrt(REPETITIONS)
+    found = repeated.covered.mean(axis=0)
+    assert (found > LEVELS - 4 * error).all()
+    assert (found < LEVELS + 4 * error + 0.02).all()
+
+
+def test_draws_of_the_mean_are_as_wide_as_new_training_sets_move_it(repeated):
+    """The jackknife's variance is not below the sampling variance (Efron and Stein, 1981), and here not far above it.
+
+    The variance of 200 normal values has a relative standard error of 0.1; averaging 15 structures narrows it.
+    """
+    ratio = repeated.variances.mean() / repeated.points.var(axis=0, ddof=1).mean()
+    assert 0.9 < ratio < 1.6
+
+
+def paper_interval(posterior, x, alpha):
+    """CV+ as written down by Barber et al. (2021), section 1.3."""
+    size, n = np.abs(posterior.errors_eV), posterior.errors_eV.size
+    middle = posterior.models.predict_eV(x)[posterior.fold]
+    lower = np.sort(middle - size[:, None], axis=0)[int(np.floor(alpha * (n + 1))) - 1]
+    upper = np.sort(middle + size[:, None], axis=0)[int(np.ceil((1.0 - alpha) * (n + 1))) - 1]
+    return lower, upper
+
+
+def mixture_interval(posterior, x, alpha):
+    draws = posterior.predictive_draws(x)
+    return mixture_quantiles(draws.centres_eV, draws.sds_eV, [alpha / 2.0, 1.0 - alpha / 2.0])
+
+
+@pytest.mark.parametrize("rank", [1.5, 2.5, 6.5, 12.5])  # alpha (n + 1), halfway between two points of the distribution
+def test_interval_without_smoothing_is_that_of_the_paper(posterior, rank):
+    sharp, (x, _) = dataclasses.replace(posterior, smoothing=1e-5), made(40, seed=3)
+    alpha = rank / (posterior.errors_eV.size + 1)
+    np.testing.assert_allclose(mixture_interval(sharp, x, alpha), paper_interval(posterior, x, alpha), atol=1e-3)
+
+
+@pytest.mark.parametrize("level", [0.8, 0.9, 0.95])
+def test_smoothing_moves_an_end_by_a_fraction_of_the_width(posterior, level):
+    x, _ = made(40, seed=3)
+    (lower, upper), expected = mixture_interval(posterior, x, 1.0 - level), paper_interval(posterior, x, 1.0 - level)
+    width = np.mean(expected[1] - expected[0])
+    assert np.abs(lower - expected[0]).max() < 0.1 * width
+    assert np.abs(upper - expected[1]).max() < 0.1 * width
+
+
+def test_level_that_the_formula_leaves_infinite_ends_near_the_largest_error(posterior):
+    """60 rows give no 99 % interval: 1 / 0.01 - 1 = 99 are needed."""
+    x, _ = made(40, seed=3)
+    lower, upper = mixture_interval(dataclasses.replace(posterior, smoothing=1e-5), x, 0.01)
+    assert np.all(upper - lower > 1.8 * np.abs(posterior.errors_eV).max())
+    assert np.all(
+        upper - lower < 2.2 * np.abs(posterior.errors_eV).max() + np.ptp(posterior.models.predict_eV(x), axis=0)
+    )
+
+
+def variance(draws):
+    return draws.centres_eV.var(axis=0) + np.mean(draws.sds_eV**2)
+
+
+def test_smoothing_keeps_the_variance(posterior):
+    x, _ = made(10, seed=3)
+    sharp = dataclasses.replace(posterior, smoothing=1e-9)
+    # The outermost points at a structure are not exactly those of the largest error, by which the widths are computed.
+    np.testing.assert_allclose(variance(posterior.predictive_draws(x)), variance(sharp.predictive_draws(x)), rtol=2e-3)
+
+
+def test_point_prediction_is_the_mean_of_the_fold_models(posterior):
+    x, _ = made(10, seed=3)
+    expected = posterior.models.predict_eV(x).mean(axis=0)
+    draws = posterior.predictive_draws(x)
+    np.testing.assert_allclose(draws.means_eV.mean((0, 1)), expected, atol=1e-12)
+    assert draws.means_eV.shape == (1, 10, 10) == (posterior.n_chains, posterior.n_draws, 10)
+    assert (posterior.mean_draws_eV(x) == draws.means_eV).all()
+
+
+def test_mean_is_never_less_certain_than_the_typical_error(posterior):
+    """Folds that say 0, 0, ..., 100 eV have a jackknife error of hundreds of eV."""
+    wild = dataclasses.replace(posterior.models, intercepts=np.r_[np.zeros(9), 100.0])
+    x, _ = made(10, seed=3)
+    sds = dataclasses.replace(posterior, models=wild).mean_draws_eV(x)[0].std(axis=0)
+    np.testing.assert_allclose(sds, posterior.rms_eV)
+
+
+def test_many_errors_are_thinned_in_order_of_size(posterior):
+    rng = np.random.default_rng(4)
+    many = dataclasses.replace(posterior, fold=rng.integers(0, 10, 3000), errors_eV=rng.standard_t(5, 3000))
+    x, _ = made(5, seed=3)
+    draws = many.predictive_draws(x)
+    assert draws.centres_eV.shape == (2 * MOST_ERRORS, 5)
+    alpha = 0.05
+    expected = paper_interval(many, x, alpha)
+    np.testing.assert_allclose(mixture_interval(many, x, alpha), expected, atol=0.05 * np.ptp(expected, axis=0).mean())
+
+
+def test_errors_of_zero_leave_a_distribution(posterior):
+    exact = dataclasses.replace(posterior, errors_eV=np.zeros(60))
+    draws = exact.predictive_draws(made(5, seed=3)[0])
+    assert (draws.sds_eV > 0).all() and np.isfinite(draws.means_eV).all()
+
+
+def test_round_trip(posterior):
+    scalars = json.loads(json.dumps({"kind": posterior.kind, **posterior.scalars()}))
+    again = restore_posterior(posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics)
+    x, _ = made(10, seed=3)
+    assert isinstance(again, ConformalPosterior)
+    first, second = posterior.predictive_draws(x), again.predictive_draws(x)
+    for name in ("means_eV", "centres_eV", "sds_eV"):
+        assert (getattr(first, name) == getattr(second, name)).all()
+
+
+def test_no_structures_give_no_predictions(posterior):
+    assert posterior.predictive_draws(np.zeros((0, 3), dtype=np.float32)).means_eV.shape == (1, 10, 0)
+
+
+def test_features_of_another_descriptor_are_refused(posterior):
+    with pytest.raises(InputError, match=r"features have shape \(2, 7\), the model was fitted on 3 features"):
+        posterior.mean_draws_eV(np.zeros((2, 7), dtype=np.float32))

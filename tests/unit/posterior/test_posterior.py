@@ -1,0 +1,262 @@
+"""Predictions from draws: the orthogonal part follows the prior, and nothing depends on what else is predicted."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from bandgap.foundation.errors import InputError
+from bandgap.networks.perceptron import forward
+from bandgap.networks.standardise import Standardiser
+from bandgap.posterior import (
+    Diagnostics,
+    LastLayerPosterior,
+    NetworkPosterior,
+    PosteriorMixture,
+    mix,
+    restore_posterior,
+)
+from bandgap.posterior.network import ROWS_PER_BLOCK, normal_draw
+
+FALSE_ALARM = 1e-6  # of every statistical test here; seeds are fixed
+P, RANK = 6, 3
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture(scope="module")
+def basis():
+    """Three orthonormal directions among the seven inputs, the constant one included."""
+    wide = torch.randn(P + 1, RANK, generator=generator(1), dtype=torch.float64)
+    return torch.linalg.qr(wide).Q.float()
+
+
+def linear_posterior(basis, *, draws=4000, scale=0.7, seed=3):
+    """A network of one linear layer, f(x) = theta'(x, 1), with its row-space coordinates fixed at zero."""
+    return NetworkPosterior(
+        standardiser=Standardiser(np.zeros(P), np.ones(P), 0.0, 1.0),
+        theta_hat_1=torch.randn(1, P + 1, generator=generator(2)),
+        basis=basis,
+        coordinates=torch.zeros(1, draws, 1, RANK),
+        scale_1=torch.full((1, draws), scale),
+        upper=(),
+        sigma=np.ones((1, draws)),
+        seed=seed,
+    )
+
+
+def network_posterior(basis, *, seed=3):
+    """Two chains of five draws of a 6-4-2-1 network with scales of gaps and features."""
+    shape = (2, 5)
+    return NetworkPosterior(
+        standardiser=Standardiser(np.arange(P) / 2.0, np.linspace(0.5, 2.0, P), 4.0, 1.5),
+        theta_hat_1=torch.randn(4, P + 1, generator=generator(4)),
+        basis=basis,
+        coordinates=0.3 * torch.randn(*shape, 4, RANK, generator=generator(5)),
+        scale_1=torch.rand(shape, generator=generator(6)),
+        upper=(
+            torch.randn(*shape, 2, 5, generator=generator(7)),
+            torch.randn(*shape, 1, 3, generator=generator(8)),
+        ),
+        sigma=np.linspace(0.1, 0.4, 10).reshape(shape),
+        seed=seed,
+        layer_weights=np.full((2, 5, 3), 1 / 3),
+        tau=np.full((2, 5), 0.2),
+        layer_sensitivity=np.array([5.0, 2.0, 1.0]),
+        diagnostics=Diagnostics({"rhat_max": 1.01}, ("a sentence",)),
+    )
+
+
+def rows(n, seed=11):
+    return np.random.default_rng(seed).normal(size=(n, P))
+
+
+def test_variance_outside_the_row_space_is_that_of_the_prior(basis):
+    """Var f(x) = scale^2 |x_perp|^2: a chi-squared variable times that, over 4000 draws."""
+    posterior, x = linear_posterior(basis), rows(4)
+    wide = np.hstack([x, np.ones((4, 1))])
+    outside = wide - wide @ basis.double().numpy() @ basis.double().numpy().T
+    expected = 0.7**2 * (outside**2).sum(axis=1)
+    values = posterior.mean_draws_eV(x)[0]
+    centre = wide @ posterior.theta_hat_1.double().numpy()[0]
+    ratio = ((values - centre) ** 2).sum(axis=0) / expected
+    low, high = stats.chi2(4000).ppf([FALSE_ALARM / 8, 1 - FALSE_ALARM / 8])
+    assert ((ratio > low) & (ratio < high)).all()
+    score = (values[:, 0] - centre[0]) / np.sqrt(expected[0])
+    assert stats.kstest(score, "norm").pvalue > FALSE_ALARM
+
+
+def test_covariance_of_two_structures_is_that_of_the_prior(basis):
+    posterior, x = linear_posterior(basis), rows(2)
+    wide = np.hstack([x, np.ones((2, 1))])
+    outside = wide - wide @ basis.double().numpy() @ basis.double().numpy().T
+    found = np.cov(posterior.mean_draws_eV(x)[0].T)
+    expected = 0.7**2 * outside @ outside.T
+    # standard error of a covariance of 4000 normal draws, times the quantile of the false-alarm rate
+    error = np.sqrt((expected[0, 0] * expected[1, 1] + expected[0, 1] ** 2) / 4000)
+    assert abs(found[0, 1] - expected[0, 1]) < stats.norm.isf(FALSE_ALARM / 2) * error
+
+
+def test_nothing_is_drawn_inside_the_row_space(basis):
+    posterior = linear_posterior(basis)
+    inside = (torch.randn(3, RANK, generator=generator(9)) @ basis.T).double().numpy()
+    x = inside[:, :-1] / inside[:, -1:]  # so that the constant input is 1
+    values = posterior.mean_draws_eV(x)[0]
+    assert (values.std(axis=0) < 1e-5 * np.linalg.norm(x, axis=1)).all()
+
+
+def test_a_structure_is_predicted_the_same_whatever_else_is_predicted(basis):
+    posterior, x = network_posterior(basis), rows(9)
+    together = posterior.mean_draws_eV(x)
+    for i in range(9):
+        np.testing.assert_allclose(posterior.mean_draws_eV(x[i : i + 1])[..., 0], together[..., i], atol=1e-5)
+    np.testing.assert_allclose(posterior.mean_draws_eV(x[::-1]), together[..., ::-1], atol=1e-5)
+
+
+def test_blocks_of_structures_make_no_difference(basis):
+    posterior = network_posterior(basis)
+    x = rows(ROWS_PER_BLOCK + 3)
+    np.testing.assert_allclose(posterior.mean_draws_eV(x)[..., -3:], posterior.mean_draws_eV(x[-3:]), atol=1e-5)
+
+
+def test_predictions_repeat_and_depend_on_the_seed(basis):
+    x = rows(5)
+    first, second, other = (network_posterior(basis, seed=s).mean_draws_eV(x) for s in (3, 3, 4))
+    assert (first == second).all()
+    assert not np.allclose(first, other)
+
+
+def test_global_random_state_is_left_alone(basis):
+    before = torch.get_rng_state()
+    network_posterior(basis).mean_draws_eV(rows(2))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_predictions_are_those_of_the_network_with_full_weights(basis):
+    """Draw 3 of chain 1, its first layer put together, evaluated by hand."""
+    posterior, x = network_posterior(basis), rows(4)
+    noise = normal_draw(posterior.seed, 1, 3, posterior.theta_hat_1.shape)
+    first = (
+        posterior.theta_hat_1
+        + posterior.coordinates[1, 3] @ basis.T
+        + posterior.scale_1[1, 3] * (noise - noise @ basis @ basis.T)
+    ).double()
+    h = torch.from_numpy(
+        np.hstack([(x - posterior.standardiser.x_mean) / posterior.standardiser.x_scale, np.ones((4, 1))])
+    )
+    h = torch.relu(h @ first.T)
+    for k, layer in enumerate(posterior.upper):
+        weight = layer[1, 3].double()
+        h = h @ weight[:, :-1].T + weight[:, -1]
+        h = torch.relu(h) if k == 0 else h
+    np.testing.assert_allclose(posterior.mean_draws_eV(x)[1, 3], 4.0 + 1.5 * h[:, 0].numpy(), rtol=1e-4, atol=1e-4)
+
+
+def test_no_structures_give_no_predictions(basis):
+    assert network_posterior(basis).mean_draws_eV(np.zeros((0, P))).shape == (2, 5, 0)
+
+
+def test_sigma_is_given_in_electron_volts(basis):
+    posterior = network_posterior(basis)
+    np.testing.assert_allclose(posterior.sigma_eV, 1.5 * posterior.sigma)
+    assert (posterior.n_chains, posterior.n_draws) == (2, 5)
+
+
+def restored(posterior):
+    """The posterior as `load_run` makes it: named tensors, and scalars that went through JSON."""
+    scalars = json.loads(json.dumps({"kind": posterior.kind, **posterior.scalars()}))
+    return restore_posterior(posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics)
+
+
+def test_arrays_round_trip(basis):
+    posterior, x = network_posterior(basis), rows(4)
+    again = restored(posterior)
+    # what comes back lies in memory in rows, and float32 products round by the layout
+    np.testing.assert_allclose(again.mean_draws_eV(x), posterior.mean_draws_eV(x), rtol=1e-5)
+    for name in ("basis", "coordinates", "theta_hat_1", "scale_1"):
+        assert torch.equal(getattr(again, name), getattr(posterior, name))
+    for name in ("sigma", "tau", "layer_weights", "layer_sensitivity"):
+        assert (getattr(again, name) == getattr(posterior, name)).all()
+
+
+def test_arrays_of_a_point_estimate_hold_no_scales(basis):
+    posterior = linear_posterior(basis, draws=1, scale=0.0)
+    arrays = posterior.to_arrays()
+    assert not {"c", "tau", "layer_sensitivity"} & set(arrays)
+    again = restored(posterior)
+    assert again.layer_weights is None and again.tau is None
+
+
+def last_layer_posterior(*, seed=0, draws=4, warnings=()):
+    """A 6-3-2-1 network with draws of its output layer and scales of gaps and features."""
+    rng = np.random.default_rng(seed)
+    shapes = {"weight.1": (3, P), "bias.1": (3,), "weight.2": (2, 3), "bias.2": (2,)}
+    return LastLayerPosterior(
+        standardiser=Standardiser(np.arange(P) / 2.0, np.linspace(0.5, 2.0, P), 4.0, 1.5),
+        hidden={name: torch.from_numpy(rng.normal(size=shape)).float() for name, shape in shapes.items()},
+        output=rng.normal(size=(2, draws, 3)),
+        sigma=rng.uniform(0.1, 0.4, size=(2, draws)),
+        seed=seed,
+        diagnostics=Diagnostics({"rhat_max": 1.0 + 0.01 * seed, "ess_min": 10.0 + seed, "divergences": 1.0}, warnings),
+    )
+
+
+def test_last_layer_draws_are_those_of_the_network_with_that_output_layer():
+    posterior, x = last_layer_posterior(), rows(7)
+    scaled = torch.from_numpy(posterior.standardiser.features(x)).float()
+    for chain, draw in ((0, 0), (1, 3)):
+        weights = torch.from_numpy(posterior.output[chain, draw]).float()
+        params = {**posterior.hidden, "weight.3": weights[None, :-1], "bias.3": weights[-1:]}
+        expected = posterior.standardiser.gaps_eV(forward(params, scaled).numpy())
+        np.testing.assert_allclose(posterior.mean_draws_eV(x)[chain, draw], expected, atol=1e-5)
+
+
+def test_last_layer_posterior_round_trips():
+    posterior, x = last_layer_posterior(), rows(4)
+    again = restored(posterior)
+    assert isinstance(again, LastLayerPosterior)
+    assert (again.mean_draws_eV(x) == posterior.mean_draws_eV(x)).all()
+    assert (again.sigma == posterior.sigma).all() and again.seed == posterior.seed
+
+
+def test_mixture_lays_the_members_side_by_side(basis):
+    members = [last_layer_posterior(seed=0, draws=5), network_posterior(basis)]
+    both, x = mix(members), rows(6)
+    draws, parts = both.predictive_draws(x), [m.predictive_draws(x) for m in members]
+    assert (both.n_chains, both.n_draws, both.n_members) == (4, 5, 2)
+    assert (draws.means_eV == np.concatenate([p.means_eV for p in parts])).all()
+    assert (draws.means_eV == both.mean_draws_eV(x)).all()
+    assert (draws.sds_eV == np.concatenate([p.sds_eV for p in parts])[:, None]).all()
+    assert set(both.summaries()) == {"sigma_eV"}  # the only one that both have
+
+
+def test_mixture_round_trips(basis):
+    both, x = mix([last_layer_posterior(draws=5), network_posterior(basis)]), rows(6)
+    again = restored(both)
+    assert isinstance(again, PosteriorMixture)
+    np.testing.assert_allclose(again.mean_draws_eV(x), both.mean_draws_eV(x), rtol=1e-5)
+
+
+def test_mixture_takes_the_worst_of_its_members_figures_and_says_whose_warning_it_is():
+    both = mix([last_layer_posterior(seed=0), last_layer_posterior(seed=1, warnings=("not there yet.",))])
+    assert both.diagnostics.figures == {"rhat_max": 1.01, "ess_min": 10.0, "divergences": 2.0}
+    assert both.diagnostics.warnings == ("Source network 2 of 2: not there yet.",)
+
+
+def test_mixture_of_one_is_that_one():
+    one = last_layer_posterior()
+    assert mix([one]) is one
+
+
+def test_mixture_of_other_numbers_of_draws_is_refused():
+    with pytest.raises(InputError, match=r"members of a mixture have \(chains, draws\) \[\(2, 4\), \(2, 5\)\]"):
+        mix([last_layer_posterior(draws=4), last_layer_posterior(draws=5)])
+
+
+def test_unknown_kind_is_refused():
+    with pytest.raises(InputError, match="posterior of kind 'magic' does not exist here. Accepted: network"):
+        restore_posterior({}, scalars={"kind": "magic"}, diagnostics=Diagnostics())

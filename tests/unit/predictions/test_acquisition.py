@@ -1,0 +1,104 @@
+"""Ranking of unlabelled structures against brute force on a Gaussian model."""
+
+import numpy as np
+import pytest
+
+from bandgap.foundation.errors import InputError
+from bandgap.predictions.acquisition import JointMeans, expected_reduction, joint_means, rank_by_reduction, rank_by_sd
+
+N = 12
+
+
+def model(seed: int = 0, *, n: int = N) -> tuple[np.ndarray, np.ndarray]:
+    """A covariance of smooth functions at places on a line, two of them the same, and noise variances."""
+    rng = np.random.default_rng(seed)
+    x = np.sort(rng.uniform(0, 4, n))
+    x[1] = x[0]
+    covariance = 0.5 * np.exp(-0.5 * (x[:, None] - x) ** 2) * np.outer(1 + 0.1 * x, 1 + 0.1 * x)
+    return covariance, rng.uniform(0.02, 0.2, n)
+
+
+def root_of(covariance: np.ndarray) -> np.ndarray:
+    values, vectors = np.linalg.eigh(covariance)
+    return np.sqrt(np.maximum(values, 0))[:, None] * vectors.T
+
+
+def given_labels(covariance: np.ndarray, noise: np.ndarray, rows: list[int]) -> np.ndarray:
+    """The covariance of f given labels at `rows`, by the textbook formula."""
+    cross = covariance[:, rows]
+    return covariance - cross @ np.linalg.solve(covariance[np.ix_(rows, rows)] + np.diag(noise[rows]), cross.T)
+
+
+def test_expected_reduction_is_that_of_conditioning_on_each_label_by_brute_force() -> None:
+    covariance, noise = model()
+    wanted = [
+        np.mean(np.diag(covariance) - np.diag(given_labels(covariance, noise, [i]))) for i in range(len(covariance))
+    ]
+    np.testing.assert_allclose(expected_reduction(JointMeans(root_of(covariance), noise)), wanted, rtol=1e-10)
+
+
+def test_expected_reduction_is_the_fall_of_the_squared_error_of_refitted_models() -> None:
+    covariance, noise = model()
+    rng, i, m = np.random.default_rng(1), 5, 40_000
+    f = rng.standard_normal((m, N)) @ root_of(covariance)
+    label = f[:, i] + np.sqrt(noise[i]) * rng.standard_normal(m)
+    refitted = np.outer(label, covariance[i] / (covariance[i, i] + noise[i]))
+    fall = (f**2 - (f - refitted) ** 2).mean(axis=1)
+    wanted = expected_reduction(JointMeans(root_of(covariance), noise))[i]
+    assert abs(fall.mean() - wanted) < 4 * fall.std() / np.sqrt(m)  # false alarm about 6e-5
+
+
+@pytest.mark.parametrize("rank", [rank_by_reduction, rank_by_sd])
+def test_rank_chooses_as_brute_force_does_one_after_the_other(rank) -> None:
+    covariance, noise = model()
+    found = rank(JointMeans(root_of(covariance), noise), 6)
+    chosen: list[int] = []
+    for row, score, left in zip(found.rows, found.scores, found.left, strict=True):
+        now = given_labels(covariance, noise, chosen) if chosen else covariance
+        if rank is rank_by_sd:
+            every = np.sqrt(np.diag(now) + noise)
+        else:
+            every = np.array([np.mean(np.diag(now) - np.diag(given_labels(now, noise, [i]))) for i in range(N)])
+        every[chosen] = -np.inf
+        assert row == np.argmax(every)
+        assert score == pytest.approx(every[row], rel=1e-8)
+        chosen.append(int(row))
+        assert left == pytest.approx(np.mean(np.diag(given_labels(covariance, noise, chosen))), rel=1e-8)
+    assert found.before == pytest.approx(np.mean(np.diag(covariance)))
+
+
+def test_rank_with_spread_puts_the_twin_of_a_chosen_structure_off() -> None:
+    covariance, noise = np.diag([1.0, 1.0, 0.9, 0.8]), np.full(4, 0.01)
+    covariance[0, 1] = covariance[1, 0] = 1.0
+    joint = JointMeans(root_of(covariance), noise)
+    assert set(rank_by_reduction(joint, 2, spread=False).rows) == {0, 1}
+    assert list(rank_by_reduction(joint, 3).rows) == [0, 2, 3]
+    assert list(rank_by_sd(joint, 3).rows) == [0, 2, 3]
+
+
+def test_expected_reduction_of_few_draws_is_not_biased() -> None:
+    covariance, noise = model()
+    root, rng = root_of(covariance), np.random.default_rng(2)
+    wanted = expected_reduction(JointMeans(root, noise)) * (np.diag(covariance) + noise)
+    found = []
+    for _ in range(3000):
+        joint = joint_means(rng.standard_normal((20, N)) @ root, noise)
+        found.append(expected_reduction(joint) * (joint.variance + noise))
+    error = np.std(found, axis=0) / np.sqrt(len(found))
+    assert np.all(np.abs(np.mean(found, axis=0) - wanted) < 4.5 * error)  # false alarm below 1e-4
+
+
+def test_rank_asked_for_more_than_there_are_gives_all_and_none_of_none() -> None:
+    covariance, noise = model()
+    assert sorted(rank_by_reduction(JointMeans(root_of(covariance), noise), 50).rows) == list(range(N))
+    empty = rank_by_reduction(joint_means(np.zeros((8, 0)), np.zeros(0)), 5)
+    assert empty.rows.size == 0 and empty.before == 0.0
+
+
+def test_joint_means_of_too_few_draws_or_of_refused_rows_say_what_is_accepted() -> None:
+    with pytest.raises(InputError, match=r"Accepted: \(draw, structure\) with 8 draws or more"):
+        joint_means(np.zeros((7, 3)), np.ones(3))
+    with pytest.raises(InputError, match="Leave out refused structures"):
+        joint_means(np.full((9, 3), np.nan), np.ones(3))
+    with pytest.raises(InputError, match="Accepted: noise variances above 0"):
+        joint_means(np.zeros((9, 3)), np.zeros(3))

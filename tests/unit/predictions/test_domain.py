@@ -1,0 +1,161 @@
+"""The applicability domain names unseen elements, distances and nearest training structures."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from bandgap.foundation.errors import ArtifactError, InputError
+from bandgap.predictions.domain import MAX_ROWS, Domain, fit_domain
+
+RNG = np.random.default_rng(4)
+TRAIN = np.abs(RNG.normal(1.0, 0.1, (100, 12))).astype(np.float32)
+TRAIN[:, 5] = 0.0  # an element that no training structure has
+IDS = tuple(f"KAX{i:03d}" for i in range(100))
+ELEMENTS = [
+    {"C", "H", *(["S"] if i < 40 else []), *(["I"] if i < 20 else []), *(["Se"] if i < 3 else [])} for i in range(100)
+]
+CH = {"C", "H"}
+
+
+@pytest.fixture
+def domain() -> Domain:
+    return fit_domain(TRAIN, ids=IDS, elements=ELEMENTS, source_species=("C", "H", "N", "S"))
+
+
+def far_row():
+    row = TRAIN[7].copy()
+    row[:3] += 2.0
+    return row
+
+
+def test_judge_training_structure_is_ok_and_its_own_nearest(domain):
+    judged = domain.judge(TRAIN[:3], ELEMENTS[40:43])
+    assert [j.text for j in judged] == ["ok"] * 3
+    assert [j.nearest for j in judged] == list(IDS[:3])
+    assert max(j.distance for j in judged) < 1e-6
+    assert max(j.percentile for j in judged) == 0.0
+
+
+def test_judge_percentile_is_taken_among_leave_one_out_distances(domain):
+    unit = TRAIN / np.linalg.norm(TRAIN, axis=1, keepdims=True)
+    cosine = unit @ unit.T - 2 * np.eye(100)
+    expected = np.sort(1 - cosine.max(axis=1))
+    np.testing.assert_allclose(domain.distances, expected, atol=1e-6)
+    new = np.abs(RNG.normal(1.0, 0.1, (50, 12)))
+    new[:, 5] = 0.0
+    for judgement in domain.judge(new, [CH] * 50):
+        assert judgement.percentile == pytest.approx(np.mean(expected < judgement.distance), abs=0.011)
+
+
+def test_judge_new_structures_of_the_same_kind_are_rarely_far():
+    # Exchangeable rows: about 5 % are far. 400 rows: more than 12 % would be 6 standard errors.
+    rng = np.random.default_rng(0)
+    rows = np.abs(rng.normal(1.0, 0.1, (800, 12)))
+    domain = fit_domain(rows[:400], ids=[str(i) for i in range(400)], elements=[CH] * 400, source_species=CH)
+    assert np.mean([j.text != "ok" for j in domain.judge(rows[400:], [CH] * 400)]) < 0.12
+
+
+def test_judge_far_structure_says_how_far_and_what_is_nearest(domain):
+    judgement = domain.judge(far_row()[None], [CH])[0]
+    assert judgement.percentile == 1.0
+    assert judgement.text == (
+        f"Farther from the training set than all of it; nearest known: {judgement.nearest} "
+        f"(cosine distance {judgement.distance:.2g})"
+    )
+
+
+def test_judge_rather_far_structure_names_the_share(domain):
+    distance = domain.judge(far_row()[None], [CH])[0].distance
+    distances = np.sort([*np.linspace(0.1, 0.9, 98) * distance, 1.5 * distance, 2 * distance])
+    judgement = dataclasses.replace(domain, distances=distances).judge(far_row()[None], [CH])[0]
+    assert judgement.text.startswith("Farther from the training set than 98 % of it; nearest known: KAX")
+
+
+@pytest.mark.parametrize(
+    ("elements", "text", "unseen"),
+    [
+        ({"C", "H", "Br"}, "Contains Br, never seen by the source model nor in the training set", ("Br",)),
+        ({"C", "Se"}, "Contains Se, never seen by the source model; training structures: Se in 3", ("Se",)),
+        ({"C", "N"}, "Contains N, never seen in the training set, only by the source model", ("N",)),
+        ({"C", "I", "S"}, "ok", ()),
+        (
+            {"Pb", "Br", "N"},
+            "Contains Br, Pb, never seen by the source model nor in the training set. "
+            "Contains N, never seen in the training set, only by the source model",
+            ("Br", "Pb", "N"),
+        ),
+    ],
+)
+def test_judge_element_that_was_not_learned_is_named(domain, elements, text, unseen):
+    judgement = domain.judge(TRAIN[:1], [elements])[0]
+    assert (judgement.text, judgement.unseen) == (text, unseen)
+
+
+def test_judge_signal_of_an_unknown_element_adds_to_the_distance(domain):
+    row = TRAIN[:1].copy()
+    row[0, 5] = 3.0
+    assert domain.judge(row, [CH])[0].distance > 0.2
+
+
+def test_judge_refused_structure_gets_no_words(domain):
+    judged = domain.judge(np.vstack([np.full(12, np.nan), TRAIN[1]]), [set(), CH])
+    assert judged[0].text == ""
+    assert np.isnan(judged[0].distance)
+    assert judged[1].text == "ok"
+
+
+def test_judge_row_of_zeros_is_at_distance_one(domain):
+    assert domain.judge(np.zeros((1, 12)), [CH])[0].distance == 1.0
+
+
+def test_judge_no_rows_gives_no_judgements(domain):
+    assert domain.judge(np.empty((0, 12)), []) == ()
+
+
+def test_fit_domain_keeps_only_columns_that_are_used(domain):
+    assert domain.directions.shape == (100, 11)
+    assert domain.directions.dtype == np.float32
+
+
+def test_fit_domain_of_many_rows_keeps_a_fixed_choice():
+    rows = np.abs(RNG.normal(1.0, 0.1, (MAX_ROWS + 50, 4)))
+    ids = [str(i) for i in range(len(rows))]
+    one, other = (fit_domain(rows, ids=ids, elements=[CH] * len(rows), source_species=CH) for _ in range(2))
+    assert len(one.ids) == MAX_ROWS
+    assert one.ids == other.ids
+    assert one.target_counts == {"C": MAX_ROWS + 50, "H": MAX_ROWS + 50}
+
+
+def test_domain_arrays_through_safetensors_judge_the_same(domain):
+    from safetensors.numpy import load, save
+
+    again = Domain.from_arrays(load(save(domain.to_arrays())))
+    rows, elements = np.vstack([TRAIN[:2], far_row()]), [CH, {"Br"}, CH]
+    assert again.judge(rows, elements) == domain.judge(rows, elements)
+
+
+def test_domain_from_damaged_arrays_is_refused(domain):
+    arrays = domain.to_arrays()
+    with pytest.raises(ArtifactError, match="stored applicability domain is damaged .* Train the model again"):
+        Domain.from_arrays({k: v for k, v in arrays.items() if k != "columns"})
+    with pytest.raises(ArtifactError, match="damaged"):
+        Domain.from_arrays(arrays | {"words": np.array([1, 2], dtype=np.uint8)})
+
+
+@pytest.mark.parametrize(
+    ("features", "ids", "elements", "text"),
+    [
+        (TRAIN[:1], IDS[:1], [CH], "at least two"),
+        (TRAIN[:3], IDS[:2], [CH] * 3, r"shape \(3, 12\), len\(ids\)=2, len\(elements\)=3"),
+        (np.full((2, 3), np.nan), IDS[:2], [CH] * 2, "are not all finite. Leave out refused structures"),
+    ],
+)
+def test_fit_domain_unusable_training_set_is_refused(features, ids, elements, text):
+    with pytest.raises(InputError, match=text):
+        fit_domain(features, ids=ids, elements=elements, source_species=CH)
+
+
+def test_judge_another_number_of_features_is_refused(domain):
+    with pytest.raises(InputError, match=r"features have shape \(1, 5\), len\(elements\)=1. Accepted: \(n, 12\)"):
+        domain.judge(np.zeros((1, 5)), [CH])

@@ -1,0 +1,86 @@
+"""Mixtures of normal distributions: quantiles against root finding and closed forms, and the standard deviation."""
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.special import ndtr
+from scipy.stats import norm
+
+from bandgap.foundation.errors import InputError
+from bandgap.predictions.mixtures import mixture_quantiles, mixture_sd
+from bandgap.predictions.table import LEVELS
+
+RNG = np.random.default_rng(17)
+DRAWS = RNG.normal(2.0, 0.3, (60, 3))
+NOISE = RNG.uniform(0.1, 0.2, 60)
+
+
+@pytest.mark.parametrize(
+    ("means", "sds"),
+    [
+        pytest.param(RNG.normal(3, 0.3, (200, 2)), RNG.gamma(50, 0.01, 200), id="posterior-like"),
+        pytest.param(np.where(RNG.random((200, 2)) < 0.3, 0.0, 5.0), RNG.gamma(2, 0.3, (200, 2)) + 0.01, id="bimodal"),
+        pytest.param(RNG.standard_cauchy((200, 2)), RNG.gamma(1, 0.1, 200) + 0.05, id="heavy-tailed"),
+        pytest.param(np.array([[0.0, 1.0], [1e-9, 1e4]]), np.array([1.0, 1e-3]), id="scales-apart"),
+    ],
+)
+def test_mixture_quantiles_agree_with_scalar_root_finding(means, sds):
+    spreads = np.broadcast_to(sds[:, None], means.shape) if sds.ndim == 1 else sds
+    probabilities = np.array([0.001, 0.0263, 0.3012, 0.7716, 0.9763])  # none where the staircase is flat
+    found = mixture_quantiles(means, sds, probabilities)
+    for j in range(2):
+        for k, p in enumerate(probabilities):
+            root = brentq(lambda x, p=p, j=j: norm.cdf(x, means[:, j], spreads[:, j]).mean() - p, -1e6, 1e6, xtol=1e-12)
+            assert found[k, j] == pytest.approx(root, abs=1e-6)
+
+
+def test_mixture_quantiles_one_draw_is_the_normal_distribution():
+    found = mixture_quantiles([[2.0, -1.0]], [0.5], LEVELS)
+    np.testing.assert_allclose(found, np.array([2.0, -1.0]) + 0.5 * norm.ppf(LEVELS)[:, None], atol=1e-9)
+
+
+def test_mixture_quantiles_skewed_mixture_differs_from_mean_plus_minus_sd():
+    means = np.array([[0.0]] * 9 + [[10.0]])
+    upper = mixture_quantiles(means, np.full(10, 0.1), [0.975])[0, 0]
+    assert upper == pytest.approx(10.0 + 0.1 * norm.ppf(0.75), abs=1e-6)
+    assert abs(upper - (1.0 + 1.96 * means.std())) > 3
+
+
+def test_mixture_quantiles_between_separated_components_fall_in_the_empty_gap():
+    found = mixture_quantiles([[0.0], [1.0]], [1e-3, 1e-3], [0.25, 0.5, 0.75])[:, 0]
+    assert found[0] == pytest.approx(0.0, abs=1e-6)
+    assert 0.005 < found[1] < 0.995
+    assert found[2] == pytest.approx(1.0, abs=1e-6)
+
+
+def test_mixture_quantiles_increase_with_probability():
+    assert np.all(np.diff(mixture_quantiles(DRAWS, NOISE, LEVELS), axis=0) > 0)
+
+
+def test_mixture_quantiles_of_many_draws_have_the_probabilities_asked_for():
+    means = np.random.default_rng(0).normal(3, 0.3, (400, 300))
+    found = mixture_quantiles(means, np.full(400, 0.4), LEVELS)
+    for level, quantile in zip(LEVELS, found, strict=True):
+        np.testing.assert_allclose(ndtr((quantile - means) / 0.4).mean(0), level, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("means", "sds", "probabilities", "text"),
+    [
+        pytest.param([1.0], [1.0], [0.5], r"means has shape \(1,\)", id="means-shape"),
+        pytest.param([[1.0]], [1.0, 2.0], [0.5], r"sds has shape \(2,\), means \(1, 1\)", id="sds-shape"),
+        pytest.param([[np.nan]], [1.0], [0.5], "means holds 1 values that are not finite", id="nan"),
+        pytest.param([[1.0]], [0.0], [0.5], "sds holds 0. Accepted: finite numbers above zero", id="zero-sd"),
+        pytest.param([[1.0]], [1.0], [0.5, 1.0], r"probabilities: found \[0.5, 1.0\]", id="probability"),
+    ],
+)
+def test_mixture_quantiles_unusable_input_is_refused(means, sds, probabilities, text):
+    with pytest.raises(InputError, match=text):
+        mixture_quantiles(means, sds, probabilities)
+
+
+@pytest.mark.parametrize("sds", [NOISE, np.tile(NOISE[:, None], (1, 3))], ids=["one a draw", "one a structure"])
+def test_mixture_sd_is_that_of_a_large_sample(sds):
+    sample = DRAWS[:, :, None] + NOISE[:, None, None] * np.random.default_rng(1).standard_normal((60, 3, 20_000))
+    expected = sample.transpose(1, 0, 2).reshape(3, -1).std(axis=1)
+    np.testing.assert_allclose(mixture_sd(DRAWS, sds), expected, rtol=5e-3)  # its standard error is 7e-4

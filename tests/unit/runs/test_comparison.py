@@ -1,0 +1,132 @@
+"""Methods beside each other: the same rows for all, figures that are a run's own, going on after an interruption."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from bandgap.datasets.splits import permuted_split
+from bandgap.datasets.table import learnable
+from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.predictions.store import load_predictions
+from bandgap.runs.comparison import (
+    CONSTANT,
+    SOURCE_ALONE,
+    ComparedFit,
+    Comparison,
+    append_fit,
+    compare,
+    read_fits,
+    summary,
+)
+from bandgap.runs.transfer import transfer_run
+from bandgap.sources.sets import open_sources
+
+FINE = {"training": {"max_epochs": 10, "batch_size": 8}}
+PLAN = Comparison({"fine_tune": FINE, "feature_gp": {"draws": 8, "proposals": 50}}, (10, 14), (0, 1), 6)
+
+
+@pytest.fixture(scope="module")
+def table(world):
+    return learnable(world.records, world.gaps_eV, descriptor=world.descriptor)
+
+
+@pytest.fixture(scope="module")
+def members(source_folder):
+    return open_sources(source_folder).load()
+
+
+@pytest.fixture(scope="module")
+def fits(members, table):
+    return list(compare(members, table, PLAN, device="cpu"))
+
+
+def test_every_method_is_fitted_on_every_split(fits):
+    names = [CONSTANT, SOURCE_ALONE, "fine_tune", "feature_gp"]
+    assert [(f.n, f.seed, f.method) for f in fits] == [(n, s, m) for n in (10, 14) for s in (0, 1) for m in names]
+    for fit in fits:
+        assert np.isfinite(fit.figures["rmse_eV"])
+        assert ("coverage_95" in fit.figures) == (fit.method in PLAN.methods)
+
+
+def test_figures_are_those_of_a_run_of_the_same_split(fits, source_folder, world, tmp_path):
+    settings = {"method": "fine_tune", "settings": FINE, "seed": 1, "n": 14, "n_test": 6, "device": "cpu"}
+    out = transfer_run(source_folder, world.records, world.gaps_eV, out=tmp_path, **settings)
+    stored = load_predictions(out / "quantiles.safetensors")
+    gaps = dict(zip([r.id for r in world.records], world.gaps_eV, strict=True))
+    error = stored.mean_eV - np.array([gaps[i] for i in stored.ids])
+    (fit,) = [f for f in fits if (f.method, f.n, f.seed) == ("fine_tune", 14, 1)]
+    assert fit.figures["rmse_eV"] == pytest.approx(np.sqrt(np.mean(error**2)), rel=1e-5)
+
+
+def test_constant_is_the_mean_of_the_training_gaps(fits, table):
+    split = permuted_split(table.ids, n_test=6, n_train=10, seed=0)
+    expected = np.sqrt(np.mean((table.gaps_eV[split.test] - table.gaps_eV[split.train].mean()) ** 2))
+    assert fits[0].figures["rmse_eV"] == pytest.approx(expected)
+
+
+def test_what_is_done_is_not_computed_again(fits, members, table, tmp_path):
+    path = tmp_path / "fits.jsonl"
+    for fit in fits[:10]:
+        append_fit(path, fit)
+    done = read_fits(path)
+    assert [dataclasses.asdict(f) for f in done] == [dataclasses.asdict(f) for f in fits[:10]]
+    rest = list(compare(members, table, PLAN, device="cpu", done=done))
+    assert [(f.method, f.n, f.seed) for f in rest] == [(f.method, f.n, f.seed) for f in fits[10:]]
+
+
+def test_nothing_is_done_where_there_is_no_file(tmp_path):
+    assert read_fits(tmp_path / "fits.jsonl") == []
+
+
+def test_damaged_line_is_refused_by_number(tmp_path):
+    path = tmp_path / "fits.jsonl"
+    append_fit(path, ComparedFit("a", 1, 0, {}, 0.0))
+    path.write_text(path.read_text() + '{"method": 3}\n')
+    with pytest.raises(InputError, match=r"fits.jsonl, line 2: no compared fit .* Remove the line"):
+        read_fits(path)
+
+
+def test_summary_is_mean_and_standard_error_over_seeds():
+    fits = [ComparedFit("a", 10, s, {"rmse_eV": v}, 0.0) for s, v in enumerate((1.0, 2.0, 3.0))]
+    fits += [ComparedFit("b", 10, 0, {}, 0.0)]
+    found = summary(fits, "rmse_eV")
+    assert found["a"][10] == (2.0, pytest.approx(1.0 / np.sqrt(3)))
+    assert np.isnan(found["b"][10][0])
+
+
+def test_more_rows_than_there_are_is_refused(members, table):
+    wide = dataclasses.replace(PLAN, sizes=(20,))
+    with pytest.raises(InputError, match="20 training and 6 test rows are more than the 24 labelled structures. Lower"):
+        next(compare(members, table, wide))
+
+
+@pytest.mark.parametrize("wrong", [{"sizes": ()}, {"seeds": ()}, {"n_test": 1}])
+def test_empty_comparison_is_refused(wrong):
+    with pytest.raises(InputError, match="comparison: sizes .* Accepted: at least one size and one seed"):
+        Comparison(**({"methods": {}} | wrong))
+
+
+def test_method_at_one_network_takes_the_first_alone(members, table):
+    twice = [members[0], {name: dataclasses.replace(m, params=halved(m.params)) for name, m in members[0].items()}]
+    plan = Comparison({"fine_tune@1": FINE, "fine_tune": FINE}, (14,), (0,), 6)
+    alone = Comparison({"fine_tune": FINE}, (14,), (0,), 6)
+    found = {f.method: f.figures["rmse_eV"] for f in compare(twice, table, plan, device="cpu")}
+    (expected,) = [f for f in compare(members, table, alone, device="cpu") if f.method == "fine_tune"]
+    assert found["fine_tune@1"] == pytest.approx(expected.figures["rmse_eV"], rel=1e-6)
+    assert found["fine_tune"] != pytest.approx(found["fine_tune@1"], rel=1e-3)
+
+
+def halved(params):
+    return {name: 0.5 * value for name, value in params.items()}
+
+
+@pytest.mark.parametrize("name", ["fine_tune@", "fine_tune@0", "fine_tune@all"])
+def test_number_of_networks_that_is_none_is_refused(name):
+    with pytest.raises(InputError, match=r"Write NAME, or NAME@K for the first K networks"):
+        Comparison({name: {}})
+
+
+def test_unknown_method_is_refused_before_anything_is_computed():
+    with pytest.raises(ConfigError, match="transfer method 'magic' does not exist"):
+        Comparison({"magic": {}})

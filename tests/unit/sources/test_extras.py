@@ -1,0 +1,259 @@
+"""Extras of a source: made from its own rows at fixed weights, stored with small rounding, refused when damaged."""
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from bandgap.descriptors import featurize
+from bandgap.foundation.errors import ArtifactError, InputError
+from bandgap.networks.fisher import fisher_diagonal
+from bandgap.networks.swag import SnapshotConfig
+from bandgap.networks.variational import VariationalConfig
+from bandgap.sources.cards import extras_sentence
+from bandgap.sources.extras import packed, unpacked
+from bandgap.sources.model import with_extras
+from bandgap.sources.overlap import KNOWN
+from bandgap.sources.stored import load_source, source_fingerprint, source_predictions_eV
+from bandgap.sources.training import add_extras_run
+
+VARIATIONAL = tuple(VariationalConfig(epochs=8, batch_size=8, kl_weight=weight) for weight in (0.7, 0.1))
+SNAPSHOTS = SnapshotConfig(count=5, rank=3, burn_in=1, batch_size=8)
+EXTRAS = "extras.safetensors"
+
+
+@pytest.fixture(scope="module")
+def rows(world):
+    return featurize(world.source_records, world.descriptor).features, world.source_gaps_eV
+
+
+@pytest.fixture(scope="module")
+def made(source_folder, rows):
+    """The source with all extras, in memory."""
+    source = load_source(source_folder)
+    config = dataclasses.replace(source.config, variational=VARIATIONAL, snapshots=SNAPSHOTS)
+    return with_extras(dataclasses.replace(source, config=config), *rows, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def full_folder(source_folder, world, tmp_path_factory):
+    """A copy of the source's folder to which all extras were added."""
+    folder = Path(shutil.copytree(source_folder, tmp_path_factory.mktemp("full") / "source"))
+    (folder / KNOWN).unlink()
+    return add_extras_run(
+        folder, world.source_records, world.source_gaps_eV, variational=VARIATIONAL, snapshots=SNAPSHOTS, device="cpu"
+    )
+
+
+@pytest.fixture
+def full_copy(full_folder, tmp_path):
+    return Path(shutil.copytree(full_folder, tmp_path / "source"))
+
+
+def relative_error(found, expected):
+    """Largest error of a parameter in units of the root mean square of its tensor."""
+    return max(
+        float((found[n] - v).abs().max() / v.square().mean().sqrt().clamp(min=1e-30)) for n, v in expected.items()
+    )
+
+
+def edit_manifest(folder, change):
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    change(manifest)
+    path.write_text(json.dumps(manifest))
+
+
+def test_trained_source_has_feature_statistics_and_fisher_information(source_folder):
+    source = load_source(source_folder)
+    assert source.extras == ("features", "fisher")
+    assert source.variational is None and source.snapshots is None
+
+
+def test_fisher_information_is_that_of_all_rows_at_the_validation_error(made, rows):
+    scale = made.standardiser
+    x = torch.from_numpy(scale.features(rows[0]))
+    variance = (made.card.validation_rmse_eV / scale.y_sd_eV) ** 2
+    expected = fisher_diagonal(made.params, x, noise_variance=variance)
+    assert float(made.fisher["bias.3"]) == pytest.approx(36 / variance, rel=1e-5)
+    for name, value in expected.items():
+        np.testing.assert_allclose(made.fisher[name].numpy(), value.numpy(), rtol=1e-4, atol=1e-3)
+
+
+def test_point_estimate_and_predictions_are_not_changed_by_a_bit(source_folder, full_folder, rows):
+    before, after = load_source(source_folder), load_source(full_folder)
+    assert all(torch.equal(before.params[name], after.params[name]) for name in before.params)
+    assert (source_predictions_eV(before, rows[0]) == source_predictions_eV(after, rows[0])).all()
+    references = [json.loads((f / "manifest.json").read_text())["references"] for f in (source_folder, full_folder)]
+    assert references[0] == references[1]
+    assert before.history == after.history and before.card == after.card
+
+
+def test_extras_are_added_to_a_source_that_was_stored_without_any(source_folder, world, tmp_path):
+    """The weights' file grows under a source that is still a view of the old one."""
+    folder = Path(shutil.copytree(source_folder, tmp_path / "old"))
+    edit_manifest(folder, lambda manifest: [manifest.pop(key) for key in ("extras", "features")])
+    arrays = load_file(folder / "weights.safetensors")
+    kept = {name: value.clone() for name, value in arrays.items() if not name.startswith("features.")}
+    (folder / "weights.safetensors").unlink()
+    save_file(kept, folder / "weights.safetensors")
+    (folder / EXTRAS).unlink()
+    add_extras_run(folder, world.source_records, world.source_gaps_eV, device="cpu")
+    assert load_source(folder).extras == ("features", "fisher")
+    references = [json.loads((f / "manifest.json").read_text())["references"] for f in (source_folder, folder)]
+    assert references[0] == references[1]
+
+
+def test_extras_come_back_as_they_were_made(made, full_folder):
+    found = load_source(full_folder)
+    assert found.extras == made.extras == ("features", "fisher", "variational", "snapshots")
+    assert found.config.variational == VARIATIONAL and found.config.snapshots == SNAPSHOTS
+    # bfloat16 rounds by 2^-9 of a value, float16 by 2^-12; largest values are some ten times the root mean square
+    assert relative_error(found.fisher, made.fisher) < 0.05
+    assert relative_error(found.variational.mean, made.variational.mean) < 0.005
+    assert relative_error(found.snapshots.mean, made.snapshots.mean) < 0.005
+    for name, sd in made.variational.sd.items():
+        np.testing.assert_allclose(found.variational.sd[name].numpy(), sd.numpy(), rtol=2**-8)
+        shift = (found.variational.mean[name] - made.variational.mean[name]).abs() / sd
+        assert float(shift.max()) < 0.1  # the rounding of a mean is far inside its standard deviation
+        deviations = made.snapshots.deviations[name].numpy()
+        np.testing.assert_allclose(found.snapshots.deviations[name].numpy(), deviations, rtol=2**-8)
+        np.testing.assert_allclose(
+            found.snapshots.diagonal[name].numpy(), made.snapshots.diagonal[name].numpy(), rtol=2**-8
+        )
+    assert found.variational.noise_variance == pytest.approx(made.variational.noise_variance)
+    assert found.variational.elbo == pytest.approx(made.variational.elbo)
+    assert found.variational.kl_weight == made.variational.kl_weight
+    assert found.variational.validation_mse == pytest.approx(made.variational.validation_mse)
+    assert {v.dtype for v in found.snapshots.deviations.values()} == {torch.float32}
+
+
+def test_extras_are_made_from_the_rows_that_were_not_held_out(made, source_folder, rows):
+    """Labels of held-out rows move neither the variational fit nor the snapshots; those of others move both."""
+    source = load_source(source_folder)
+    generator = torch.Generator().manual_seed(source.card.seed)
+    start = {n: torch.empty(s) for n, s in source.network.shapes.items() if n.startswith("weight")}
+    for weight in start.values():
+        torch.rand(weight.shape, generator=generator)
+    held = torch.randperm(36, generator=generator)[:7].numpy()
+    moved = rows[1].copy()
+    moved[held] += np.where(np.arange(7) % 2, 1e-3, -1e-3)
+    config = dataclasses.replace(source.config, variational=VARIATIONAL, snapshots=SNAPSHOTS)
+    again = with_extras(dataclasses.replace(source, config=config), rows[0], moved, device="cpu")
+    assert all(torch.equal(again.variational.mean[n], v) for n, v in made.variational.mean.items())
+    assert all(torch.equal(again.snapshots.mean[n], v) for n, v in made.snapshots.mean.items())
+    assert again.variational.validation_mse != made.variational.validation_mse
+
+
+def test_of_several_variational_fits_the_one_with_the_least_held_out_error_is_kept(made, source_folder, rows):
+    source = load_source(source_folder)
+    errors = {}
+    for config in VARIATIONAL:
+        only = dataclasses.replace(source.config, variational=(config,))
+        fit = with_extras(dataclasses.replace(source, config=only), *rows, device="cpu").variational
+        errors[fit.kl_weight] = fit.validation_mse
+    assert set(errors) == {0.7, 0.1}
+    assert made.variational.kl_weight == min(errors, key=errors.get)
+    assert made.variational.validation_mse == min(errors.values())
+
+
+def test_parts_do_not_depend_on_which_others_are_made(made, source_folder, rows):
+    source = load_source(source_folder)
+    config = dataclasses.replace(source.config, snapshots=SNAPSHOTS)
+    alone = with_extras(dataclasses.replace(source, config=config), *rows, device="cpu")
+    assert alone.variational is None
+    assert all(torch.equal(alone.snapshots.mean[n], v) for n, v in made.snapshots.mean.items())
+
+
+def test_manifest_says_which_extras_there_are_and_how_good_the_means_are(full_folder, made):
+    manifest = json.loads((full_folder / "manifest.json").read_text())
+    assert set(manifest["extras"]) == {"fisher", "variational", "snapshots"}
+    assert extras_sentence(manifest) == "feature statistics, Fisher information, variational posterior, 3 snapshots"
+    expected = made.standardiser.y_sd_eV * made.variational.validation_mse**0.5
+    assert manifest["metrics"]["variational_rmse_eV"] == pytest.approx(expected)
+
+
+def test_source_of_before_extras_loads_without_them(full_copy):
+    def forget(manifest):
+        for key in ("extras", "features"):
+            del manifest[key]
+        for key in ("variational", "snapshots"):
+            del manifest["config"][key]
+
+    edit_manifest(full_copy, forget)
+    (full_copy / EXTRAS).unlink()
+    source = load_source(full_copy)
+    assert source.extras == ()
+    assert extras_sentence(json.loads((full_copy / "manifest.json").read_text())) == "nothing"
+
+
+def test_extras_that_were_asked_for_before_are_made_again(full_copy, world):
+    before = load_source(full_copy)
+    add_extras_run(full_copy, world.source_records, world.source_gaps_eV, device="cpu")
+    after = load_source(full_copy)
+    assert after.extras == before.extras
+    assert all(torch.equal(after.variational.sd[n], v) for n, v in before.variational.sd.items())
+
+
+def test_fingerprint_tells_sources_with_other_posteriors_apart(source_folder, full_folder):
+    assert source_fingerprint(load_source(source_folder)) != source_fingerprint(load_source(full_folder))
+
+
+def test_keys_of_the_training_structures_are_written_where_they_are_missing(source_folder, full_folder):
+    assert (full_folder / KNOWN).read_bytes() == (source_folder / KNOWN).read_bytes()
+
+
+@pytest.mark.parametrize("change", ["other order", "fewer", "other gaps"])
+def test_rows_of_another_training_are_refused(source_folder, rows, change):
+    source = load_source(source_folder)
+    x, y = rows
+    wrong = {"other order": (x[::-1], y[::-1]), "fewer": (x[:-1], y[:-1]), "other gaps": (x, y + 1.0)}[change]
+    with pytest.raises(
+        InputError,
+        match=r"the source was trained on 36 structures with an error of \d\.\d+ eV on those held out; these are 3\d "
+        r"structures with an error of \d\.\d+ eV. Give the structures and gaps that it was trained on, in the same",
+    ):
+        with_extras(source, *wrong, device="cpu")
+
+
+def test_missing_file_of_extras_is_refused(full_copy):
+    (full_copy / EXTRAS).unlink()
+    with pytest.raises(ArtifactError, match=r"extras.safetensors cannot be read .*damaged; make it again"):
+        load_source(full_copy)
+
+
+@pytest.mark.parametrize("name", ["fisher.bias.3", "variational.sd.bias.1", "snapshots.deviations.bias.2"])
+def test_extra_of_another_shape_is_refused_by_name(full_copy, name):
+    arrays = load_file(full_copy / EXTRAS)
+    arrays[name] = torch.zeros(3, 5)
+    save_file(arrays, full_copy / EXTRAS)
+    with pytest.raises(ArtifactError, match=rf"tensor {name} has shape \(3, 5\), \(.*\) is expected. The folder"):
+        load_source(full_copy)
+
+
+def test_manifest_without_the_scalars_of_an_extra_is_refused(full_copy):
+    edit_manifest(full_copy, lambda manifest: manifest["extras"]["variational"].pop("noise_variance"))
+    with pytest.raises(ArtifactError, match="a part of the stored model is missing or damaged .*noise_variance"):
+        load_source(full_copy)
+
+
+@pytest.mark.parametrize("leading", [(), (3,)])
+def test_columns_of_one_value_are_packed_and_come_back_exactly(leading):
+    generator = torch.Generator().manual_seed(0)
+    value = torch.randn(*leading, 4, 6, generator=generator).to(torch.bfloat16)
+    value[..., 1] = value[..., 4] = 0.25
+    value[..., 5] = 7.0  # constant too, of another value: it is stored
+    arrays = packed("a", value)
+    assert arrays["a"].shape == (*leading, 4, 4)
+    assert torch.equal(unpacked(arrays)["a"], value.float())
+
+
+def test_tensor_without_such_columns_is_packed_as_it_is():
+    value = torch.randn(3, 2, generator=torch.Generator().manual_seed(0)).to(torch.float16)
+    assert list(packed("a", value)) == ["a"]
+    assert torch.equal(unpacked(packed("a", value))["a"], value.float())

@@ -1,0 +1,242 @@
+"""Sources of several sets and networks: what each output learns, how it is stored, which one a transfer takes."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from bandgap.descriptors import MBTRConfig, Term, n_features
+from bandgap.foundation.errors import ArtifactError, ConfigError, InputError
+from bandgap.networks.joint_training import JointTrainingConfig
+from bandgap.networks.perceptron import forward
+from bandgap.sources.head_choice import choose_head, cross_validated_rmse_eV, ridge_by_gcv
+from bandgap.sources.joint import SourceSet, joint_statistics, one_output, train_joint_sources
+from bandgap.sources.model import SourceConfig
+from bandgap.sources.sets import open_sources, save_sources
+from bandgap.sources.stored import source_predictions_eV
+
+DESCRIPTOR = MBTRConfig(
+    species=("H", "C"),
+    k1=Term("atomic_number", 0.0, 10.0, 3, 1.0),
+    k2=Term("inverse_distance", 0.2, 1.2, 3, 0.1, weighting="exp", cutoff_angstrom=4.0, threshold=0.01),
+)
+P = n_features(DESCRIPTOR)
+TRAINING = JointTrainingConfig(steps=500, batch_size=64, warmup_steps=20, learning_rate=1e-2, dropout=0.0)
+SETTINGS = {"descriptor": DESCRIPTOR, "config": SourceConfig((16, 8)), "training": TRAINING, "device": "cpu"}
+
+
+def truth(x, which):
+    """Gaps of two sets: alike in x0, of opposite sign in x1, and on other scales."""
+    return (6.0 + np.tanh(x[:, 0]) + x[:, 1]) if which == "a" else (20.0 + 4.0 * (np.tanh(x[:, 0]) - x[:, 1]))
+
+
+def made(n, which, *, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, P)).astype(np.float32)
+    x[:, 3] = 0.0
+    return x, truth(x, which) + 0.1 * rng.normal(size=n)
+
+
+def sets():
+    x, y = made(400, "a", seed=0)
+    other, gaps = made(150, "b", seed=1)
+    return [
+        SourceSet("a", x, y, data=("a.xyz",), elements=("H",), level_of_theory="PBE", licence="CC0-1.0"),
+        SourceSet("b", other, gaps, data=("b.xyz",), elements=("C", "H"), level_of_theory="GW"),
+    ]
+
+
+@pytest.fixture(scope="module")
+def members():
+    return train_joint_sources(sets(), members=2, seed=0, **SETTINGS)
+
+
+def test_every_output_is_a_source_model_on_the_scale_of_its_set(members):
+    for models in members:
+        for name, model in models.items():
+            x, y = made(200, name, seed=5)
+            assert np.sqrt(np.mean((source_predictions_eV(model, x) - y) ** 2)) < 0.4 * y.std()
+            assert model.network.n_outputs == 1
+            assert model.card.level_of_theory == {"a": "PBE", "b": "GW"}[name]
+            assert model.card.n_structures == {"a": 400, "b": 150}[name]
+            assert model.features.n == model.card.n_structures
+
+
+def test_outputs_share_the_hidden_layers_and_members_do_not(members):
+    first, second = members
+    assert (first["a"].params["weight.1"] == first["b"].params["weight.1"]).all()
+    assert not torch.allclose(first["a"].params["weight.1"], second["a"].params["weight.1"])
+
+
+def test_displaced_copies_change_the_weights_and_neither_scales_nor_statistics(members):
+    rng = np.random.default_rng(3)
+    own = [
+        dataclasses.replace(
+            s, displaced=(s.features + rng.normal(0, 0.3, s.features.shape),), displacement_angstrom=0.04
+        )
+        for s in sets()
+    ]
+    found = train_joint_sources(own, members=2, seed=0, **SETTINGS)
+    for models, plain in zip(found, members, strict=True):
+        for name, model in models.items():
+            assert (model.standardiser.x_mean == plain[name].standardiser.x_mean).all()
+            assert (model.standardiser.x_scale == plain[name].standardiser.x_scale).all()
+            assert not torch.allclose(model.params["weight.1"], plain[name].params["weight.1"])
+            assert (model.params["weight.1"][:, 3] == 0).all()  # no set varies it: what a copy does is not looked at
+            assert (model.card.displacement_angstrom, plain[name].card.displacement_angstrom) == (0.04, 0.0)
+            x, y = made(200, name, seed=5)
+            assert np.sqrt(np.mean((source_predictions_eV(model, x) - y) ** 2)) < 0.4 * y.std()
+
+
+def test_network_sees_its_own_displaced_copy_and_the_first_again():
+    rng = np.random.default_rng(3)
+    noise = [[rng.normal(0, 0.3, s.features.shape) for s in sets()] for _ in range(2)]
+
+    def first_weights(members, *copies):
+        own = [
+            dataclasses.replace(s, displaced=tuple(s.features + noise[c][k] for c in copies))
+            for k, s in enumerate(sets())
+        ]
+        found = train_joint_sources(own, members=members, seed=0, **SETTINGS)
+        return [models["a"].params["weight.1"] for models in found]
+
+    both, one = first_weights(2, 0, 1), first_weights(2, 0)
+    assert torch.equal(both[0], one[0]) and not torch.allclose(both[1], one[1])
+    assert torch.equal(both[1], first_weights(2, 1)[1])
+
+
+def test_feature_that_no_set_varies_keeps_weight_zero(members):
+    assert (members[0]["a"].params["weight.1"][:, 3] == 0).all()
+
+
+def test_statistics_give_every_set_the_same_weight():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(1000, 4)), rng.normal(3.0, 2.0, size=(50, 4))
+    x[:, 2] = y[:, 2] = 1.0  # never varies
+    y[:, 3] = x[:, 3] = 0.0
+    y[:, 3] = 5.0  # constant in each set, but not the same
+    mean, scale, moving = joint_statistics([x, y])
+    np.testing.assert_allclose(mean, 0.5 * (x.mean(0) + y.mean(0)))
+    assert moving.tolist() == [True, True, False, True]
+    assert scale[2] == 1.0 and scale[3] == pytest.approx(np.hypot(2.5, 0.3 * np.sqrt(np.mean(scale_of(x, y) ** 2))))
+
+
+def scale_of(x, y):
+    """Standard deviations of the columns that vary, of both sets with equal weight."""
+    second = 0.5 * ((x**2).mean(0) + (y**2).mean(0))
+    return np.sqrt(second - (0.5 * (x.mean(0) + y.mean(0))) ** 2)[[0, 1, 3]]
+
+
+def test_floor_of_a_scale_is_that_of_the_features_own_term():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(500, 4)) * [1.0, 1e-4, 1e-3, 1e-3]
+    _, scale, _ = joint_statistics([x], (slice(0, 2), slice(2, 4)))
+    sd = x.std(0)
+    np.testing.assert_allclose(scale[:2], np.hypot(sd[:2], 0.3 * np.sqrt(np.mean(sd[:2] ** 2))))
+    np.testing.assert_allclose(scale[2:], np.hypot(sd[2:], 0.3 * np.sqrt(np.mean(sd[2:] ** 2))))
+
+
+def test_networks_take_the_powers_in_turn():
+    models = train_joint_sources(sets(), members=3, powers=(1.0, 3.0), seed=0, **SETTINGS)
+    assert [m["a"].standardiser.power for m in models] == [1.0, 3.0, 1.0]
+    for member in models[:2]:
+        x, y = made(200, "a", seed=5)
+        assert np.sqrt(np.mean((source_predictions_eV(member["a"], x) - y) ** 2)) < 0.5 * y.std()
+    rooted = train_joint_sources(
+        sets(), members=2, seed=0, **SETTINGS | {"descriptor": dataclasses.replace(DESCRIPTOR, roots=True)}
+    )
+    assert [m["b"].standardiser.power for m in rooted] == [1.0, 2.0]
+
+
+def test_one_output_is_that_column_of_the_network():
+    params = {"weight.1": torch.randn(3, 4), "bias.1": torch.randn(3)}
+    params |= {"weight.2": torch.randn(2, 3), "bias.2": torch.randn(2)}
+    x = torch.randn(6, 4)
+    torch.testing.assert_close(forward(one_output(params, 1), x), forward(params, x)[:, 1])
+
+
+def test_head_is_the_one_that_predicts_the_target_best(members):
+    x, y = made(60, "b", seed=7)
+    name, errors = choose_head(members, x, 0.5 * y - 3.0, seed=0)
+    assert name == "b" and errors["b"] < errors["a"]
+    assert choose_head(members, x, y, seed=0, head="a") == ("a", {})
+
+
+def test_error_of_a_head_is_that_of_held_out_rows(members):
+    """Random gaps cannot be predicted: an error that had seen the rows would be smaller than their spread."""
+    x, _ = made(60, "a", seed=8)
+    y = np.random.default_rng(1).normal(3.0, 1.0, size=60)
+    assert cross_validated_rmse_eV([members[0]["a"]], x, y, seed=0) > 0.9 * y.std()
+
+
+def test_unknown_head_is_refused_with_the_names(members):
+    x, y = made(60, "b", seed=7)
+    with pytest.raises(ConfigError, match="source set 'c' does not exist in this source. Accepted: a, b"):
+        choose_head(members, x, y, seed=0, head="c")
+
+
+def test_ridge_takes_the_penalty_of_least_generalised_cross_validation():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 6))
+    x -= x.mean(0)
+    y = 2.0 + x @ rng.normal(size=6) + rng.normal(size=40)
+    intercept, weights = ridge_by_gcv(x, y)
+    scores = {}
+    for penalty in np.logspace(-3, 5, 33):
+        hat = x @ np.linalg.solve(x.T @ x + penalty * np.eye(6), x.T) + 1 / 40
+        scores[penalty] = ((y - hat @ y) ** 2).sum() / (40 - np.trace(hat)) ** 2
+    best = min(scores, key=scores.get)
+    np.testing.assert_allclose(weights, np.linalg.solve(x.T @ x + best * np.eye(6), x.T @ (y - y.mean())), rtol=1e-8)
+    assert intercept == pytest.approx(y.mean())
+
+
+def test_sources_round_trip(members, tmp_path):
+    save_sources(tmp_path / "source", members, references={"a": [], "b": []}, training=TRAINING)
+    stored = open_sources(tmp_path / "source")
+    assert stored.heads == ("a", "b") and len(stored.members) == 2
+    x, _ = made(5, "a", seed=9)
+    for again, models in zip(stored.load(), members, strict=True):
+        for name, model in models.items():
+            assert (source_predictions_eV(again[name], x) == source_predictions_eV(model, x)).all()
+    assert [list(m) for m in stored.load("b")] == [["b"], ["b"]]
+    cards = json.loads((tmp_path / "source" / "manifest.json").read_text())["cards"]
+    assert cards["a"]["licence"] == "CC0-1.0" and cards["b"]["level_of_theory"] == "GW"
+
+
+@pytest.mark.parametrize("damage", ["none", "other outputs", "no list"])
+def test_damaged_list_of_members_is_refused(members, tmp_path, damage):
+    save_sources(tmp_path, members, references={"a": [], "b": []}, training=TRAINING)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    manifest["members"] = {"none": [], "other outputs": [{"a": "x"}, {"b": "y"}], "no list": [3]}[damage]
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ArtifactError, match=r"manifest.json: .*[Mm]ake the folder again"):
+        open_sources(tmp_path)
+
+
+def changed(position, **fields):
+    return [dataclasses.replace(s, **fields) if i == position else s for i, s in enumerate(sets())]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ([], "source sets are called nothing. Give each a name of its own"),
+        (changed(1, name="a"), "source sets are called a, a. Give each a name of its own"),
+        (changed(0, gaps_eV=np.ones(400)), "source set 'a' has 400 gaps. At least 3 that differ are needed"),
+        (changed(1, features=np.zeros((150, 2))), r"source set 'b': features have shape \(150, 2\); 150 gaps and the"),
+        (
+            changed(1, displaced=(np.zeros((150, P)), np.zeros((9, P)))),
+            rf"set 'b': features of the displaced copies have shape \(9, {P}\); finite ones of shape \(150, {P}\) were",
+        ),
+        (
+            changed(0, displaced=(np.full((400, P), np.nan),)),
+            "set 'a': features of the displaced copies .* finite ones",
+        ),
+    ],
+    ids=["none", "same name", "constant", "features", "copies", "copies without numbers"],
+)
+def test_sets_that_cannot_be_trained_on_are_refused(wrong, text):
+    with pytest.raises(InputError, match=text):
+        train_joint_sources(wrong, seed=0, **SETTINGS)

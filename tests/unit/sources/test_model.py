@@ -1,0 +1,91 @@
+"""Training a source model: zero weights where nothing varies, its card, and that the seed repeats it."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from bandgap.descriptors import MBTRConfig, Term, n_features
+from bandgap.foundation.errors import InputError
+from bandgap.networks.training import TrainingConfig
+from bandgap.sources.model import SourceConfig, train_source
+
+DESCRIPTOR = MBTRConfig(
+    species=("H", "C"),
+    k1=Term("atomic_number", 0.0, 10.0, 2, 1.0),
+    k2=Term("inverse_distance", 0.2, 1.2, 2, 0.1, weighting="exp", cutoff_angstrom=4.0, threshold=0.01),
+)
+P = n_features(DESCRIPTOR)
+CONFIG = SourceConfig(hidden=(6, 4), training=TrainingConfig(max_epochs=25, batch_size=16, learning_rate=1e-2))
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(80, P)).astype(np.float32)
+X[:, 2] = 0.0  # an element that the source set does not have
+X[:, 5] = 0.1 + 2e-7 * RNG.normal(size=80)  # the same in every structure but for rounding
+Y = 4.0 + X[:, 0] - 0.5 * X[:, 1] + 0.1 * RNG.normal(size=80)
+
+
+def fit(**changed):
+    settings = {
+        "descriptor": DESCRIPTOR,
+        "config": CONFIG,
+        "data": ("molecules.xyz",),
+        "elements": ("H", "C"),
+        "level_of_theory": "PBE0",
+        "licence": "CC0-1.0",
+        "seed": 3,
+        "device": "cpu",
+    }
+    return train_source(X, Y, **(settings | changed))
+
+
+@pytest.fixture(scope="module")
+def source():
+    return fit()
+
+
+def test_weights_of_features_that_never_vary_are_exactly_zero(source):
+    zero = (source.params["weight.1"] == 0).all(dim=0)
+    assert zero.nonzero().flatten().tolist() == [2, 5]
+
+
+def test_source_has_learned(source):
+    assert source.card.validation_rmse_eV < 0.7 * Y.std()
+    assert source.history[-1].train < source.history[0].train
+
+
+def test_card_says_what_the_source_was_trained_on(source):
+    card = dataclasses.asdict(source.card)
+    assert card.pop("validation_rmse_eV") > 0
+    assert card == {
+        "data": ("molecules.xyz",),
+        "n_structures": 80,
+        "elements": ("C", "H"),
+        "level_of_theory": "PBE0",
+        "licence": "CC0-1.0",
+        "seed": 3,
+        "displacement_angstrom": 0.0,
+    }
+
+
+def test_weights_are_in_single_precision_on_the_cpu(source):
+    assert {(p.dtype, p.device.type) for p in source.params.values()} == {(torch.float32, "cpu")}
+    assert source.network.hidden == (6, 4)
+
+
+def test_source_repeats_with_the_seed(source):
+    again, other = fit(), fit(seed=4)
+    assert all(torch.equal(again.params[name], source.params[name]) for name in source.params)
+    assert not torch.equal(other.params["weight.1"], source.params["weight.1"])
+
+
+def test_features_of_another_descriptor_are_refused():
+    with pytest.raises(
+        InputError, match=rf"features have shape \(80, {P - 1}\); 80 gaps and the descriptor's {P} features"
+    ):
+        train_source(X[:, 1:], Y, descriptor=DESCRIPTOR, config=CONFIG, data=(), elements=(), seed=0)
+
+
+def test_gaps_of_another_number_of_structures_are_refused():
+    with pytest.raises(InputError, match=r"features have shape \(80, \d+\); 79 gaps"):
+        train_source(X, Y[1:], descriptor=DESCRIPTOR, config=CONFIG, data=(), elements=(), seed=0)

@@ -1,0 +1,179 @@
+"""Sources of several sets as whole jobs: trained, stored, transferred from, predicted with."""
+
+import json
+
+import numpy as np
+import pytest
+
+from bandgap.datasets.table import Table
+from bandgap.descriptors import featurize, n_features
+from bandgap.descriptors.cache import DescriptorCache
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import no_progress
+from bandgap.networks.joint_training import JointTrainingConfig
+from bandgap.predictions.store import load_predictions
+from bandgap.runs.prediction import predict_run
+from bandgap.runs.stored import load_run
+from bandgap.runs.transfer import fit_members, transfer_run
+from bandgap.sources.joint import SourceSet
+from bandgap.sources.model import SourceConfig
+from bandgap.sources.sets import open_sources
+from bandgap.sources.training import LabelledSet, _with_displaced, train_sources_run
+from bandgap.structures.displaced import displaced
+from bandgap.transfer import TargetData, get_method
+
+FINE = {"training": {"max_epochs": 10, "batch_size": 8}}
+
+
+@pytest.fixture(scope="module")
+def sources_folder(world, tmp_path_factory):
+    """Two networks with outputs for two halves of the source molecules, one of them with gaps in another order."""
+    half = len(world.source_records) // 2
+    mixed = np.random.default_rng(0).permutation(world.source_gaps_eV[half:])
+    sets = {
+        "plain": LabelledSet(world.source_records[:half], world.source_gaps_eV[:half], "PBE", "CC0-1.0"),
+        "mixed up": LabelledSet(world.source_records[half:], mixed, "GW"),
+    }
+    return train_sources_run(
+        sets,
+        descriptor=world.descriptor,
+        config=world.source_config,
+        training=JointTrainingConfig(steps=400, batch_size=16, warmup_steps=10, learning_rate=1e-2, dropout=0.0),
+        members=2,
+        out=tmp_path_factory.mktemp("sources"),
+        seed=1,
+        device="cpu",
+    )
+
+
+@pytest.fixture(scope="module")
+def run(sources_folder, world, tmp_path_factory):
+    out = tmp_path_factory.mktemp("run")
+    updates = []
+    transfer_run(
+        sources_folder, world.records, world.gaps_eV, method="fine_tune", settings=FINE, n=14, n_test=6, seed=5,
+        out=out, device="cpu", progress=updates.append,
+    )  # fmt: skip
+    return out, json.loads((out / "manifest.json").read_text()), updates
+
+
+def test_run_starts_from_the_output_that_predicts_best_and_says_so(run):
+    source = run[1]["source"]
+    assert source["head"] == "plain" and source["card"]["level_of_theory"] == "PBE"
+    assert source["head_errors_eV"]["plain"] < source["head_errors_eV"]["mixed up"]
+    assert source["members"] == 2
+    assert source["overlap"] == {"n": 20, "structures": 0, "molecules": 20}
+
+
+def test_posterior_is_the_mixture_of_the_fits_from_every_network(run, sources_folder, world):
+    posterior = load_run(run[0]).posterior
+    assert (posterior.n_members, posterior.n_chains, posterior.n_draws) == (2, 2, 1)
+    members = open_sources(sources_folder).load("plain")
+    train = [r.id for r in world.records]
+    rows = [train.index(i) for i in run[1]["split"]["train"]]
+    x = featurize([world.records[i] for i in rows], world.descriptor).features
+    method = get_method("fine_tune")
+    data = TargetData(x, world.gaps_eV[rows])
+    again = fit_members(method, members, data, method.configure(FINE), head="plain", seed=5, device="cpu")
+    np.testing.assert_allclose(posterior.mean_draws_eV(x), again.mean_draws_eV(x), atol=1e-5)
+    first, second = posterior.mean_draws_eV(x)[:, 0]
+    assert not np.allclose(first, second, atol=1e-3)
+
+
+def test_stored_mixture_predicts_its_test_rows_again(run, world):
+    out, manifest, _ = run
+    test = [record for record in world.records if record.id in manifest["split"]["test"]]
+    stored = load_predictions(out / "quantiles.safetensors")
+    again = predict_run(out, test)
+    by_id = dict(zip(stored.ids, stored.mean_eV, strict=True))
+    np.testing.assert_allclose(again.mean_eV, [by_id[i] for i in again.ids], atol=1e-5)
+
+
+def test_progress_says_which_network_it_is_about(run):
+    phases = {u.phase for u in run[2]}
+    assert {"network 1 of 2: fine-tuning", "network 2 of 2: fine-tuning"} <= phases
+
+
+def test_head_can_be_named(sources_folder, world, tmp_path):
+    out = transfer_run(
+        sources_folder, world.records, world.gaps_eV, method="fine_tune", settings=FINE, head="mixed up",
+        out=tmp_path, device="cpu",
+    )  # fmt: skip
+    assert json.loads((out / "manifest.json").read_text())["source"]["card"]["level_of_theory"] == "GW"
+
+
+def test_head_that_does_not_exist_is_refused(source_folder, world, tmp_path):
+    with pytest.raises(ConfigError, match="source set 'gw' does not exist in this source"):
+        transfer_run(source_folder, world.records, world.gaps_eV, head="gw", out=tmp_path)
+
+
+def test_every_output_passes_its_self_check(sources_folder):
+    (first, second) = open_sources(sources_folder).load(verify=True)
+    assert list(first) == list(second) == ["plain", "mixed up"]
+
+
+def brief_run(sets, world, out, **settings):
+    """Networks of toy size, trained for a moment."""
+    return train_sources_run(
+        sets, descriptor=world.descriptor, config=SourceConfig(hidden=(4,)), seed=2, device="cpu", out=out,
+        training=JointTrainingConfig(steps=20, batch_size=16), **settings,
+    )  # fmt: skip
+
+
+def weights(folder):
+    return [m["plain"].params["weight.1"].numpy() for m in open_sources(folder).load("plain", extras=False)]
+
+
+def test_copies_are_described_once_and_found_in_the_cache_by_a_second_run(joint_sets, world, tmp_path):
+    cache = DescriptorCache(tmp_path / "cache")
+    first = brief_run(joint_sets, world, tmp_path / "first", cache=cache)
+    n = sum(len(s.records) for s in joint_sets.values())
+    assert len(cache) == 2 * n
+    for s in joint_sets.values():
+        for records in (s.records, displaced(s.records, 0.04, seed=2)):
+            assert featurize(records, world.descriptor, cache=cache).n_computed == 0
+    again = brief_run(joint_sets, world, tmp_path / "again", cache=cache)
+    assert len(cache) == 2 * n
+    np.testing.assert_array_equal(weights(first), weights(again))
+
+
+def test_displacement_is_in_the_card_and_changes_the_networks(joint_sets, world, tmp_path):
+    folders = {d: brief_run(joint_sets, world, tmp_path / str(d), displacement_angstrom=d) for d in (0.0, 0.04, 0.1)}
+    for d, folder in folders.items():
+        cards = json.loads((folder / "manifest.json").read_text())["cards"]
+        assert [card["displacement_angstrom"] for card in cards.values()] == [d, d]
+        assert open_sources(folder).load("other")[0]["other"].card.displacement_angstrom == d
+    none, some, more = (weights(folder)[0] for folder in folders.values())
+    assert not np.allclose(none, some) and not np.allclose(some, more)
+
+
+def test_source_without_a_displacement_in_its_cards_is_one_without_copies(joint_sets, world, tmp_path):
+    folder = brief_run(joint_sets, world, tmp_path / "source")
+    for path in folder.rglob("manifest.json"):
+        manifest = json.loads(path.read_text())
+        for card in (manifest.get("card"), *manifest.get("cards", {}).values()):
+            if card:
+                del card["displacement_angstrom"]
+        path.write_text(json.dumps(manifest))
+    assert open_sources(folder).load("plain")[0]["plain"].card.displacement_angstrom == 0.0
+
+
+def test_structure_whose_copy_cannot_be_described_keeps_its_features(world):
+    records = [*world.records[:2], world.foreign]
+    features = np.arange(3.0 * n_features(world.descriptor), dtype=np.float32).reshape(3, -1)
+    given = SourceSet("a", features, np.arange(3.0))
+    found = _with_displaced(
+        given, Table(records, features, given.gaps_eV), 0.04, descriptor=world.descriptor, copies=2, seed=0, cache=None,
+        n_jobs=1, progress=no_progress,
+    ).displaced  # fmt: skip
+    assert len(found) == 2
+    for number, copy in enumerate(found):
+        np.testing.assert_array_equal(copy[2], features[2])
+        moved = displaced(records[:2], 0.04, seed=0, copy=number)
+        np.testing.assert_array_equal(copy[:2], featurize(moved, world.descriptor).features)
+
+
+def test_displacement_that_is_too_large_is_refused_before_any_work(joint_sets, world, tmp_path):
+    with pytest.raises(ConfigError, match="atoms cannot be displaced by 0.5 angstrom. Accepted: a standard deviation"):
+        brief_run(joint_sets, world, tmp_path / "source", displacement_angstrom=0.5)
+    assert not (tmp_path / "source").exists()

@@ -1,0 +1,66 @@
+"""Manifests are plain JSON, written whole, and refused with what is wrong."""
+
+import json
+
+import numpy as np
+import pytest
+
+from bandgap.foundation.errors import ArtifactError
+from bandgap.storage.manifests import read_manifest, versions, write_manifest
+
+RUN = {"kind": "run", "schema": 1}
+
+
+def test_manifest_round_trips_with_plain_values(tmp_path):
+    write_manifest(tmp_path, RUN | {"a": np.float32(0.5), "b": np.int64(3), "c": (1, [2.0]), "d": {"e": None}})
+    found = read_manifest(tmp_path, kind="run")
+    assert found == RUN | {"a": 0.5, "b": 3, "c": [1, [2.0]], "d": {"e": None}}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), np.float64("-inf")])
+def test_numbers_that_are_not_finite_become_null(tmp_path, value):
+    write_manifest(tmp_path, RUN | {"a": [value]})
+    assert read_manifest(tmp_path, kind="run")["a"] == [None]
+
+
+def test_manifest_that_cannot_be_written_leaves_the_old_one(tmp_path):
+    write_manifest(tmp_path, RUN)
+    with pytest.raises(TypeError):
+        write_manifest(tmp_path, RUN | {"a": object()})
+    assert read_manifest(tmp_path, kind="run") == RUN
+
+
+def test_versions_name_what_a_prediction_depends_on():
+    assert {"torch", "dscribe", "ase", "numpy"} <= set(versions())
+
+
+def test_folder_without_manifest_is_refused(tmp_path):
+    with pytest.raises(
+        ArtifactError, match=r"has no manifest.json. Give the folder that train-source or transfer wrote"
+    ):
+        read_manifest(tmp_path, kind="run")
+
+
+@pytest.mark.parametrize("text", ["{", "", "\x00\x01"])
+def test_manifest_that_is_no_json_is_refused(tmp_path, text):
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(
+        ArtifactError, match=r"manifest.json: not readable as JSON .* The folder is damaged; make it again"
+    ):
+        read_manifest(tmp_path, kind="run")
+
+
+def test_manifest_that_is_no_object_is_refused(tmp_path):
+    (tmp_path / "manifest.json").write_text("[1]")
+    with pytest.raises(ArtifactError, match="not a manifest but a list. The folder is damaged"):
+        read_manifest(tmp_path, kind="run")
+
+
+@pytest.mark.parametrize(
+    "found, said",
+    [({"kind": "source", "schema": 1}, "a source of schema 1"), ({"kind": "run", "schema": 9}, "a run of schema 9")],
+)
+def test_manifest_of_another_kind_or_schema_is_refused(tmp_path, found, said):
+    (tmp_path / "manifest.json").write_text(json.dumps(found))
+    with pytest.raises(ArtifactError, match=f"is {said}; a run of schema 1 is expected here"):
+        read_manifest(tmp_path, kind="run")

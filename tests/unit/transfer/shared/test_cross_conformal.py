@@ -1,0 +1,88 @@
+"""Folds, and that no row has a say in the model that judges it; the same for kernels and for trees."""
+
+import numpy as np
+import pytest
+
+from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.transfer import TargetData, get_method
+from bandgap.transfer.shared.cross_conformal import fold_of_rows
+
+SETTINGS = {
+    "kernel_ridge": {"folds": 4},
+    "random_forest": {"folds": 4, "trees": 5},
+    "gradient_boosting": {"folds": 4, "trees": 10},
+}
+every_one = pytest.mark.parametrize("name", SETTINGS)
+
+
+def fit(name, source, data, **more):
+    method = get_method(name)
+    return method.fit(source, data, method.configure(SETTINGS[name] | more), seed=0)
+
+
+def test_folds_are_as_equal_as_can_be_and_depend_on_the_seed_alone():
+    fold = fold_of_rows(23, folds=5, seed=3)
+    assert sorted(np.bincount(fold)) == [4, 4, 5, 5, 5]
+    assert (fold == fold_of_rows(23, folds=5, seed=3)).all()
+    assert (fold != fold_of_rows(23, folds=5, seed=4)).any()
+
+
+def test_no_more_folds_than_rows():
+    assert sorted(fold_of_rows(5, folds=10, seed=0)) == [0, 1, 2, 3, 4]
+
+
+@every_one
+def test_errors_are_those_of_the_models_that_had_not_seen_the_row(name, source_of, target):
+    posterior = fit(name, source_of(), target)
+    predicted = posterior.models.predict_eV(target.features)
+    for i in range(40):
+        assert posterior.errors_eV[i] == target.gaps_eV[i] - predicted[posterior.fold[i], i]
+    assert posterior.diagnostics.figures["cv_rmse_eV"] == pytest.approx(np.sqrt(np.mean(posterior.errors_eV**2)))
+    assert posterior.diagnostics.figures["folds"] == 4
+
+
+@every_one
+def test_gap_of_a_row_has_no_say_in_the_model_that_judges_it(name, source_of, target):
+    other = target.gaps_eV.copy()
+    other[7] += 5.0
+    first, second = (
+        fit(name, source_of(), TargetData(target.features, y)).models.predict_eV(target.features)
+        for y in (target.gaps_eV, other)
+    )
+    own = fold_of_rows(40, folds=4, seed=0)[7]
+    assert (first[own] == second[own]).all()
+    assert all((first[k] != second[k]).any() for k in range(4) if k != own)
+
+
+@every_one
+def test_few_rows_are_warned_of(name, source_of, target):
+    few = TargetData(target.features[:12], target.gaps_eV[:12])
+    (warning,) = fit(name, source_of(), few).diagnostics.warnings
+    assert warning == (
+        "12 labelled structures are too few for 95 % intervals, which need 19 errors: read those of 92 % or less."
+    )
+    assert fit(name, source_of(), target).diagnostics.warnings == ()
+
+
+@every_one
+def test_one_fold_is_refused(name):
+    with pytest.raises(ConfigError, match=rf"{name}: folds = 1. Accepted: 2 or more, such as 10."):
+        get_method(name).configure({"folds": 1})
+
+
+@pytest.mark.parametrize("name", [*SETTINGS, "gaussian_process"])
+def test_structures_that_are_all_the_same_are_refused(name, source_of, target):
+    same, method = np.ones_like(target.features), get_method(name)
+    with pytest.raises(InputError, match="all 40 training structures have the same descriptor"):
+        method.fit(source_of(), TargetData(same, target.gaps_eV), method.configure({}), seed=0)
+
+
+@pytest.mark.parametrize("name", [*SETTINGS, "gaussian_process"])
+def test_feature_that_never_varies_in_the_training_rows_changes_no_prediction(name, source_of, target):
+    x, method = target.features.copy(), get_method(name)
+    x[:, 2] = 0.0
+    settings = SETTINGS.get(name, {"restarts": 0})
+    posterior = method.fit(source_of(), TargetData(x, target.gaps_eV), method.configure(settings), seed=0)
+    new = x.copy()
+    new[:, 2] = 50.0
+    assert (posterior.mean_draws_eV(new) == posterior.mean_draws_eV(x)).all()

@@ -1,0 +1,97 @@
+"""Trees as flat arrays give what scikit-learn gives, also where a feature lies exactly at a threshold."""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
+
+from bandgap.foundation.errors import ConfigError
+from bandgap.posterior import fold_models
+from bandgap.transfer import get_method
+from bandgap.transfer.shared.trees import TreeSum, flat_trees
+
+COLUMNS = np.array([1, 3, 4])  # of six features
+
+
+def rows(n, *, seed):
+    """Gaps of about 3 eV; the first feature is a small whole number, so that thresholds lie halfway between."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 6)).astype(np.float32)
+    x[:, 1] = rng.integers(0, 5, n)
+    return x, 3.0 + x[:, 1] * x[:, 3] + 0.1 * rng.normal(size=n)
+
+
+def forests():
+    x, y = rows(80, seed=0)
+    models = [RandomForestRegressor(7, random_state=seed).fit(x[:, COLUMNS], y) for seed in (0, 1)]
+    return models, [TreeSum(m.estimators_, 1 / 7, 0.0) for m in models]
+
+
+def boosted():
+    x, y = rows(80, seed=0)
+    models = [
+        GradientBoostingRegressor(n_estimators=50, subsample=0.5, random_state=seed).fit(x[:, COLUMNS], y)
+        for seed in (0, 1)
+    ]
+    return models, [TreeSum(m.estimators_[:, 0], 0.1, m.init_.constant_.item()) for m in models]
+
+
+@pytest.mark.parametrize("make", [forests, boosted])
+def test_prediction_is_scikit_learns(make):
+    models, sums = make()
+    x, _ = rows(500, seed=1)
+    flat = flat_trees(sums, columns=COLUMNS, n_features=6)
+    expected = [model.predict(x[:, COLUMNS]) for model in models]
+    np.testing.assert_allclose(flat.predict_eV(x), expected, rtol=0, atol=1e-6)  # leaves are kept as float32
+
+
+@pytest.mark.parametrize("make", [forests, boosted])
+def test_row_at_a_threshold_goes_where_scikit_learn_sends_it(make):
+    """Every threshold of the first trees as float32, and its neighbours on both sides."""
+    models, sums = make()
+    tree = sums[0].trees[0].tree_
+    inner = np.flatnonzero(tree.children_left >= 0)
+    flat = flat_trees(sums, columns=COLUMNS, n_features=6)
+    base, _ = rows(len(inner), seed=2)
+    for towards in (None, -np.inf, np.inf):
+        x, at = base.copy(), tree.threshold[inner].astype(np.float32)
+        at = at if towards is None else np.nextafter(at, np.float32(towards))
+        x[np.arange(len(inner)), COLUMNS[tree.feature[inner]]] = at
+        expected = [model.predict(x[:, COLUMNS]) for model in models]
+        np.testing.assert_allclose(flat.predict_eV(x), expected, rtol=0, atol=1e-6)
+
+
+def test_threshold_between_two_float32_is_rounded_down():
+    from bandgap.transfer.shared.trees import _rounded_down
+
+    low = np.float32(0.1)
+    high = np.nextafter(low, np.float32(1.0))
+    between = (np.float64(low) + np.float64(high)) / 2.0
+    found = _rounded_down(np.array([between, np.float64(low), np.float64(high)]))
+    assert found.dtype == np.float32 and found.tolist() == [low, low, high]
+
+
+def test_blocks_of_structures_make_no_difference(monkeypatch):
+    _, sums = forests()
+    flat, (x, _) = flat_trees(sums, columns=COLUMNS, n_features=6), rows(50, seed=1)
+    whole = flat.predict_eV(x)
+    monkeypatch.setattr(fold_models, "ROWS_PER_BLOCK", 7)
+    assert (flat.predict_eV(x) == whole).all()
+
+
+@pytest.mark.parametrize(
+    ("method", "setting", "value", "accepted"),
+    [
+        ("random_forest", "trees", 0, "1 or more trees and rows, a share above 0 and up to 1"),
+        ("random_forest", "feature_share", 1.5, "1 or more trees and rows, a share above 0 and up to 1"),
+        ("random_forest", "leaf_rows", 0, "1 or more trees and rows, a share above 0 and up to 1"),
+        ("gradient_boosting", "trees", 0, "1 or more"),
+        ("gradient_boosting", "depth", 0, "1 or more"),
+        ("gradient_boosting", "leaf_rows", 0, "1 or more"),
+        ("gradient_boosting", "learning_rate", 0.0, "above 0 and up to 1"),
+        ("gradient_boosting", "row_share", 1.5, "above 0 and up to 1"),
+        ("gradient_boosting", "feature_share", 0.0, "above 0 and up to 1"),
+    ],
+)
+def test_setting_outside_its_range_is_refused(method, setting, value, accepted):
+    with pytest.raises(ConfigError, match=rf"{method}: .*{setting} = {value}.*Accepted: {accepted}\."):
+        get_method(method).configure({setting: value})
