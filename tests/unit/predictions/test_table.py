@@ -206,7 +206,7 @@ def test_predictions_parts_that_do_not_fit_are_refused(predictions, change, text
 
 def test_predictions_import_loads_no_heavy_library():
     code = (
-        "import sys, bandgap.predictions.store, bandgap.metrics; "
+        "import sys, bandgap.predictions.store, bandgap.evaluation.metrics; "
         "print([m for m in ('torch', 'ase', 'dscribe', 'sklearn') if m in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -211,7 +211,7 @@ LOAD = """
 import sys
 from pathlib import Path
 import numpy as np
-from bandgap.artifacts import load_run
+from bandgap.runs.stored import load_run
 folder, features, out = sys.argv[1:]
 x = np.load(features)
 np.savez(out, **{run.name: load_run(run).posterior.predictive_draws(x).means_eV for run in Path(folder).iterdir()})
