@@ -1,4 +1,4 @@
-"""Band gaps of molecular crystals with intervals, by Bayesian transfer learning from molecules.
+"""Band gaps of crystals with intervals, by Bayesian transfer learning from a source model.
 
 Importing the package computes nothing and loads nothing heavy: each public name is imported from its module when it is
 first used.

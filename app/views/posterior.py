@@ -31,7 +31,7 @@ def page() -> None:
     if files.rhat or "c" in files.draws:
         layer_view.numbers(files)
     heldout_view(run)
-    with st.expander("The molecule model that it started from"):
+    with st.expander("The source model that it started from"):
         tables.card(files.source.get("card", {}), files.source.get("overlap"))
 
 

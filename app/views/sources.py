@@ -12,7 +12,7 @@ from bandgap.jobs.store import Job
 
 
 def page() -> None:
-    frame.heading("Source models", "Networks that learned gaps from many molecules; a transfer starts from one.")
+    frame.heading("Source models", "Networks that learned gaps from many structures; a transfer starts from one.")
     trainings = stores.jobs().jobs(session.workspace(), kinds=["train_source"], limit=500)
     active = [job for job in trainings if job.active]
     for job in active:

@@ -13,7 +13,7 @@ from bandgap.jobs.store import Job
 
 
 def page() -> None:
-    frame.heading("Train", "Transfer a model of molecules to your crystals, and learn how far to trust it.")
+    frame.heading("Train", "Transfer a source model to your crystals, and learn how far to trust it.")
     library, workspace = stores.library(), session.workspace()
     datasets = {d.id: d for d in library.datasets(workspace)}
     runs = library.runs(workspace)

@@ -20,7 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help=(
-        "Band gaps of molecular crystals with intervals, by Bayesian transfer learning from molecules.\n\n"
+        "Band gaps of crystals with intervals, by Bayesian transfer learning from a source model.\n\n"
         "A first look: `bandgap demo` (about 3 minutes) or `bandgap app`. "
         "Your own data: check, train-source, transfer, predict."
     ),

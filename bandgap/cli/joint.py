@@ -1,4 +1,4 @@
-"""`bandgap train-sources NAME=PATH ...`: networks with one output for each of several labelled sets of molecules."""
+"""`bandgap train-sources NAME=PATH ...`: networks with one output for each of several labelled sets of structures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bandgap train-source` and `bandgap transfer`: a network on molecules, and its transfer to labelled crystals."""
+"""`bandgap train-source` and `bandgap transfer`: a source model, and its transfer to labelled crystals."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -58,7 +58,7 @@ def train_source(
     device: options.Device = "auto",
     jobs: options.Jobs = 1,
 ) -> None:
-    """Train the source network on molecules with known gaps.
+    """Train a source model on many structures with known gaps.
 
     The folder that it writes is what `bandgap transfer --source` starts from.
     """

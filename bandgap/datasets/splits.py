@@ -28,7 +28,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class SourceSplit:
-    """Row numbers of the molecules that train, validate and test the source network."""
+    """Row numbers of the structures that train, validate and test the source network."""
 
     train: Rows
     validation: Rows
@@ -114,7 +114,7 @@ def source_split(n: int, *, seed: int) -> SourceSplit:
     Raises InputError below 10 rows.
     """
     if n < 10:
-        raise InputError(f"split: {n} molecules are too few to train a source network. Accepted: at least 10.")
+        raise InputError(f"split: {n} structures are too few to train a source network. Accepted: at least 10.")
     n_train, n_validation = (round(share * n) for share in OE62_SHARES)
     drawn = np.random.default_rng(seed).permutation(n).astype(np.int64)
     return SourceSplit(drawn[:n_train], drawn[n_train : n_train + n_validation], drawn[n_train + n_validation :])

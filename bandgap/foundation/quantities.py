@@ -13,8 +13,8 @@ class Quantity(Enum):
 
     ID = ("id", "structure", "", "The name of the structure in your files.")
     FILE = ("file", "file", "", "The file that holds the structure.")
-    FORMULA = ("formula", "formula", "", "Chemical formula of the cell or molecule (Hill order).")
-    N_ATOMS = ("n_atoms", "atoms", "", "Number of atoms in the cell or molecule.")
+    FORMULA = ("formula", "formula", "", "Chemical formula (Hill order), of a crystal that of its cell.")
+    N_ATOMS = ("n_atoms", "atoms", "", "Number of atoms, of a crystal those in its cell.")
     GAP = ("gap_eV", "band gap", "eV", "Energy between the highest occupied and the lowest unoccupied state.")
     MEAN = ("mean_eV", "predicted band gap", "eV", "Mean of the posterior predictive distribution.")
     SD = (
@@ -54,13 +54,13 @@ class Quantity(Enum):
         "Probability integral transform: the share of the predicted distribution below the known gap; spread evenly "
         "over 0 to 1 when the model is calibrated.",
     )
-    C = ("c", "layer weight c", "", "Share of the freedom to move away from the molecule model that a layer takes.")
+    C = ("c", "layer weight c", "", "Share of the freedom to move away from the source model that a layer takes.")
     KAPPA = (
         *("kappa", "share of the function", ""),
         "Share of the freedom to change the predicted gap that a layer takes: c weighted by how much its weights do.",
     )
     LAYER_TAU = ("layer_tau", "scale tau of the layer", "", "Prior variance of the layer's weights: tau times c.")
-    TAU = ("tau", "global scale tau", "", "How far the weights may move away from the molecule model in all.")
+    TAU = ("tau", "global scale tau", "", "How far the weights may move away from the source model in all.")
     SIGMA = ("sigma_eV", "noise sigma", "eV", "Scatter of the gaps that the network does not explain.")
     RHAT = (
         "rhat",

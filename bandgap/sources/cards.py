@@ -20,7 +20,7 @@ def card_rows(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None)
         "data": f"{names or 'not recorded'} ({card.get('n_structures', 0):,} structures; {elements})",
         "level of theory": card.get("level_of_theory") or "not recorded",
         "licence of the data": card.get("licence") or "not recorded",
-        "error on held-out molecules": "not recorded" if error is None else f"{error:.2f} eV (RMSE)",
+        "error on held-out structures": "not recorded" if error is None else f"{error:.2f} eV (RMSE)",
     }
     if displacement := card.get("displacement_angstrom"):
         rows["displaced copies"] = (
@@ -32,13 +32,13 @@ def card_rows(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None)
 
 
 def overlap_sentence(overlap: Mapping[str, int]) -> str:
-    """Say how many target structures, and how many of their molecules, the source was trained on.
+    """Say how many target structures the source was trained on, and how many hold a molecule or network that it knows.
 
     >>> overlap_sentence({"n": 300, "structures": 0, "molecules": 12})
-    'of 300 structures, 0 are in the source data and 12 hold a molecule that is'
+    'of 300 structures, 0 are in the source data and 12 hold a bonded unit that is'
     """
-    n, same, molecules = overlap["n"], overlap["structures"], overlap["molecules"]
-    return f"of {n:,} structures, {same:,} are in the source data and {molecules:,} hold a molecule that is"
+    n, same, units = overlap["n"], overlap["structures"], overlap["molecules"]
+    return f"of {n:,} structures, {same:,} are in the source data and {units:,} hold a bonded unit that is"
 
 
 def extras_sentence(manifest: Mapping[str, Any]) -> str:

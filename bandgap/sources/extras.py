@@ -3,7 +3,7 @@
 One file beside the weights, and one entry of the manifest with its scalars. Means are float16: the rounding, 2^-11 of a
 weight, is far below its standard deviation. What is a spread (standard deviations, Fisher information, variances,
 deviations of snapshots) is bfloat16, which has the range of float32 and rounds by 2^-8. Columns of a weight that all
-hold one value, as those of features that the source's molecules do not have, are stored as that value: nothing is lost.
+hold one value, as those of features that no structure of the source has, are stored as that value: nothing is lost.
 """
 
 from collections.abc import Mapping

@@ -41,7 +41,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class SourceSet:
-    """Labelled molecules of one origin: raw features (n, p), gaps (n,) in eV, and what the card says of them.
+    """Labelled structures of one origin: raw features (n, p), gaps (n,) in eV, and what the card says of them.
 
     `displaced` are features (n, p) of copies with atoms displaced by `displacement_angstrom`, one array for every copy
     of the set; network k sees copy k, and from the first again where there are fewer.

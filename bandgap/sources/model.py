@@ -1,4 +1,4 @@
-"""The source model: a network trained on molecules, with its scales, its descriptor and its card.
+"""The source model: a network trained on labelled structures, with its scales, its descriptor and its card.
 
 Besides the point estimate a source can carry what the Bayesian transfers need to know of each weight: the Fisher
 information, a variational posterior, snapshots of SGD. The first is computed with every training; the others where the

@@ -1,6 +1,6 @@
 """What a source can carry beyond its point estimate, computed from the rows that it was trained on.
 
-Features that no weight of the first layer takes, such as those of elements that the molecules do not have, are left out
+Features that no weight of the first layer takes, such as those of elements that the source does not have, are left out
 of the rows: their Fisher information is zero, their snapshots do not move, their variational posterior is the prior.
 """
 

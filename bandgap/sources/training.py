@@ -1,4 +1,4 @@
-"""The jobs that make source models: train a network on labelled molecules, or several networks on several sets."""
+"""The jobs that make source models: train a network on labelled structures, or several networks on several sets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,7 +45,7 @@ def train_source_run(
     n_jobs: int = 1,
     progress: Progress = no_progress,
 ) -> Path:
-    """Train a source network on labelled molecules, write it to `out` and return `out`.
+    """Train a source network on labelled structures, write it to `out` and return `out`.
 
     Structures that are refused or have no gap (NaN) are left out; raises InputError when nothing is left.
     """
@@ -102,7 +102,7 @@ def add_extras_run(
 
 @dataclass(frozen=True, eq=False)
 class LabelledSet:
-    """Molecules of one origin with their gaps (n,) in eV, NaN where there is none."""
+    """Structures of one origin with their gaps (n,) in eV, NaN where there is none."""
 
     records: Sequence[StructureRecord]
     gaps_eV: NDArray[np.floating[Any]]

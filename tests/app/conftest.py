@@ -64,15 +64,16 @@ class Workspace:
         n: int = 40,
         n_test: int = 10,
         seed: int = 0,
+        source: str = "demo",
     ) -> tuple[str, Job]:
         """Queue a transfer as the page does and return the run's id and its job."""
         run = str(uuid.uuid4())
         numbers = {"n": n, "n_test": n_test, "seed": seed, "conformal_share": conformal_share}
-        config = {"source": "demo", "method": method, "device": "cpu", "settings": settings or {}, **numbers}
+        config = {"source": source, "method": method, "device": "cpu", "settings": settings or {}, **numbers}
         title = f"{method}, n = {n}"
         payload = {**config, "dataset": dataset, "run": run}
         job = self.jobs.submit(self.id, "transfer", title=title, payload=payload, subject=run)
-        facts = {"dataset": dataset, "source": "demo", "method": method, "title": title, "config": config}
+        facts = {"dataset": dataset, "source": source, "method": method, "title": title, "config": config}
         self.library.add_run(self.id, job=job.id, run_id=run, **facts)
         return run, job
 

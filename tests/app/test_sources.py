@@ -102,7 +102,7 @@ def test_file_of_the_server_is_offered_and_trained_from(
     at = visit("sources")
     files = next(box for box in at.selectbox if box.label == "File")
     assert files.options == ["df_5k.json (2 bytes)"]
-    assert "The number of molecules, about 1, is guessed by the size of the file." in texts(at)
+    assert "The number of structures, about 1, is guessed by the size of the file." in texts(at)
     next(box for box in at.selectbox if box.label == "Gaps at").set_value("gw")
     click(at, PRESS)
     (job,) = trainings(workspace)

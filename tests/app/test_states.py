@@ -18,7 +18,7 @@ SENTENCES = {
     "empty": {
         "home": "Start with the demo data: molecular crystals with known gaps",
         "data": "Molecular crystals with gaps from tight-binding calculations",
-        "sources": "No data set has 50 structures with a gap yet. Upload molecules and their gaps first",
+        "sources": "No data set has 50 structures with a gap yet. Upload structures and their gaps first",
         "train": "There are no data yet. A transfer needs structures with known gaps.",
         "compare": NO_PAIR,
         "posterior": NO_RUN,
@@ -40,7 +40,7 @@ SENTENCES = {
     "running job": {
         "home": "R-hat 1.08 · acceptance 0.8",
         "data": DATA,
-        "sources": "Networks that learned gaps from many molecules",
+        "sources": "Networks that learned gaps from many structures",
         "train": "A run that is at work is not deleted. Cancel it first.",
         "compare": NO_PAIR,
         "posterior": "There is no finished run yet; the newest one is running.",
@@ -51,7 +51,7 @@ SENTENCES = {
     "finished run": {
         "home": "See which layers of the network moved, and whether the chains agree on it.",
         "data": DATA,
-        "sources": "**Error on held-out molecules**: 0.99 eV",
+        "sources": "**Error on held-out structures**: 0.99 eV",
         "train": "The transfer is finished after",
         "compare": "Difference to last_layer_ridge, n = 40",
         "posterior": "On 10 held-out structures the error is **0.32 eV**",
@@ -62,7 +62,7 @@ SENTENCES = {
     "failed run": {
         "home": "60 labelled structures can be learned from. Choose a method, and start.",
         "data": DATA,
-        "sources": "Networks that learned gaps from many molecules",
+        "sources": "Networks that learned gaps from many structures",
         "train": "12 structures hold Br, which the source model never saw.",
         "compare": NO_PAIR,
         "posterior": "There is no finished run yet; the newest one has failed.",
@@ -73,7 +73,7 @@ SENTENCES = {
     "corrupt artifact": {
         "home": "See which layers of the network moved, and whether the chains agree on it.",
         "data": DATA,
-        "sources": "**Error on held-out molecules**: 0.99 eV",
+        "sources": "**Error on held-out structures**: 0.99 eV",
         "train": READ_AGAIN,
         "compare": READ_AGAIN,
         "posterior": READ_AGAIN,

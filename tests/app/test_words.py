@@ -49,7 +49,7 @@ def test_progress_line_says_the_time_left_only_when_it_is_known(done: int, total
 def test_layer_sentence_names_what_stayed_and_what_moved() -> None:
     text = posterior_words.layer_sentence(RNG.dirichlet([5, 5, 90], 4000), n=300)
     assert text == (
-        "Layers 1 and 2 stay close to the molecule model (c1 = 0.05 +/- 0.02, c2 = 0.05 +/- 0.02); "
+        "Layers 1 and 2 stay close to the source model (c1 = 0.05 +/- 0.02, c2 = 0.05 +/- 0.02); "
         "the output layer is re-learned for your crystals (c3 = 0.90 +/- 0.03)."
     )
 
@@ -115,7 +115,7 @@ def test_estimate_of_a_source_names_epochs_range_and_what_it_rests_on():
     low, about, high = (estimate_words.rounded(seconds * factor) for factor in (0.5, 1.0, 2.0))
     assert estimate_words.source_sentence(SOURCE, []) == (
         f"Estimated time: about {about} ({low} to {high}) if all 150 epochs are needed; training ends earlier when the "
-        "error on held-out molecules no longer falls. It rests on costs measured on one core of another machine."
+        "error on held-out structures no longer falls. It rests on costs measured on one core of another machine."
     )
     assert estimate_words.source_sentence(SOURCE, [PastTraining(SOURCE, seconds)] * 2).endswith(
         "It rests on 2 earlier trainings on this server."
@@ -132,7 +132,7 @@ def test_estimate_of_a_source_on_a_gpu_says_that_there_is_none_yet():
 
 def test_estimate_of_a_source_whose_molecules_nobody_counted_says_so():
     text = estimate_words.source_sentence(replace(SOURCE, n=61_700), [], guessed=True)
-    assert text.endswith("The number of molecules, about 62,000, is guessed by the size of the file.")
+    assert text.endswith("The number of structures, about 62,000, is guessed by the size of the file.")
 
 
 def test_estimate_of_nothing_known_says_so():

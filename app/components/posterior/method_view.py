@@ -15,8 +15,8 @@ from components.shared.run_files import RunFiles
 SHOWN_FEATURES = 15
 _CURVE = re.compile(r"nll_([a-z]+)_(.+)")
 SETTINGS = {
-    "alpha": "alpha (crystals that the molecule model counts as)",
-    "strength": "strength of the pull to the molecule model",
+    "alpha": "alpha (crystals that the source model counts as)",
+    "strength": "strength of the pull to the source model",
     "gamma": "gamma (weight of the source's own prior)",
 }
 
@@ -52,7 +52,7 @@ def instead_sentence(files: RunFiles, *, family: str) -> str:
             f"has no layer weights: its posterior is {networks} of equal weight, which differ where they know little."
         )
     if family == "without transfer":
-        return "learns from your crystals alone: there are no layers that could stay at the molecule model."
+        return "learns from your crystals alone: there are no layers that could stay at the source model."
     return "has a posterior of all weights, but no prior that shares the change out among layers, hence no c."
 
 
@@ -89,7 +89,7 @@ def feature_sentence(change: np.ndarray, share: np.ndarray | None, *, n_features
     moved, stayed = int((share > 0.5).sum()), int((share < 0.1).sum())
     return (
         f"Of {words.count(n_features, 'feature')}, {moved} kept more than half of the change that their data alone "
-        f"would make, {stayed} less than a tenth: these stayed at the molecule model. Together that is the change of "
+        f"would make, {stayed} less than a tenth: these stayed at the source model. Together that is the change of "
         f"{share.sum():.1f} free features.{tail}"
     )
 
@@ -118,7 +118,7 @@ def setting_sentence(
     margin = f", {others.min() - at[0]:+.3f} against the next best" if at.size and others.size else ""
     text = f"{name} = {chosen:g} was chosen among {len(values)} values by held-out rows{margin} (NLL)."
     if share is not None:
-        text += f" The molecule model's own predictions carry {words.percent(share)} of the weight."
+        text += f" The source model's own predictions carry {words.percent(share)} of the weight."
     return text
 
 
@@ -128,7 +128,7 @@ def _pooled(mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 _FEATURE_HELP = (
-    "The output layer weighs the features that the molecule model has learned. A weight that moved is a feature that "
+    "The output layer weighs the features that the source model has learned. A weight that moved is a feature that "
     "means something else in your crystals."
 )
 _CURVE_HELP = "NLL: mean negative log predictive density of gaps that took no part in the fit; lower is better."

@@ -34,7 +34,7 @@ def layer_sentence(c: np.ndarray, *, n: int, prior: np.ndarray | None = None) ->
     parts = []
     if stayed:
         stay = "stays" if len(stayed) == 1 else "stay"
-        parts.append(f"{_names(stayed, layers)} {stay} close to the molecule model ({_values(stayed, mean, sd)})")
+        parts.append(f"{_names(stayed, layers)} {stay} close to the source model ({_values(stayed, mean, sd)})")
     if moved:
         parts.append(f"{_names(moved, layers)} is re-learned for your crystals ({_values(moved, mean, sd)})")
     if between:

@@ -31,7 +31,7 @@ def source_sentence(work: SourceWork, past: Sequence[PastTraining], *, guessed: 
     """Say how long a training of a source model takes at most, between which times, and what that rests on.
 
     On a GPU on which no training was finished yet, that there is no estimate and what it would be on the CPU.
-    `guessed`: nobody has counted the molecules.
+    `guessed`: nobody has counted the structures.
     """
     found, begin = estimate_source(work, past=past), "Estimated time:"
     if found is None:
@@ -46,10 +46,10 @@ def source_sentence(work: SourceWork, past: Sequence[PastTraining], *, guessed: 
     )
     text = (
         f"{begin} about {rounded(found.seconds)} ({low} to {high}) if all {words.count(work.epochs, 'epoch')} are "
-        f"needed; training ends earlier when the error on held-out molecules no longer falls. It rests on {rests}."
+        f"needed; training ends earlier when the error on held-out structures no longer falls. It rests on {rests}."
     )
     many = f"{float(f'{work.n:.2g}'):,.0f}"
-    return text + (f" The number of molecules, about {many}, is guessed by the size of the file." if guessed else "")
+    return text + (f" The number of structures, about {many}, is guessed by the size of the file." if guessed else "")
 
 
 def basis(estimates: Mapping[str, Estimate]) -> str:

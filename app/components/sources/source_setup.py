@@ -50,7 +50,7 @@ def source_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, p
             _form("own", lambda: _choose_dataset(fitting, usable), primary=primary)
         else:
             st.info(
-                f"No data set has {MIN_LABELLED} structures with a gap yet. Upload molecules and their gaps first; "
+                f"No data set has {MIN_LABELLED} structures with a gap yet. Upload structures and their gaps first; "
                 "thousands are better.",
                 icon=":material/table_view:",
             )
@@ -71,7 +71,7 @@ def source_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, p
 
 def _choose_dataset(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) -> Chosen:
     picked = st.selectbox(
-        "Labelled molecules",
+        "Labelled structures",
         list(datasets),
         format_func=lambda i: f"{datasets[i].name} ({words.count(usable[i], 'labelled structure')})",
     )
@@ -163,7 +163,7 @@ def _trainings() -> list[Job]:
 
 def _descriptor_words(preset: str, presets: Mapping[str, Mapping[str, Any]]) -> str:
     if preset == OWN:
-        return "for the elements of these molecules"
+        return "for the elements of these structures"
     return f"{preset} ({len(presets[preset]['species'])} elements, {presets[preset]['n_features']:,} features)"
 
 
@@ -171,6 +171,6 @@ _LEVEL_HELP = (
     "Not every file has every level: df_62k.json has PBE and PBE0, df_31k.json adds PBE0 in water, df_5k.json GW."
 )
 _PRESET_HELP = "A transfer describes your crystals the same way: choose one that has all of their elements."
-_HIDDEN_HELP = "Width of the two hidden layers. Wider takes longer, and pays with tens of thousands of molecules."
-_EPOCHS_HELP = "Training ends earlier when the error on held-out molecules no longer falls."
+_HIDDEN_HELP = "Width of the two hidden layers. Wider takes longer, and pays with tens of thousands of structures."
+_EPOCHS_HELP = "Training ends earlier when the error on held-out structures no longer falls."
 _PARTS_HELP = "Takes minutes; some transfers ask for it, as the page Train says beside them."

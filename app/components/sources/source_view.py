@@ -15,8 +15,8 @@ from components.shared.actions import carry_out
 from components.shared.drawing import drawn
 
 CAPTION = (
-    "Error on molecules that the network did not learn from. A curve that still falls at its end asks for more epochs; "
-    "a dotted curve far below the solid one asks for more molecules."
+    "Error on structures that the network did not learn from. A curve that still falls at its end asks for more "
+    "epochs; a dotted curve far below the solid one asks for more structures."
 )
 
 

@@ -46,5 +46,5 @@ def _checkbox(name: str, method: Mapping[str, Any], *, parts: frozenset[str], ch
 
 _HELP = (
     "Several methods make several runs with the same split, so that they can be compared. The first kind learns how "
-    "far every layer may move and gives intervals from that; the last kind does without the molecule model."
+    "far every layer may move and gives intervals from that; the last kind does without the source model."
 )

@@ -80,7 +80,7 @@ def choose_source(sources: Mapping[str, Source]) -> Source:
         ids,
         index=ids.index(present) if present in sources else 0,
         format_func=lambda s: sources[s].title,
-        help="The network that was trained on many molecules; the transfer moves it to your crystals.",
+        help="The network that was trained on many structures; the transfer moves it to your crystals.",
     )
     return sources[picked]
 

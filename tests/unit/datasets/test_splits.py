@@ -64,7 +64,7 @@ def test_source_split_smaller_file_keeps_the_shares():
 def test_source_split_every_part_has_rows_from_ten_on():
     split = source_split(10, seed=0)
     assert min(split.train.size, split.validation.size, split.test.size) > 0
-    with pytest.raises(InputError, match="9 molecules are too few to train a source network"):
+    with pytest.raises(InputError, match="9 structures are too few to train a source network"):
         source_split(9, seed=0)
 
 

@@ -1,0 +1,133 @@
+"""A source that was trained on crystals: no page calls it, or what it learned from, molecules."""
+
+import io
+import json
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import ase.io
+import numpy as np
+import pytest
+from ase import Atoms
+from ase.spacegroup import crystal
+from streamlit.testing.v1 import AppTest
+
+from bandgap.jobs.catalogue import register_methods
+from bandgap.jobs.worker import work_all
+from tests.app.conftest import MAIN, Workspace, empty_workspace
+
+Visit = Callable[..., AppTest]
+SHORT = {"warmup": 20, "draws": 40, "keep": 40, "chains": 2}
+N = 60
+RUNS: dict[str, dict[str, Any]] = {
+    "btl_pcp_pe": {"sampler": SHORT},
+    "last_layer_ridge": {},
+    "fine_tune": {},
+    "target_only": {},
+}
+PAGES = sorted(path.stem for path in (MAIN.parent / "views").glob("*.py"))
+
+
+def perovskite(edge: float) -> Atoms:
+    """Return cubic CsPbI3 with this edge of the cell in angstrom."""
+    sites = [(0.5, 0.5, 0.5), (0, 0, 0), (0.5, 0, 0)]
+    return crystal(("Cs", "Pb", "I"), sites, spacegroup=221, cellpar=[edge] * 3 + [90] * 3)
+
+
+def perovskites(n: int) -> bytes:
+    """Return crystals of different sizes as one extXYZ file."""
+    text = io.StringIO()
+    for k in range(n):
+        atoms = perovskite(6.1 + 0.01 * k)
+        atoms.info["id"] = f"p{k:02d}"
+        ase.io.write(text, atoms, format="extxyz")
+    return text.getvalue().encode()
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A source that the worker trained on crystals, runs of several kinds from it, and a prediction by the first."""
+    made = empty_workspace(tmp_path_factory.mktemp("home"))
+    register_methods(made.library)
+    made.library.register("source", {"demo": {"title": "the shipped one", "folder": os.devnull}})
+    dataset = made.add_checked([("perovskites.extxyz", perovskites(N))], name="perovskites")
+    made.library.save_gaps(dataset, np.linspace(1.2, 2.4, N), labels={"matched": N}, level_of_theory="HSE06")
+    source = str(uuid.uuid4())
+    numbers = {"hidden": [6, 4], "max_epochs": 4, "seed": 0, "device": "cpu", "licence": ""}
+    payload = {"source": source, "name": "iodides", "dataset": dataset, **numbers}
+    made.jobs.submit(made.id, "train_source", title="t", payload=payload, subject=source)
+    for method, settings in RUNS.items():
+        made.add_run(dataset, method=method, settings=settings, source=source, conformal_share=0.5)
+    work_all(made.home)
+    new = made.library.add_dataset(made.id, "new", purpose="prediction", files=[("new.extxyz", perovskites(3))])
+    run = made.library.runs(made.id)[-1].id
+    facts = {"run": run, "dataset": new.id, "name": new.name}
+    made.jobs.submit(made.id, "predict", title="Predicting", payload=facts, subject=new.id)
+    subject = f"domain-{dataset}-{source}"
+    facts = {"dataset": dataset, "source": source}
+    made.jobs.submit(made.id, "domain", title="Comparing", payload=facts, subject=subject)
+    work_all(made.home)
+    assert {job.state for job in made.jobs.jobs(made.id)} == {"finished"}
+    return made
+
+
+@pytest.fixture
+def workspace(trained: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    monkeypatch.setenv("BANDGAP_HOME", str(trained.home.folder))
+    return trained
+
+
+def everything(at: AppTest) -> Iterator[str]:
+    """Give all that a page sends to the browser, help texts, headers and figures included, piece by piece."""
+    blocks = [at.main, at.sidebar]
+    while blocks:
+        block = blocks.pop()
+        for child in block.children.values():
+            if hasattr(child, "children"):
+                blocks.append(child)
+            yield str(child.proto)
+
+
+def said_of_molecules(at: AppTest) -> list[str]:
+    """Return what speaks of molecules, but for the table that counts those of one structure: none, in these."""
+    said = [text for text in everything(at) if "molecul" in text.lower()]
+    return [text for text in said if 'alt: "Numbers of this structure"' not in text]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_page_of_a_source_of_crystals_speaks_of_molecules(visit: Visit, workspace: Workspace, name: str) -> None:
+    runs = {run.method: run.id for run in workspace.library.runs(workspace.id)}
+    source = workspace.library.runs(workspace.id)[0].source
+    assert set(runs) == set(RUNS)
+    shown = RUNS if name == "posterior" else ["btl_pcp_pe"]  # what a run has there is another page for every kind
+    for method in shown:
+        at = visit(name, run=runs[method], source=source)
+        assert len(list(everything(at))) > 10
+        assert said_of_molecules(at) == []
+
+
+def test_comparison_with_a_source_of_crystals_speaks_of_structures(visit: Visit, workspace: Workspace) -> None:
+    source = workspace.library.runs(workspace.id)[0].source
+    at = visit("data")
+    at.segmented_control(key="data-view").set_value("Applicability").run()
+    next(box for box in at.selectbox if box.label == "Source model").set_value(source).run()
+    assert any("every element is known to the source" in text for text in everything(at))
+    assert said_of_molecules(at) == []
+
+
+def test_what_is_known_to_be_a_molecule_is_called_so(visit: Visit, workspace: Workspace) -> None:
+    """The scan finds the word where it stands: in the summary of a data set of molecules."""
+    other = Workspace(str(uuid.uuid4()), workspace.home)
+    other.add_labelled(3)
+    at = visit("data", ws=other.id)
+    at.segmented_control(key="data-view").set_value("Distributions").run()
+    assert any("3 molecules" in text for text in said_of_molecules(at))
+
+
+def test_source_of_crystals_shows_its_error_on_structures(visit: Visit, workspace: Workspace) -> None:
+    at = visit("sources", source=workspace.library.runs(workspace.id)[0].source)
+    card = [str(element.value) for element in at.markdown if "held-out" in str(element.value)]
+    assert len(card) == 1 and card[0].startswith("**Error on held-out structures**")
+    assert json.loads(at.get("plotly_chart")[0].proto.spec)["data"]
