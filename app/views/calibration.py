@@ -24,8 +24,7 @@ def page() -> None:
     if run is None:
         return
     heldout = read_heldout_run(run)
-    for text in read_run(run.id).warnings:
-        st.warning(text, icon=":material/warning:")
+    frame.warn(read_run(run.id).warnings)
     try:
         calibrator = read_calibrator(run.id)
     except ArtifactError as error:

@@ -3,7 +3,7 @@
 import streamlit as st
 from components.posterior import chain_view, layer_view, method_view, posterior_words
 from components.posterior.heldout_view import heldout_view
-from components.shared import frame, stores, tables
+from components.shared import frame, stores, tables, words
 from components.shared.run_choice import choose_run
 from components.shared.run_files import read_run
 
@@ -17,8 +17,7 @@ def page() -> None:
         return
     files = read_run(run.id)
     st.markdown(posterior_words.accuracy_sentence(files.metrics, n_test=files.n_test))
-    for text in files.warnings:
-        st.warning(text, icon=":material/warning:")
+    frame.warn([words.escaped(files.left_out), *files.warnings])
     if "c" in files.draws:
         layer_view.layers(files)
         layer_view.scales(files)

@@ -52,8 +52,7 @@ def result(run: RunRow, predictions: list[Job]) -> None:
     files = read_run(run.id)
     if calibrator := read_calibrator(run.id):
         st.caption(calibrator.sentence)
-    for text in files.warnings:
-        st.warning(text, icon=":material/warning:")
+    frame.warn(files.warnings)
     own = job.payload["dataset"] == run.dataset
     prediction_view(
         Shown(

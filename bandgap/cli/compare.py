@@ -8,9 +8,10 @@ import typer
 
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
-from bandgap.cli.inputs import LabelChoice, descriptor_cache, load_gaps, load_structures
+from bandgap.cli.inputs import LabelChoice, descriptor_cache, load_gaps, load_structures, say
 from bandgap.cli.report import check_out
 from bandgap.cli.training import parse_settings, source_path
+from bandgap.sources.cards import left_out_sentence
 
 if TYPE_CHECKING:
     from bandgap.runs.comparison import ComparedFit
@@ -82,6 +83,8 @@ def compare(
         table = learnable(
             records, gaps, descriptor=descriptor, cache=descriptor_cache(), n_jobs=jobs, progress=progress
         )
+        if left_out := left_out_sentence(table.facts(n_given=len(records))):
+            say(left_out)
         out.mkdir(parents=True, exist_ok=True)
         fits = read_fits(out / RESULTS)
         for fit in compare_methods(members, table, comparison, head=head, device=device, done=fits, progress=progress):

@@ -8,7 +8,7 @@ import typer
 
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.quantities import Quantity
-from bandgap.sources.cards import card_rows, extras_sentence
+from bandgap.sources.cards import card_rows, extras_sentence, left_out_sentence
 
 # What a reader needs of a run's diagnostics, in this order; the manifest has more.
 DIAGNOSTICS = ("c_mean", "rhat_max", "ess_min", "divergences")
@@ -34,6 +34,8 @@ def run_figures(manifest: Mapping[str, Any]) -> dict[str, Any]:
 def print_run(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Print the figures and the warnings of a run or a source model, its card, and where it is."""
     print_figures(run_figures(manifest))
+    if left_out := left_out_sentence(manifest):
+        typer.echo(left_out)
     source = manifest.get("source", {})
     rows = card_rows(manifest["card"] if "card" in manifest else source.get("card", {}), source.get("overlap"))
     for name, text in rows.items():

@@ -1,7 +1,7 @@
 """Labelled structures that a model can learn from: records, raw features and gaps."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,19 +9,30 @@ from numpy.typing import NDArray
 
 from bandgap.descriptors import MBTRConfig, featurize
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.foundation.config import fingerprint
+from bandgap.descriptors.config import ELEMENTS
+from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.structures import StructureRecord
 
 
+@dataclass(frozen=True)
+class LeftOut:
+    """A labelled structure that the descriptor does not take: its elements that this lacks, or another reason."""
+
+    id: str
+    elements: tuple[str, ...] = ()
+    problem: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Labelled structures that can be learned from: records, raw features (n, p) and gaps (n,) in eV."""
+    """Labelled structures that can be learned from: records, raw features (n, p), gaps (n,) in eV; who was left out."""
 
     records: list[StructureRecord]
     features: NDArray[np.float32]
     gaps_eV: NDArray[np.float64]
+    left_out: list[LeftOut] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.records)
@@ -40,6 +51,11 @@ class Table:
         """Return a fingerprint of the structures and their gaps."""
         return fingerprint([[r.id, r.content, float(g)] for r, g in zip(self.records, self.gaps_eV, strict=True)])
 
+    def facts(self, *, n_given: int) -> dict[str, Any]:
+        """Return what a run's manifest says of its data, of `n_given` structures, and of those that were left out."""
+        data = {"fingerprint": self.content(), "n_labelled": len(self), "n_given": n_given}
+        return {"data": data, "left_out": [to_dict(structure) for structure in self.left_out]}
+
     def rows(self, rows: NDArray[np.int64]) -> "Table":
         """Return the table of these rows, in their order."""
         return Table([self.records[i] for i in rows], self.features[rows], self.gaps_eV[rows])
@@ -56,7 +72,8 @@ def learnable(
 ) -> Table:
     """Return the rows that can be learned from: not refused, with a gap, and inside the descriptor's species.
 
-    Raises InputError when the lengths differ, and when nothing is left (with the first reason).
+    Raises InputError when the lengths differ, and when nothing is left (with the first reason, and what to do about
+    elements that the descriptor lacks).
     """
     gaps = np.asarray(gaps_eV, dtype=np.float64)
     if len(records) != gaps.shape[0]:
@@ -68,8 +85,29 @@ def learnable(
     if not rows:
         found = [p.text for p in described.problems if p is not None] or [r.problem for r in records if r.problem]
         reason = found[0] if found else "no structure has a gap"
-        raise InputError(f"None of {len(records)} structures can be learned from: {reason}")
-    return Table([kept[k] for k in rows], described.features[rows], gaps[usable][rows])
+        raise InputError(f"None of {len(records)} structures can be learned from: {reason}{_remedy(kept, descriptor)}")
+    left_out = [_left_out(kept[k], p.text, descriptor) for k, p in enumerate(described.problems) if p is not None]
+    return Table([kept[k] for k in rows], described.features[rows], gaps[usable][rows], left_out)
+
+
+def _left_out(record: StructureRecord, problem: str, descriptor: MBTRConfig) -> LeftOut:
+    lacking = tuple(sorted(elements_of(record) - set(descriptor.species)))
+    return LeftOut(record.id, lacking) if lacking else LeftOut(record.id, problem=problem)
+
+
+def _remedy(records: Sequence[StructureRecord], descriptor: MBTRConfig) -> str:
+    """Say how the elements of these structures can be described; nothing where the descriptor has them all."""
+    present = set().union(*(elements_of(record) for record in records)) & set(ELEMENTS)
+    if present <= set(descriptor.species):
+        return ""
+    species = " ".join(sorted(present, key=ELEMENTS.index))
+    return (
+        " The descriptor is that of the source model. Train one for these elements, on other structures that hold them "
+        f'if there are any: `bandgap train-source --structures PATH --labels CSV --species "{species}" --out SOURCE`, '
+        "then `bandgap transfer --source SOURCE`; or on the page Source models from a data set of such structures with "
+        'the descriptor "for the elements of these structures". If there are no others, train it on these and choose '
+        'a method that takes nothing but the descriptor from it, such as `kernel_ridge` ("Kernel ridge, no transfer").'
+    )
 
 
 def elements_of(record: StructureRecord) -> set[str]:

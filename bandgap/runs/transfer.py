@@ -16,6 +16,7 @@ from bandgap.descriptors import similarity_features
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.electron_levels import Levels
 from bandgap.foundation.config import fingerprint, to_dict
+from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import peak_memory_bytes
 from bandgap.foundation.progress import Progress, Update, no_progress, progress_of
 from bandgap.inference.checkpoints import CHECKPOINT, CHECKPOINT_EVERY, Checkpoint, ForeignCheckpointError
@@ -32,6 +33,7 @@ from bandgap.runs.results import (
     table_predictions,
 )
 from bandgap.runs.stored import save_run
+from bandgap.sources.cards import left_out_sentence
 from bandgap.sources.head_choice import choose_head
 from bandgap.sources.model import SourceModel
 from bandgap.sources.overlap import load_known, overlap
@@ -96,7 +98,13 @@ def transfer_run(
     table = learnable(records, gaps_eV, descriptor=descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
     if n_test is None:
         n_test = min(round(DEFAULT_TEST_SHARE * len(table)), max(0, len(table) - (n or 0)))
-    split = _split(table, n_test=n_test, n_train=n, seed=seed, conformal_share=conformal_share, by_formula=by_formula)
+    facts = table.facts(n_given=len(records))
+    try:
+        split = _split(
+            table, n_test=n_test, n_train=n, seed=seed, conformal_share=conformal_share, by_formula=by_formula
+        )
+    except InputError as error:  # fewer than were given: say where the others are
+        raise InputError(f"{error} {left_out_sentence(facts)}".rstrip()) from error
     train, held_back, test = (table.rows(rows) for rows in (split.train, split.held_back, split.test))
     data = TargetData(train.features, train.gaps_eV)
     head, head_errors = choose_head(members, data.features, data.gaps_eV, seed=seed, head=head)
@@ -147,7 +155,7 @@ def transfer_run(
         "seed": seed,
         "n": len(train),
         "level_of_theory": level_of_theory,
-        "data": {"fingerprint": table.content(), "n_labelled": len(table), "n_given": len(records)},
+        **facts,
         "source": {
             "card": to_dict(models[0].card),
             "head": head,

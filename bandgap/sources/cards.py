@@ -1,9 +1,13 @@
-"""A source model in words: data, level of theory, licence, error, and what it shares with a target. Loads no torch."""
+"""A source model in words: data, level of theory, licence, error, what it shares with a target and what it cannot take.
 
-from collections.abc import Mapping
+Loads no torch.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-_FILES_SHOWN = 4
+_FILES_SHOWN = _IDS_SHOWN = 4
 
 
 def card_rows(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None) -> dict[str, str]:
@@ -39,6 +43,32 @@ def overlap_sentence(overlap: Mapping[str, int]) -> str:
     """
     n, same, units = overlap["n"], overlap["structures"], overlap["molecules"]
     return f"of {n:,} structures, {same:,} are in the source data and {units:,} hold a bonded unit that is"
+
+
+def left_out_sentence(manifest: Mapping[str, Any]) -> str:
+    """Say how many labelled structures a run left out, which, and why, from its manifest; nothing where there are none.
+
+    >>> found = [{"id": "a", "elements": ["Br", "I"]}, {"id": "b", "elements": ["I"]}]
+    >>> left_out_sentence({"left_out": found, "data": {"n_labelled": 98}}).partition(" To learn")[0]
+    '2 of 100 labelled structures were left out: a, b. The source model has no I (in 2), no Br (in 1).'
+    """
+    left_out: Sequence[Mapping[str, Any]] = manifest.get("left_out") or ()  # runs of earlier versions do not say
+    if not left_out:
+        return ""
+    n_learnable = int(manifest["data"]["n_labelled"])
+    ids = [str(found["id"]) for found in left_out]
+    named = ", ".join(ids[:_IDS_SHOWN]) + (f" and {len(ids) - _IDS_SHOWN:,} more" if len(ids) > _IDS_SHOWN else "")
+    were = "was" if len(ids) == 1 else "were"
+    text = f"{len(ids):,} of {len(ids) + n_learnable:,} labelled structures {were} left out: {named}."
+    lacking = Counter(symbol for found in left_out for symbol in found.get("elements") or ())
+    if lacking:
+        elements = ", ".join(f"no {symbol} (in {count:,})" for symbol, count in lacking.most_common())
+        text += (
+            f" The source model has {elements}. To learn from them too, start from one that was trained for their "
+            "elements: bandgap train-source --species, or the page Source models."
+        )
+    others = list(dict.fromkeys(str(found["problem"]) for found in left_out if found.get("problem")))
+    return text + (f" The first {'other ' if lacking else ''}one {others[0]}" if others else "")
 
 
 def extras_sentence(manifest: Mapping[str, Any]) -> str:

@@ -1,10 +1,11 @@
-"""A source that was trained on crystals: no page calls it, or what it learned from, molecules."""
+"""Crystals of other elements on the pages: their own source, what is said where there is none, and who is left out."""
 
 import io
 import json
 import os
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import ase.io
@@ -16,7 +17,9 @@ from streamlit.testing.v1 import AppTest
 
 from bandgap.jobs.catalogue import register_methods
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import MAIN, Workspace, empty_workspace
+from tests.app.conftest import MAIN, Workspace, empty_workspace, texts
+from tests.app.test_actions import click
+from tests.app.test_finished_run import train_source
 
 Visit = Callable[..., AppTest]
 SHORT = {"warmup": 20, "draws": 40, "keep": 40, "chains": 2}
@@ -30,20 +33,29 @@ RUNS: dict[str, dict[str, Any]] = {
 PAGES = sorted(path.stem for path in (MAIN.parent / "views").glob("*.py"))
 
 
-def perovskite(edge: float) -> Atoms:
-    """Return cubic CsPbI3 with this edge of the cell in angstrom."""
+def perovskite(edge: float, cation: str = "Cs") -> Atoms:
+    """Return cubic CsPbI3, or that of another cation, with this edge of the cell in angstrom."""
     sites = [(0.5, 0.5, 0.5), (0, 0, 0), (0.5, 0, 0)]
-    return crystal(("Cs", "Pb", "I"), sites, spacegroup=221, cellpar=[edge] * 3 + [90] * 3)
+    return crystal((cation, "Pb", "I"), sites, spacegroup=221, cellpar=[edge] * 3 + [90] * 3)
 
 
-def perovskites(n: int) -> bytes:
+def perovskites(n: int, cation: str = "Cs") -> bytes:
     """Return crystals of different sizes as one extXYZ file."""
     text = io.StringIO()
     for k in range(n):
-        atoms = perovskite(6.1 + 0.01 * k)
-        atoms.info["id"] = f"p{k:02d}"
+        atoms = perovskite(6.1 + 0.01 * k, cation)
+        atoms.info["id"] = f"{cation}_{k:02d}"
         ase.io.write(text, atoms, format="extxyz")
     return text.getvalue().encode()
+
+
+def add_perovskites(workspace: Workspace, others: int = 0) -> str:
+    """Store a checked and labelled data set of lead iodides of cesium, and of so many of rubidium; return its id."""
+    text = perovskites(N) + perovskites(others, "Rb")
+    dataset = workspace.add_checked([("perovskites.extxyz", text)], name="perovskites")
+    gaps = np.linspace(1.2, 2.4, N + others)
+    workspace.library.save_gaps(dataset, gaps, labels={"matched": N + others}, level_of_theory="HSE06")
+    return dataset
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +64,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     made = empty_workspace(tmp_path_factory.mktemp("home"))
     register_methods(made.library)
     made.library.register("source", {"demo": {"title": "the shipped one", "folder": os.devnull}})
-    dataset = made.add_checked([("perovskites.extxyz", perovskites(N))], name="perovskites")
-    made.library.save_gaps(dataset, np.linspace(1.2, 2.4, N), labels={"matched": N}, level_of_theory="HSE06")
+    dataset = add_perovskites(made)
     source = str(uuid.uuid4())
     numbers = {"hidden": [6, 4], "max_epochs": 4, "seed": 0, "device": "cpu", "licence": ""}
     payload = {"source": source, "name": "iodides", "dataset": dataset, **numbers}
@@ -131,3 +142,59 @@ def test_source_of_crystals_shows_its_error_on_structures(visit: Visit, workspac
     card = [str(element.value) for element in at.markdown if "held-out" in str(element.value)]
     assert len(card) == 1 and card[0].startswith("**Error on held-out structures**")
     assert json.loads(at.get("plotly_chart")[0].proto.spec)["data"]
+
+
+@pytest.fixture
+def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """A workspace of lead iodides whose only source model knows hydrogen and oxygen."""
+    monkeypatch.setenv("BANDGAP_HOME", str(tmp_path))
+    made = empty_workspace(tmp_path)
+    register_methods(made.library)
+    made.library.register("source", {"demo": {"title": "demo", "folder": str(train_source(tmp_path / "source"))}})
+    add_perovskites(made)
+    return made
+
+
+def choose_kernel_ridge(at: AppTest) -> AppTest:
+    at.checkbox(key="method-btl_pcp_pe").uncheck().run()
+    box = at.checkbox(key="method-kernel_ridge").check()
+    assert box.label == "Kernel ridge, no transfer"
+    return box.run()
+
+
+def test_elements_that_no_source_has_are_cured_on_the_page_that_the_error_names(
+    visit: Visit, foreign: Workspace
+) -> None:
+    click(choose_kernel_ridge(visit("train", ws=foreign.id)), "Start the transfer")
+    work_all(foreign.home)
+    (error,) = visit("train", ws=foreign.id).error
+    assert "contains I, Cs, Pb, which the descriptor was not set up for; accepted: H O." in error.value
+    assert '"Kernel ridge, no transfer"' in error.value and "page Source models" in error.value
+
+    at = visit("sources", ws=foreign.id)
+    box = at.selectbox(key="preset-own")
+    assert f'"{box.options[0]}"' in error.value and box.value == ""  # what it names is what the form begins with
+    at.number_input(key="epochs-own").set_value(5).run()
+    click(at, "Train the source model")
+    work_all(foreign.home)
+    at = visit("train", ws=foreign.id, source=at.query_params["source"])
+    assert at.selectbox[1].options[1] == "trained on perovskites"
+    click(choose_kernel_ridge(at), "Start the transfer")
+    work_all(foreign.home)
+    assert [job.state for job in foreign.jobs.jobs(foreign.id, kinds=["transfer"])] == ["finished", "failed"]
+
+
+def test_structures_of_foreign_elements_are_counted_and_named(visit: Visit, workspace: Workspace) -> None:
+    source = workspace.library.runs(workspace.id)[0].source
+    dataset = add_perovskites(workspace, others=6)
+    run, _ = workspace.add_run(dataset, method="fine_tune", source=source)
+    work_all(workspace.home)
+    said = (
+        "6 of 66 labelled structures were left out: Rb_00, Rb_01, Rb_02, Rb_03 and 2 more. The source model has no Rb "
+        "(in 6)."
+    )
+    for page in ("train", "posterior"):
+        (shown,) = (box.value.replace("\\", "") for box in visit(page, run=run).warning if "left out" in box.value)
+        assert shown.startswith(said) and "page Source models" in shown
+    whole = workspace.library.runs(workspace.id)[-1].id
+    assert "left out" not in texts(visit("posterior", run=whole))

@@ -1,6 +1,6 @@
 """What surrounds every page: worker state in the sidebar, messages, errors without traceback, figures in the theme."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,12 @@ def messages() -> None:
 def problem(error: BandgapError, *, about: str = "") -> None:
     """Show an error of the library in its own words, after the name of what it is about."""
     st.error(f"{about}: {error}" if about else str(error), icon=":material/error:")
+
+
+def warn(texts: Iterable[str]) -> None:
+    """Show what a run warns of, one box a sentence; empty texts are none."""
+    for text in filter(None, texts):
+        st.warning(text, icon=":material/warning:")
 
 
 def show(page: Callable[[], None]) -> None:

@@ -16,6 +16,7 @@ from bandgap.foundation.errors import ArtifactError
 from bandgap.predictions.details import PredictionDetails, load_details
 from bandgap.predictions.store import DETAILS, EXTXYZ, PREDICTIONS_CSV, QUANTILES, load_predictions
 from bandgap.predictions.table import Predictions, read_predictions_csv
+from bandgap.sources.cards import left_out_sentence
 from components.shared import stores
 
 SUMMARIES, RECORD = "summaries.safetensors", "diagnostics.safetensors"
@@ -68,6 +69,11 @@ class RunFiles:
     def warnings(self) -> tuple[str, ...]:
         """Sentences that belong beside every result of the run."""
         return tuple(self.manifest.get("diagnostics", {}).get("warnings", ()))
+
+    @property
+    def left_out(self) -> str:
+        """How many labelled structures the run left out, which, and why; empty where it took all."""
+        return left_out_sentence(self.manifest)
 
     @property
     def figures(self) -> dict[str, float]:

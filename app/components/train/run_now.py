@@ -29,11 +29,11 @@ def run_now(run: RunRow, job: Job) -> None:
 def finished(run: RunRow) -> None:
     """Say what the run warns of, as it is said beside all of its results, and lead on."""
     try:
-        for text in read_run(run.id).warnings:
-            st.warning(text, icon=":material/warning:")
+        files = read_run(run.id)
     except BandgapError as error:
         frame.problem(error)
         return
+    frame.warn([words.escaped(files.left_out), *files.warnings])
     left, middle, _ = st.columns([1, 1, 1])
     left.page_link("views/posterior.py", label="See what it learned", icon=":material/ssid_chart:")
     middle.page_link("views/predict.py", label="Predict new structures", icon=":material/batch_prediction:")
