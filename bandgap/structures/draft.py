@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bandgap.structures.records import InfoValue, Problem
 
+LARGEST_NUMBER = 1e100  # in a file; products of three are finite, and what is larger than 1e5 is refused later
 _NOT_PYTHON = str.maketrans({"D": "e", "d": "e"})
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eEdD][+-]?\d+)?")
 
@@ -64,13 +65,16 @@ def number(text: str) -> float:
 
 
 def coordinates(tokens: list[str], *, line: int, what: str = "three coordinates") -> tuple[float, float, float]:
-    """Return the first three tokens as finite numbers; `line` counts from 1. Raises Unreadable otherwise."""
+    """Return the first three tokens as numbers that arithmetic can bear; `line` counts from 1. Raises Unreadable."""
+    found = f"line {line}: expected {what}, found {shown(' '.join(tokens[:3]))}"
     try:
         x, y, z = (number(token) for token in tokens[:3])
     except ValueError:
-        raise Unreadable(f"line {line}: expected {what}, found {shown(' '.join(tokens[:3]))}") from None
-    if not math.isfinite(x + y + z):
-        raise Unreadable(f"line {line}: expected {what}, found {shown(' '.join(tokens[:3]))}, which is not finite")
+        raise Unreadable(found) from None
+    if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(z)):
+        raise Unreadable(f"{found}, which is not finite")
+    if max(abs(x), abs(y), abs(z)) > LARGEST_NUMBER:
+        raise Unreadable(f"{found}, which is out of all proportion")
     return x, y, z
 
 

@@ -15,11 +15,13 @@ Pairs = tuple[NDArray[np.intp], NDArray[np.intp], Floats]  # atoms i and j (pair
 
 
 def heights(cell: Floats) -> Floats:
-    """Return the three distances (3,) between opposite faces of the cell (3, 3), 0 for a cell without volume."""
-    volume = np.linalg.det(cell)
-    if not volume or not np.isfinite(volume):
-        return np.zeros(3)
-    result: Floats = 1 / np.linalg.norm(np.linalg.inv(cell), axis=0)
+    """Return the three distances (3,) between opposite faces of the cell (3, 3), 0 for a cell without volume.
+
+    Volume over area, not one over the inverse, which a thin cell has none of: the cell's numbers are at most
+    LARGEST_ANGSTROM, so that nothing overflows.
+    """
+    areas = np.linalg.norm(np.cross(cell[[1, 2, 0]], cell[[2, 0, 1]]), axis=1)
+    result: Floats = np.divide(abs(np.linalg.det(cell)), areas, out=np.zeros(3), where=areas > 0)
     return result
 
 

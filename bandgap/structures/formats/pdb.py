@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bandgap.structures.asymmetric import Site, from_sites
 from bandgap.structures.draft import Draft, Unreadable, coordinates, number, refused, shown
 from bandgap.structures.elements import element_of
+from bandgap.structures.neighbours import THINNEST_ANGSTROM
 from bandgap.structures.records import Limits
 from bandgap.structures.symmetry import cell_vectors, operations_from_symbol, parse_operations
 
@@ -125,5 +126,6 @@ def _check_scale(scale: list[str], cell: NDArray[np.float64]) -> None:
         matrix = np.array([[number(line[a : a + 10]) for a in (10, 20, 30)] for line in scale])
     except ValueError:
         raise Unreadable("SCALE1 to SCALE3 are not numbers") from None
-    if not np.abs(matrix @ cell.T - np.eye(3)).max() < 0.02:
+    sound = (np.abs(matrix) < 1 / THINNEST_ANGSTROM + 1).all()  # what is larger inverts no cell, and may overflow
+    if not sound or not np.abs(matrix @ cell.T - np.eye(3)).max() < 0.02:
         raise Unreadable("SCALE1 to SCALE3 do not fit the cell of CRYST1. Export as CIF.")

@@ -5,7 +5,7 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.structures.draft import Draft, Unreadable, coordinates, number, shown
+from bandgap.structures.draft import LARGEST_NUMBER, Draft, Unreadable, coordinates, number, shown
 from bandgap.structures.elements import element_of
 from bandgap.structures.records import Limits
 
@@ -42,7 +42,7 @@ def _cell(lines: list[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     if (
         len(scale) not in (1, 3)
         or not scale.all()
-        or not np.isfinite(scale).all()
+        or not (np.abs(scale) <= LARGEST_NUMBER).all()
         or (len(scale) == 3 and (scale < 0).any())
     ):
         raise Unreadable(f"line 2: expected the scale (one number, or three above zero), found {shown(lines[1])}")
@@ -50,7 +50,7 @@ def _cell(lines: list[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     vectors = np.array(rows)
     if scale[0] < 0:  # minus the volume of the cell
         volume = abs(np.linalg.det(vectors))
-        if volume == 0:
+        if volume < 1 / LARGEST_NUMBER:
             raise Unreadable("the unit cell has no volume")
         scale = np.array([(-scale[0] / volume) ** (1 / 3)])
     factors = np.broadcast_to(scale, (3,)).astype(float)

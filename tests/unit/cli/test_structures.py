@@ -38,6 +38,32 @@ def test_check_of_a_folder_has_a_line_for_every_file_and_counts_on_stderr(
     assert "Traceback" not in result.stderr
 
 
+POSCAR = "x\n{scale}\n{a} 0 0\n0 {a} 0\n0 0 {a}\nNa Cl\n1 1\nDirect\n0 0 0\n{x} 0.5 0.5\n"
+AIMS = "lattice_vector {a} 0 0\nlattice_vector 0 {a} 0\nlattice_vector 0 0 {a}\natom_frac {x} 0 0 C\n"
+
+
+def test_check_of_numbers_that_no_arithmetic_bears_gives_verdicts_and_no_warning_of_numpy(
+    shell: Shell, tmp_path: Path
+) -> None:
+    extremes = ("1e308", "-1e308", "1e200", "1e160", "1e-160", "1e-320", "nan", "inf")
+    fine = {"scale": "1.0", "a": "3.5", "x": "0.5"}
+    for name, extreme in ((name, extreme) for name in fine for extreme in extremes):
+        folder = tmp_path / "damaged" / f"{name}_{extreme}"
+        folder.mkdir(parents=True)
+        (folder / "POSCAR").write_text(POSCAR.format(**fine | {name: extreme}))
+        (folder / "geometry.in").write_text(AIMS.format(**fine | {name: extreme}))
+    result = shell("check", tmp_path / "damaged", "--json")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert result.returncode == 0
+    assert "Warning" not in result.stderr
+    assert result.stderr.splitlines()[1:] == ["48 structures: 2 ready, 10 with a warning, 36 refused."]
+    for row in rows:
+        file = Path(row["file"])
+        small = file.parent.name in ("x_1e-160", "x_1e-320")
+        unscaled = file.name == "geometry.in" and file.parent.name.startswith("scale")
+        assert (row["status"] != "refused") == (small or unscaled), row
+
+
 def test_check_strict_exits_with_1_when_something_is_refused(run: Run, waters: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.cif"
     broken.write_bytes(b"")
