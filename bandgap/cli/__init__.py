@@ -3,6 +3,7 @@
 Not here: what a page or a notebook needs too.
 """
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -11,7 +12,7 @@ import bandgap
 from bandgap.cli import bench, compare, data, demo, extras, joint, prediction, services, structures, training
 from bandgap.cli.commands import PlainErrors, SpeciesCommand
 
-_FILES, _MODELS, _RESULTS, _HOUSE = "Structures", "Models", "Results", "Dashboard and installation"
+_HOUSE = "Dashboard and installation"
 
 app = typer.Typer(
     cls=PlainErrors,
@@ -42,63 +43,44 @@ def _root(
     pass
 
 
-def _example(text: str) -> str:
-    return f"Example: bandgap {text}"
+# every command with an example of its options, by the panel of the help in which it stands
+_COMMANDS: dict[str, dict[Callable[..., None], str]] = {
+    "Structures": {
+        structures.check: "crystals/ molecule.xyz more.zip",
+        structures.featurize: "--structures crystals/ --preset oe62-16 --out features.npz",
+    },
+    "Models": {
+        training.train_source: "--structures molecules.extxyz.gz --label gap_eV --preset oe62-16 --out source",
+        joint.train_sources: "qm9=qm9.extxyz.gz oe62=gw.extxyz.gz --label gap_eV --preset oe62-16 --out source",
+        extras.source_extras: "--source source --structures molecules.extxyz.gz --label gap_eV --variational",
+        training.transfer: "--source source --structures crystals.zip --labels gaps.csv --n 200 --out run",
+    },
+    "Results": {
+        prediction.predict: "--model run --structures new.cif --level 0.95 --out predictions.csv",
+        prediction.evaluate: "--predictions predictions.csv --structures crystals.extxyz --label gap_eV",
+        compare.compare: "--source source --structures crystals.extxyz --label gap_eV --n 100 --out compared",
+        demo.demo: "--seed 0 --json figures.json",
+    },
+    _HOUSE: {
+        services.app: "--port 8501",
+        data.add_data: "crystals/ --workspace ADDRESS",
+        services.worker: "",
+        services.doctor: "",
+    },
+}
+_TAKE_SPECIES = (structures.featurize, training.train_source, joint.train_sources)
 
-
-app.command("check", rich_help_panel=_FILES, epilog=_example("check crystals/ molecule.xyz more.zip"))(structures.check)
-app.command(
-    "featurize",
-    rich_help_panel=_FILES,
-    cls=SpeciesCommand,
-    epilog=_example("featurize --structures crystals/ --preset oe62-16 --out features.npz"),
-)(structures.featurize)
-app.command(
-    "train-source",
-    rich_help_panel=_MODELS,
-    cls=SpeciesCommand,
-    epilog=_example("train-source --structures molecules.extxyz.gz --label gap_eV --preset oe62-16 --out source"),
-)(training.train_source)
-app.command(
-    "train-sources",
-    rich_help_panel=_MODELS,
-    cls=SpeciesCommand,
-    epilog=_example("train-sources qm9=qm9.extxyz.gz oe62=gw.extxyz.gz --label gap_eV --preset oe62-16 --out source"),
-)(joint.train_sources)
-app.command(
-    "source-extras",
-    rich_help_panel=_MODELS,
-    epilog=_example("source-extras --source source --structures molecules.extxyz.gz --label gap_eV --variational"),
-)(extras.source_extras)
-app.command(
-    "transfer",
-    rich_help_panel=_MODELS,
-    epilog=_example("transfer --source source --structures crystals.zip --labels gaps.csv --n 200 --out run"),
-)(training.transfer)
-app.command(
-    "predict",
-    rich_help_panel=_RESULTS,
-    epilog=_example("predict --model run --structures new.cif --level 0.95 --out predictions.csv"),
-)(prediction.predict)
-app.command(
-    "evaluate",
-    rich_help_panel=_RESULTS,
-    epilog=_example("evaluate --predictions predictions.csv --structures crystals.extxyz --label gap_eV"),
-)(prediction.evaluate)
-app.command(
-    "compare",
-    rich_help_panel=_RESULTS,
-    epilog=_example("compare --source source --structures crystals.extxyz --label gap_eV --n 100 --out compared"),
-)(compare.compare)
-app.command("demo", rich_help_panel=_RESULTS, epilog=_example("demo --seed 0 --json figures.json"))(demo.demo)
+for _panel, _examples in _COMMANDS.items():
+    for _command, _options in _examples.items():
+        _name = _command.__name__.replace("_", "-")
+        app.command(
+            _name,
+            cls=SpeciesCommand if _command in _TAKE_SPECIES else None,
+            rich_help_panel=_panel,
+            epilog=f"Example: bandgap {_name} {_options}".rstrip(),
+        )(_command)
 app.add_typer(demo.demo_data, name="demo-data", rich_help_panel=_HOUSE)
 app.add_typer(bench.bench, name="bench", rich_help_panel=_HOUSE)
-app.command("app", rich_help_panel=_HOUSE, epilog=_example("app --port 8501"))(services.app)
-app.command("add-data", rich_help_panel=_HOUSE, epilog=_example("add-data crystals/ --workspace ADDRESS"))(
-    data.add_data
-)
-app.command("worker", rich_help_panel=_HOUSE, epilog=_example("worker"))(services.worker)
-app.command("doctor", rich_help_panel=_HOUSE, epilog=_example("doctor"))(services.doctor)
 
 
 def main() -> None:

@@ -1,12 +1,12 @@
 """`bandgap bench last-layer`: the output layer's samplers beside bare factorisations and plain Gibbs sampling."""
 
-import json
 from typing import Annotated, Any, Literal
 
 import typer
 
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
+from bandgap.cli.report import print_table, write_figures
 
 ROWS = [200, 500, 2000]
 
@@ -42,8 +42,7 @@ def last_layer(
     with progress_bars() as progress:
         result = run_benchmark(config, progress=progress)
     print_last_layer(result)
-    if json_file is not None:
-        json_file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    write_figures(json_file, result)
 
 
 def print_last_layer(result: dict[str, Any]) -> None:
@@ -62,19 +61,16 @@ def print_last_layer(result: dict[str, Any]) -> None:
 
 
 def _print_speed(result: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Column, Table
-
-    columns = ("rows", "", "form", "sweeps/s", "dpotrf/s", "ratio", "tau: ESS per 1,000", "per s", "fit: ESS per s")
-    table = Table(*(Column(c, justify="left" if c in ("", "form") else "right") for c in columns), box=None)
+    rows = []
     for n, size in result["sizes"].items():
         speed = size["speed"]
         for side, row in speed["sides"].items():
             rates = f"{row['sweeps_per_second']:.0f}", f"{speed['dpotrf_per_second']:.0f}", f"{row['of_dpotrf']:.2f}"
             draws = f"{row['ess_tau_per_1000']:.0f}", f"{row['ess_tau_per_second']:.1f}"
             form = f"{speed['form']}, halves" if speed["in_halves"][side] else speed["form"]
-            table.add_row(str(n), side, form, *rates, *draws, f"{row['ess_fit_per_second']:.0f}")
-    Console(width=120).print(table)
+            rows.append((str(n), side, form, *rates, *draws, f"{row['ess_fit_per_second']:.0f}"))
+    columns = ("rows", "", "form", "sweeps/s", "dpotrf/s", "ratio", "tau: ESS per 1,000", "per s", "fit: ESS per s")
+    print_table(columns, rows, words=("", "form"), width=120)
     p = result["units"]
     typer.echo(
         f"{result['sweeps']} sweeps of each; rates are medians of {result['repeats']} parts in which the sides take "
@@ -83,14 +79,12 @@ def _print_speed(result: dict[str, Any]) -> None:
 
 
 def _print_methods(methods: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Column, Table
-
-    columns = ("test MSE", "expected", "coverage of 95 %", "mean width")
-    table = Table("", *(Column(c, justify="right") for c in columns), box=None)
-    for name, row in methods.items():
-        table.add_row(name, f"{row['mse']:.3f}", _range(row["expected_mse"]), _share(row), _width(row))
-    Console(width=120).print(table)
+    columns = ("", "test MSE", "expected", "coverage of 95 %", "mean width")
+    rows = [
+        (name, f"{row['mse']:.3f}", _range(row["expected_mse"]), _share(row), _width(row))
+        for name, row in methods.items()
+    ]
+    print_table(columns, rows, width=120)
 
 
 def _print_dead(dead: dict[str, Any]) -> None:

@@ -1,7 +1,5 @@
 """`bandgap bench nptl` and `bandgap bench gpu`: what batched training gains, on a CPU and on a GPU."""
 
-import json
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
@@ -9,6 +7,7 @@ import typer
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
+from bandgap.cli.report import print_table, write_figures
 
 SAMPLES = [10, 100, 300]
 
@@ -34,7 +33,7 @@ def nptl(
     with progress_bars() as progress:
         result = run_benchmark(config, device=device, cache=descriptor_cache(), progress=progress)
     print_nptl(result)
-    _write(result, json_file)
+    write_figures(json_file, result)
 
 
 def gpu(
@@ -58,21 +57,16 @@ def gpu(
     with progress_bars() as progress:
         result = run_benchmark(config, device=device, progress=progress)
     print_gpu(result)
-    _write(result, json_file)
+    write_figures(json_file, result)
 
 
 def print_nptl(result: dict[str, Any]) -> None:
     """Print time, errors and memory of every side, and the differences to the ensemble."""
-    from rich.console import Console
-    from rich.table import Column, Table
-
-    columns = ("s a network", "ratio", "RMSE eV", "NLL", "NLL, best sigma", "spread eV")
-    table = Table("", *(Column(c, justify="right") for c in columns), box=None)
+    rows = []
     for name, row in result["speed"].items():
         numbers = (f"{row[k]:.3f}" for k in ("rmse_eV", "nll", "nll_best_sigma", "spread_eV"))
-        table.add_row(name, f"{row['seconds_each']:.3f}", f"{row['ratio']:.1f}", *numbers)
-    console = Console()
-    console.print(table)
+        rows.append((name, f"{row['seconds_each']:.3f}", f"{row['ratio']:.1f}", *numbers))
+    print_table(("", "s a network", "ratio", "RMSE eV", "NLL", "NLL, best sigma", "spread eV"), rows)
     typer.echo(
         f"{result['samples']} networks on {result['n']} crystals, {result['epochs']} epochs; {result['optimiser']}, "
         f"where nothing else is said; on {result['device']}."
@@ -97,8 +91,3 @@ def print_gpu(result: dict[str, Any]) -> None:
         more = f", {row['ratio']:.1f} times as fast" if "ratio" in row else ""
         size = f", {row['MB_each']:.2f} MB a network" if "MB_each" in row else ""
         typer.echo(f"NPTL, {name}: {row['seconds_each']:.4f} s a network{more}{size}")
-
-
-def _write(result: dict[str, Any], path: Path | None) -> None:
-    if path is not None:
-        path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")

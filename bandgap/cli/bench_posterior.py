@@ -8,6 +8,7 @@ import typer
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
+from bandgap.cli.report import print_table
 
 
 def posterior(
@@ -52,15 +53,11 @@ def print_posterior(result: dict[str, Any]) -> None:
 
 
 def _print_side(name: str, side: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Column, Table
-
-    columns = ("ESS", "ESS/s", "R-hat", "mean", "error of the mean")
-    table = Table(name, *(Column(c, justify="right") for c in columns), box=None)
+    rows = []
     for key, ess in side["ess"].items():
         mean = (f"{side['mean'][key]:.4f}", f"{side['mean_error'][key]:.4f}") if key in side["mean"] else ("", "")
-        table.add_row(key, f"{ess:.0f}", f"{ess / side['sampling_s']:.3g}", f"{side['rhat'][key]:.3f}", *mean)
-    Console().print(table)
+        rows.append((key, f"{ess:.0f}", f"{ess / side['sampling_s']:.3g}", f"{side['rhat'][key]:.3f}", *mean))
+    print_table((name, "ESS", "ESS/s", "R-hat", "mean", "error of the mean"), rows)
     typer.echo(
         f"{side['draws']} draws a chain in {side['sampling_s']:.0f} s after a warm-up of {side['warmup_s']:.0f} s "
         f"(compiled in {side['prepare_s']:.0f} s; {side['wall_s']:.0f} s on the clock). Worst: {side['worst']}, "

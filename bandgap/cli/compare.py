@@ -9,7 +9,7 @@ import typer
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import LabelChoice, descriptor_cache, load_gaps, load_structures, say
-from bandgap.cli.report import check_out
+from bandgap.cli.report import check_out, print_table
 from bandgap.cli.training import parse_settings, source_path
 from bandgap.sources.cards import left_out_sentence
 
@@ -114,22 +114,18 @@ def settings_of(method: str, texts: Sequence[str]) -> dict[str, object]:
 
 def print_comparison(fits: "Sequence[ComparedFit]") -> None:
     """Print one table for every figure: a line for each method, a column for each size, mean and standard error."""
-    from rich.console import Console
-    from rich.table import Column, Table
-
     from bandgap.runs.comparison import summary
 
     sizes = sorted({fit.n for fit in fits})
     seeds = len({fit.seed for fit in fits})
     for figure, title in COLUMNS.items():
-        table = Table("", *(Column(f"n = {n}", justify="right") for n in sizes), box=None)
+        rows = []
         for name, row in summary(fits, figure).items():
             cells = [f"{row[n][0]:.3f}" + ("" if seeds < 2 else f" +- {row[n][1]:.3f}") for n in sizes]
             if any(cell[0].isdigit() for cell in cells):
-                table.add_row(name, *cells)
-        if not table.row_count:
-            continue
-        typer.echo(f"\n{title}, mean over {seeds} splits" + (" +- standard error" if seeds > 1 else ""))
-        Console().print(table)
+                rows.append((name, *cells))
+        if rows:
+            typer.echo(f"\n{title}, mean over {seeds} splits" + (" +- standard error" if seeds > 1 else ""))
+            print_table(("", *(f"n = {n}" for n in sizes)), rows)
     for warning in dict.fromkeys(f"{fit.method}, n = {fit.n}: {text}" for fit in fits for text in fit.warnings):
         typer.echo(f"Warning: {warning}", err=True)

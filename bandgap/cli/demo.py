@@ -1,6 +1,5 @@
 """`bandgap demo` and `bandgap demo-data make`: the whole job on the shipped data, and how that data is made."""
 
-import json
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +9,7 @@ import typer
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
-from bandgap.cli.report import check_out, label, run_figures, shown
+from bandgap.cli.report import check_out, label, print_table, run_figures, shown, write_figures
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress
 
@@ -42,14 +41,15 @@ def demo(
     figures = {name: run_figures(manifest) for name, manifest in manifests.items()}
     seconds = round(time.perf_counter() - started, 1)
     result = {"methods": figures, "seed": seed, "n_train": N_TRAIN, "n_test": N_TEST, "seconds": seconds}
-    _print_table(figures)
+    names = dict.fromkeys(name for row in figures.values() for name in row)
+    rows = [(label(name), *(shown(name, row.get(name)) for row in figures.values())) for name in names]
+    print_table(("", *figures), rows)
     typer.echo(f"{N_TRAIN} labelled and {N_TEST} test crystals; {shown('seconds', seconds)} in all.")
     for name, folder in folders.items():
         for warning in manifests[name]["warnings"]:
             typer.echo(f"Warning: {name}: {warning}", err=True)
         typer.echo(f"{folder / 'predictions.csv'}: the test crystals by {name}; the folder is the run.")
-    if json_file is not None:
-        json_file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    write_figures(json_file, result)
 
 
 def _run(method: str, out: Path, seed: int, device: str, progress: Progress) -> dict[str, Any]:
@@ -76,18 +76,6 @@ def _run(method: str, out: Path, seed: int, device: str, progress: Progress) -> 
         progress=progress,
     )
     return read_manifest(folder, kind="run")
-
-
-def _print_table(figures: dict[str, dict[str, Any]]) -> None:
-    """Print one column for every method and one line for every figure."""
-    from rich.console import Console
-    from rich.table import Column, Table
-
-    names = list(dict.fromkeys(name for row in figures.values() for name in row))
-    table = Table("", *(Column(method, justify="right") for method in figures), box=None)
-    for name in names:
-        table.add_row(label(name), *(shown(name, row.get(name)) for row in figures.values()))
-    Console().print(table)
 
 
 @demo_data.callback()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ import typer
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import LabelChoice, descriptor_cache, load_gaps, load_structures, say
-from bandgap.cli.report import print_figures
+from bandgap.cli.report import print_figures, write_figures
 from bandgap.foundation.errors import InputError
 
 if TYPE_CHECKING:
@@ -128,8 +127,7 @@ def evaluate(
     print_figures(figures)
     if rows["interval"].iloc[0] == "credible":
         say("These are credible intervals of the mean: gaps fall outside them more often than the level says.")
-    if json_file is not None:
-        json_file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    write_figures(json_file, figures)
 
 
 def _unique_by_id(records: Sequence[StructureRecord], gaps: NDArray[np.float64]) -> dict[str, float]:

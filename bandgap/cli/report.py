@@ -1,10 +1,13 @@
 """What a run found, as the few lines that a reader needs on the terminal."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import typer
+from rich.console import Console
+from rich.table import Column, Table
 
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.quantities import Quantity
@@ -70,6 +73,23 @@ def print_figures(figures: Mapping[str, Any]) -> None:
     width = max((len(label(name)) for name in figures), default=0)
     for name, value in figures.items():
         typer.echo(f"{label(name):<{width}}  {shown(name, value)}")
+
+
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, words: Collection[str] = (), width: int | None = None
+) -> None:
+    """Print rows of cells, numbers to the right; `words` are the columns of words, by default the first one."""
+    left = words or columns[:1]
+    table = Table(*(Column(name, justify="left" if name in left else "right") for name in columns), box=None)
+    for row in rows:
+        table.add_row(*row)
+    Console(width=width).print(table)
+
+
+def write_figures(file: Path | None, figures: Mapping[Any, Any]) -> None:
+    """Write figures as JSON where a file is named."""
+    if file is not None:
+        file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 
 
 def label(name: str) -> str:

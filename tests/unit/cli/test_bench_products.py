@@ -2,7 +2,7 @@
 
 import json
 
-from bandgap.cli import bench_products
+from bandgap.cli.bench import print_products
 from bandgap.inference.network.lean_products import by_numpy, multiply
 
 
@@ -20,7 +20,7 @@ def test_both_sides_are_measured_and_the_taken_one_is_named(run, tmp_path):
 def test_ratio_is_that_of_the_medians(capsys):
     settings = {"n": 500, "inputs": 64, "units": (128, 64), "steps": 200, "repeats": 15}
     figures = {"settings": settings, "ms": {"torch": 0.6, "numpy": 0.4}, "taken": "numpy", "openblas": ["Zen"]}
-    bench_products.print_products(figures)
+    print_products(figures)
     out = capsys.readouterr().out
     assert "torch: 0.600 ms a step; numpy (OpenBLAS for Zen): 0.400 ms a step" in out
     assert "numpy is 1.50 times as fast" in out
