@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.inference.last_layer.coefficient_draws import CoefficientForm, form_of
-from bandgap.inference.last_layer.noise_variance import NoisePrior, Response
+from bandgap.inference.last_layer.coefficient_draws import CoefficientForm
+from bandgap.inference.last_layer.noise_variance import Response
 from bandgap.inference.last_layer.reduced_regression import ReducedRegression
 from bandgap.priors.horseshoe import LARGEST, SMALLEST
 
@@ -61,19 +61,3 @@ def gibbs_start(problem: ReducedRegression) -> GibbsState:
     """Return a start without changes, tau at 1 / p."""
     p, sigma2 = problem.moment.size, max(problem.square / max(problem.n, 1), 1e-12)
     return GibbsState(np.zeros(p), sigma2, 1.0 / p**2, np.ones(p), 1.0, np.ones(p))
-
-
-def gibbs_draws(
-    problem: ReducedRegression, *, warmup: int, draws: int, seed: int, prior: NoisePrior = NoisePrior()
-) -> tuple[Floats, Floats, Floats]:
-    """Return delta (draws, p), sigma^2 (draws,) and log tau (draws,) of one chain."""
-    p, rng = problem.moment.size, np.random.default_rng(seed)
-    form, response = form_of(problem), Response(problem.square, problem.n, prior)
-    state = gibbs_start(problem)
-    delta, noise, log_tau = np.empty((draws, p)), np.empty(draws), np.empty(draws)
-    for i in range(warmup + draws):
-        state = gibbs_sweep(state, form, problem.moment, response, rng)
-        if i >= warmup:
-            at = i - warmup
-            delta[at], noise[at], log_tau[at] = state.delta, state.sigma2, 0.5 * np.log(state.tau2)
-    return delta, noise, log_tau

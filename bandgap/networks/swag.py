@@ -135,16 +135,6 @@ class SnapshotPrior:
     factor: Tensor  # W, (P, K)
     log_determinant: float  # of S
 
-    def quadratic(self, params: Params) -> tuple[Tensor, Params]:
-        """Return (phi - mu)' S^-1 (phi - mu) and its gradient by phi; other parameters than mu's are ignored."""
-        v = _flat({name: params[name] - mu for name, mu in self.mean.items()})
-        solved = self.solve(v)
-        return v @ solved, _shaped(2.0 * solved, self.mean)
-
-    def solve(self, v: Tensor) -> Tensor:
-        """Return S^-1 v for v (P,), the parameters one after the other in the order of `mean`."""
-        return self.inverse_diagonal * v - self.factor @ (self.factor.T @ v)
-
 
 def snapshot_prior(
     snapshots: Snapshots,
@@ -176,8 +166,3 @@ def snapshot_prior(
 
 def _flat(params: Params) -> Tensor:
     return torch.cat([value.flatten() for value in params.values()])
-
-
-def _shaped(flat: Tensor, like: Params) -> Params:
-    parts = torch.split(flat, [value.numel() for value in like.values()])
-    return {name: part.view_as(like[name]) for name, part in zip(like, parts, strict=True)}

@@ -106,11 +106,6 @@ def rank_by_sd(joint: JointMeans, count: int, *, spread: bool = True) -> Ranking
     return _rank(joint, count, spread=spread, by_sd=True)
 
 
-def expected_reduction(joint: JointMeans) -> Floats:
-    """Return R (n,) in eV^2: by how much a label of each structure alone lowers the mean squared error of all."""
-    return _Conditioned(joint).reduction()
-
-
 def _rank(joint: JointMeans, count: int, *, spread: bool, by_sd: bool) -> Ranking:
     state, n = _Conditioned(joint), len(joint)
     before = float(joint.variance.mean()) if n else 0.0

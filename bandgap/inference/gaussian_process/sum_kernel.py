@@ -33,11 +33,6 @@ class Kernels:
     grams: tuple[Floats, ...]
     distances: tuple[Floats, ...]
 
-    @property
-    def n_scales(self) -> int:
-        """Number of entries of theta."""
-        return len(self.grams) + len(self.distances) + 2
-
     def covariance(self, theta: Floats) -> Floats:
         """Return the covariance of the noise-free function at theta, (a, b)."""
         total = INTERCEPT_VARIANCE + self.laplacian(theta)

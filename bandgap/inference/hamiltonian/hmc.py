@@ -23,7 +23,6 @@ from bandgap.inference.hamiltonian.leapfrog import (
     Point,
     draw_momentum,
     energy,
-    evaluate,
     leapfrog_step,
     select_point,
 )
@@ -106,19 +105,6 @@ def sample(
 def tuned(run: ChainRun) -> Statistics:
     """Return the step and the inverse mass that the draws were made with."""
     return {"step": run.adaptation.final, "inverse_mass": run.adaptation.inverse_mass}
-
-
-def leapfrog(
-    log_density: LogDensity, q: Tensor, p: Tensor, *, step: Tensor, n_steps: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Follow q and p (chain, dimension) of unit mass for `n_steps` steps of size `step` (chain,); return q.
-
-    P and the log density there.
-    """
-    phase = Phase(evaluate(log_density, q), p)
-    for _ in range(n_steps):
-        phase = leapfrog_step(log_density, phase, step=step, inverse_mass=torch.ones_like(q))
-    return phase.at.q, phase.p, phase.at.value
 
 
 def transition(log_density: LogDensity, at: Point, *, tuning: Tuning, n_steps: int) -> tuple[Point, Statistics]:

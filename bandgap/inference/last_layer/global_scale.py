@@ -1,7 +1,7 @@
 r"""The posterior of the one global scale x of a regression's change: exactly on a grid, or by a random walk as a check.
 
 log p(x | Z) = log g(x) - 1/2 sum_j log(1 + x e_j) - (a + n/2) log(b + Q(x) / 2) with delta and sigma^2 integrated out
-(`spectral_regression`). On a grid of log x this is one function of one number: draws are independent, moments are sums.
+(`spectral_regression`). On a grid of log x this is one function of one number, and draws are independent.
 Abba (2023), appendix B.1, has a Metropolis step on log x; here it has the same collapsed target.
 """
 
@@ -37,30 +37,6 @@ class GlobalScale:
     log_x: Floats
     weights: Floats
 
-    @property
-    def mean_log_x(self) -> float:
-        return float(self.weights @ self.log_x)
-
-    @property
-    def sd_log_x(self) -> float:
-        return math.sqrt(float(self.weights @ (self.log_x - self.mean_log_x) ** 2))
-
-    @property
-    def mean_sigma2(self) -> float:
-        """Posterior mean of sigma^2; infinite where n / 2 + a is 1 or less."""
-        given = self._mean_sigma2_given_x()
-        return float(self.weights @ given)
-
-    def moments(self) -> tuple[Floats, Floats]:
-        """Return the posterior mean (p,) and covariance (p, p) of delta."""
-        r, x = self.regression, np.exp(self.log_x)
-        variances = r.shrunk(x)
-        means = variances * r.coordinates
-        mean = self.weights @ means
-        spread = self.weights @ (self._mean_sigma2_given_x()[:, None] * variances)
-        between = (means - mean).T @ (self.weights[:, None] * (means - mean))
-        return r.vectors @ mean, r.vectors @ (np.diag(spread) + between) @ r.vectors.T
-
     def draw(self, size: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         """Draw delta (size, p), sigma^2 (size,) and x (size,), independently."""
         x = np.exp(self.draw_log_x(size, rng))
@@ -72,13 +48,6 @@ class GlobalScale:
         step = 0.5 * (self.weights[1:] + self.weights[:-1])
         below = np.concatenate([[0.0], np.cumsum(step)])
         result: Floats = np.interp(rng.random(size) * below[-1], below, self.log_x)
-        return result
-
-    def _mean_sigma2_given_x(self) -> Floats:
-        r = self.regression
-        result: Floats = (
-            r.rates(np.exp(self.log_x)) / (r.shape - 1.0) if r.shape > 1 else np.full(self.log_x.size, np.inf)
-        )
         return result
 
 

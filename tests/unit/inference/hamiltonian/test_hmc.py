@@ -5,7 +5,8 @@ import torch
 
 from bandgap.foundation.config import from_dict, to_dict
 from bandgap.foundation.errors import Cancelled, ConfigError, InputError
-from bandgap.inference.hamiltonian.hmc import HmcConfig, leapfrog, sample
+from bandgap.inference.hamiltonian.hmc import HmcConfig, sample
+from bandgap.inference.hamiltonian.leapfrog import Phase, evaluate, leapfrog_step
 from bandgap.inference.hamiltonian.windows import AdaptationConfig
 from tests.unit.inference.hamiltonian.densities import (
     assert_moments,
@@ -72,6 +73,14 @@ def test_tiny_step_never_diverges_and_huge_step_always_does(density, dimension, 
         assert float(info.accept.max()) == 0
     else:
         assert float(info.accept.min()) > 0.999
+
+
+def leapfrog(log_density, q, p, *, step, n_steps):
+    """Follow q and p (chain, dimension) of unit mass for some steps; return both and the log density there."""
+    phase = Phase(evaluate(log_density, q), p)
+    for _ in range(n_steps):
+        phase = leapfrog_step(log_density, phase, step=step, inverse_mass=torch.ones_like(q))
+    return phase.at.q, phase.p, phase.at.value
 
 
 def test_leapfrog_is_reversible_and_each_chain_has_its_own_step():

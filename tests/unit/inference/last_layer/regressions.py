@@ -2,6 +2,9 @@
 
 import numpy as np
 
+from bandgap.benchmarks.plain_gibbs import gibbs_start, gibbs_sweep
+from bandgap.inference.last_layer.coefficient_draws import form_of
+from bandgap.inference.last_layer.noise_variance import Response
 from bandgap.inference.last_layer.reduced_regression import reduce_regression
 
 
@@ -27,6 +30,17 @@ def explicit(x, z, s1):
 def reduced(n=12, p=3, *, seed=0, source=True, **kwargs):
     x, z, s1 = made(n, p, seed=seed)
     return reduce_regression(x, z, source_covariance=s1 if source else None, **kwargs)
+
+
+def gibbs_draws(problem, *, warmup, draws, seed, prior):
+    """Return delta (draws, p), sigma^2 (draws,) and log tau (draws,) of one chain of plain Gibbs sampling."""
+    rng, form, response = np.random.default_rng(seed), form_of(problem), Response(problem.square, problem.n, prior)
+    state, kept = gibbs_start(problem), []
+    for i in range(warmup + draws):
+        state = gibbs_sweep(state, form, problem.moment, response, rng)
+        if i >= warmup:
+            kept.append((state.delta, state.sigma2, 0.5 * np.log(state.tau2)))
+    return tuple(np.array(values) for values in zip(*kept, strict=True))
 
 
 def rank(values, grid, log_density):

@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 
-from bandgap.benchmarks.plain_gibbs import gibbs_draws
 from bandgap.foundation.errors import Cancelled, ConfigError
 from bandgap.inference.diagnostics import ess_bulk
 from bandgap.inference.last_layer.coefficient_updates import LEAST
 from bandgap.inference.last_layer.horseshoe import HorseshoeConfig, sample_horseshoe
 from bandgap.inference.last_layer.noise_variance import NoisePrior
 from bandgap.inference.last_layer.reduced_regression import reduce_regression
-from tests.unit.inference.last_layer.regressions import made, reduced
+from tests.unit.inference.last_layer.regressions import gibbs_draws, made, reduced
 
 SIGMAS = 4.5  # of the largest of about 10 comparisons: a false alarm in 15,000 runs; the seeds are fixed
 BRIEF = HorseshoeConfig(chains=2, warmup=60, draws=40, keep=40)
