@@ -45,7 +45,7 @@ def predict(
     """
     from bandgap.evaluation.calibrators import load_calibrator
     from bandgap.foundation.machine import set_threads
-    from bandgap.predictions.files import write_extxyz
+    from bandgap.predictions.extxyz import write_extxyz
     from bandgap.predictions.table import check_level
     from bandgap.runs.prediction import predict_run
     from bandgap.storage.manifests import read_manifest

@@ -1,29 +1,22 @@
 """What the pages show of predictions beside the intervals: nearest known structures, and joint draws of the means.
 
-Written by the worker when it predicts, in one safetensors file of bounded size; texts are JSON in its metadata and
-nothing is ever unpickled. Loads no torch.
+Their size is bounded. Loads no torch.
 """
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
-from bandgap.foundation.errors import ArtifactError, InputError
+from bandgap.foundation.errors import InputError
 
-FORMAT = "bandgap-prediction-details-1"
 MAX_DRAWS = 256
 MAX_NUMBERS = 2_000_000  # of the joint draws: 8 MB
 
 Floats = NDArray[np.float64]
 
-_ROWS = ("n_atoms", "distance", "percentile", "labelled")
-_KEPT = ("kept", "means_eV", "noise_variance")
+ROWS = ("n_atoms", "distance", "percentile", "labelled")
+KEPT = ("kept", "means_eV", "noise_variance")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +37,8 @@ class PredictionDetails:
 
     def __post_init__(self) -> None:
         n, k = len(self.nearest), self.kept.size
-        shapes = {name: getattr(self, name).shape for name in (*_ROWS, *_KEPT)}
-        expected = dict.fromkeys(_ROWS, (n,)) | {"kept": (k,), "noise_variance": (k,)}
+        shapes = {name: getattr(self, name).shape for name in (*ROWS, *KEPT)}
+        expected = dict.fromkeys(ROWS, (n,)) | {"kept": (k,), "noise_variance": (k,)}
         wrong = [name for name, shape in expected.items() if shapes[name] != shape]
         if wrong or self.means_eV.ndim != 2 or self.means_eV.shape[1] != k:
             raise InputError(f"prediction details do not fit together: {n} names, shapes {shapes}.")
@@ -70,28 +63,6 @@ def keep_jointly(
     if places.size > most:
         chosen = np.sort(np.random.default_rng(seed).choice(places.size, most, replace=False))
     return places[chosen], np.ascontiguousarray(draws[every][:, chosen]), noise[chosen]
-
-
-def save_details(path: Path | str, details: PredictionDetails) -> None:
-    """Write details to one safetensors file."""
-    arrays = {name: np.ascontiguousarray(getattr(details, name)) for name in (*_ROWS, *_KEPT)}
-    Path(path).write_bytes(save(arrays, metadata={"format": FORMAT, "nearest": json.dumps(details.nearest)}))
-
-
-def load_details(path: Path | str) -> PredictionDetails:
-    """Read what `save_details` wrote.
-
-    Raises ArtifactError where the file is absent, damaged or of another format.
-    """
-    try:
-        with safe_open(str(path), framework="numpy") as stored:
-            metadata = stored.metadata() or {}
-            arrays: dict[str, Any] = {name: stored.get_tensor(name) for name in (*_ROWS, *_KEPT)}
-        if metadata.get("format") != FORMAT:
-            raise ArtifactError(f"{path}: format is {metadata.get('format')!r}, expected {FORMAT!r}.")
-        return PredictionDetails(nearest=tuple(json.loads(metadata["nearest"])), **arrays)
-    except (OSError, SafetensorError, InputError, KeyError, TypeError, ValueError) as error:
-        raise ArtifactError(f"{path}: not readable as details of predictions ({error}). Run predict again.") from error
 
 
 def noise_variances(sds_eV: ArrayLike, n: int) -> Floats:

@@ -1,17 +1,58 @@
-"""Numbers of predictions for the comment lines of extXYZ, and stored structures with another interval in them.
+"""Predicted structures as extXYZ with their numbers in the comment lines, and stored ones with another interval.
 
-Nothing but these numbers changes in a stored file: pages write it anew without reading a coordinate.
+Nothing but these numbers changes in a stored file: pages write it anew without reading a coordinate. Loads no ase until
+it writes structures.
 """
 
+import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bandgap.foundation.errors import ArtifactError
 from bandgap.predictions.table import IntervalKind, Predictions
 
+if TYPE_CHECKING:
+    from bandgap.structures import StructureRecord
+    from bandgap.structures.records import InfoValue
+
+LEVEL = 0.95
+
 _TOKEN = re.compile(r'[^\s="]+="(?:[^"\\]|\\.)*"|\S+')
 _NUMBER = re.compile(r"(?:predicted_gap_eV|predicted_sd_eV|(?:lower|upper)_[0-9.]+_eV|interval)=")
+
+
+def write_extxyz(
+    path: Path,
+    predictions: Predictions,
+    records: "Sequence[StructureRecord]",
+    *,
+    level: float = LEVEL,
+    kind: IntervalKind = "prediction",
+    most_bytes: float = math.inf,
+) -> bool:
+    """Write the structures that were predicted, with mean, sd and the ends of an interval in eV; return whether.
+
+    A file that would be longer than `most_bytes` is removed.
+    """
+    from bandgap.structures.writing import extxyz_blocks
+
+    usable = usable_rows(predictions)
+    numbers = interval_numbers(predictions, level=level, kind=kind)
+    comments: list[dict[str, InfoValue]] = [
+        {"id": predictions.ids[i], "file": predictions.files[i], **own, "warning": predictions.warning(i)}
+        for i, own in zip(usable, numbers, strict=True)
+    ]
+    written = 0
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for block in extxyz_blocks([records[i] for i in usable], comments):
+            written += file.write(block)
+            if written > most_bytes:
+                break
+    if written > most_bytes:
+        path.unlink()
+    return written <= most_bytes
 
 
 def interval_numbers(predictions: Predictions, *, level: float, kind: IntervalKind) -> list[dict[str, float | str]]:

@@ -1,8 +1,13 @@
-"""Predictions on disk: numbers as safetensors, texts as JSON in its metadata; nothing is ever unpickled."""
+"""The folder of one prediction: the table, all quantiles, details for the pages, and the structures as extXYZ.
+
+Numbers are stored as safetensors, texts as JSON in its metadata; nothing is ever unpickled. Loads no torch.
+"""
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -10,15 +15,32 @@ from safetensors.numpy import save
 
 from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.predictions.conformal import ConformalScores
+from bandgap.predictions.details import KEPT, ROWS, PredictionDetails
+from bandgap.predictions.extxyz import write_extxyz
 from bandgap.predictions.table import LEVELS, Predictions
+
+if TYPE_CHECKING:
+    from bandgap.structures import StructureRecord
 
 PREDICTIONS_CSV, QUANTILES = "predictions.csv", "quantiles.safetensors"  # names of the files of a prediction
 DETAILS, EXTXYZ = "details.safetensors", "predictions.extxyz"
-FORMAT = "bandgap-predictions-1"
+FORMAT, DETAILS_FORMAT = "bandgap-predictions-1", "bandgap-prediction-details-1"
+MAX_EXTXYZ_BYTES = 100_000_000
 
 _TEXTS = ("ids", "files", "formulas", "domain", "status", "problem")
 _SCORES = "conformal_scores"
 _NUMBERS = ("mean_eV", "sd_mean_eV", "sd_new_eV", "quantiles_mean", "quantiles_new")
+
+
+def write_prediction(
+    folder: Path, predictions: Predictions, details: PredictionDetails, records: "Sequence[StructureRecord]"
+) -> None:
+    """Write everything that pages show of a prediction; the extXYZ file is left out over `MAX_EXTXYZ_BYTES`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    predictions.to_csv(folder / PREDICTIONS_CSV)
+    save_predictions(folder / QUANTILES, predictions)
+    save_details(folder / DETAILS, details)
+    write_extxyz(folder / EXTXYZ, predictions, records, most_bytes=MAX_EXTXYZ_BYTES)
 
 
 def save_predictions(path: Path | str, predictions: Predictions) -> None:
@@ -40,17 +62,38 @@ def load_predictions(path: Path | str) -> Predictions:
 
     Raises ArtifactError where the file is absent, damaged or of another format.
     """
-    try:
-        with safe_open(str(path), framework="numpy") as stored:
-            metadata = stored.metadata() or {}
-            arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a mapping)
-        if metadata.get("format") != FORMAT:
-            raise ArtifactError(f"{path}: format is {metadata.get('format')!r}, expected {FORMAT!r}.")
+    with _opened(path, FORMAT, f"stored predictions with {LEVELS.size} quantiles") as (metadata, arrays):
         texts: dict[str, Any] = {name: tuple(values) for name, values in json.loads(metadata["texts"]).items()}
         scores = arrays.pop(_SCORES, None)
         conformal = None if scores is None else ConformalScores(tuple(json.loads(metadata[_SCORES])), scores)
         return Predictions(**texts, **arrays, level_of_theory=metadata["level_of_theory"], conformal=conformal)
+
+
+def save_details(path: Path | str, details: PredictionDetails) -> None:
+    """Write details to one safetensors file."""
+    arrays = {name: np.ascontiguousarray(getattr(details, name)) for name in (*ROWS, *KEPT)}
+    Path(path).write_bytes(save(arrays, metadata={"format": DETAILS_FORMAT, "nearest": json.dumps(details.nearest)}))
+
+
+def load_details(path: Path | str) -> PredictionDetails:
+    """Read what `save_details` wrote.
+
+    Raises ArtifactError where the file is absent, damaged or of another format.
+    """
+    with _opened(path, DETAILS_FORMAT, "details of predictions") as (metadata, arrays):
+        own = {name: arrays[name] for name in (*ROWS, *KEPT)}
+        return PredictionDetails(nearest=tuple(json.loads(metadata["nearest"])), **own)
+
+
+@contextmanager
+def _opened(path: Path | str, form: str, what: str) -> Iterator[tuple[Mapping[str, str], dict[str, Any]]]:
+    """Give the metadata and the arrays of a file; raises ArtifactError for what is wrong, also with their use."""
+    try:
+        with safe_open(str(path), framework="numpy") as stored:
+            metadata = stored.metadata() or {}
+            arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a mapping)
+        if metadata.get("format") != form:
+            raise ArtifactError(f"{path}: format is {metadata.get('format')!r}, expected {form!r}.")
+        yield metadata, arrays
     except (OSError, SafetensorError, InputError, KeyError, TypeError, ValueError) as error:
-        raise ArtifactError(
-            f"{path}: not readable as stored predictions with {LEVELS.size} quantiles ({error}). Run predict again."
-        ) from error
+        raise ArtifactError(f"{path}: not readable as {what} ({error}). Run predict again.") from error

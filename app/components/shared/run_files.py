@@ -13,8 +13,8 @@ from safetensors.numpy import load_file
 
 from bandgap.evaluation.calibrators import Calibrator, load_calibrator
 from bandgap.foundation.errors import ArtifactError
-from bandgap.predictions.details import PredictionDetails, load_details
-from bandgap.predictions.store import DETAILS, EXTXYZ, PREDICTIONS_CSV, QUANTILES, load_predictions
+from bandgap.predictions.details import PredictionDetails
+from bandgap.predictions.store import DETAILS, EXTXYZ, PREDICTIONS_CSV, QUANTILES, load_details, load_predictions
 from bandgap.predictions.table import Predictions, read_predictions_csv
 from bandgap.sources.cards import left_out_sentence
 from components.shared import stores

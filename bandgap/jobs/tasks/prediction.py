@@ -17,7 +17,7 @@ def predict(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     """Predict the gaps of every structure of a data set with a finished run."""
     from bandgap.descriptors.cache import DescriptorCache
     from bandgap.foundation.machine import set_threads
-    from bandgap.predictions.files import write_prediction
+    from bandgap.predictions.store import write_prediction
     from bandgap.runs.prediction import predict_in_detail
 
     set_threads()

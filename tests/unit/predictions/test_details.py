@@ -7,14 +7,8 @@ import pytest
 
 from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.predictions import details as prediction_details
-from bandgap.predictions.details import (
-    MAX_DRAWS,
-    PredictionDetails,
-    keep_jointly,
-    load_details,
-    noise_variances,
-    save_details,
-)
+from bandgap.predictions.details import MAX_DRAWS, PredictionDetails, keep_jointly, noise_variances
+from bandgap.predictions.store import load_details, save_details
 
 
 def details() -> PredictionDetails:

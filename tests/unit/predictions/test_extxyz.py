@@ -9,8 +9,7 @@ import pytest
 from ase import Atoms
 
 from bandgap.foundation.errors import ArtifactError
-from bandgap.predictions.extxyz import with_interval
-from bandgap.predictions.files import write_extxyz
+from bandgap.predictions.extxyz import with_interval, write_extxyz
 from bandgap.predictions.table import Predictions
 from bandgap.structures import StructureRecord, read_structures
 from tests.unit.predictions.three_predictions import three_predictions
