@@ -128,5 +128,4 @@ def decimals(uncertainty: float) -> int:
 
 def _difference(means: Floats, figure: Figure) -> Floats:
     values = np.sqrt(means) if figure == "rmse_eV" else means
-    result: Floats = values[..., 0] - values[..., 1]
-    return result
+    return values[..., 0] - values[..., 1]

@@ -141,8 +141,7 @@ class _Conditioned:
 
     def sd(self) -> Floats:
         """Return the standard deviation of a new observation, (n,)."""
-        result: Floats = np.sqrt(self._variance + self._noise)
-        return result
+        return np.sqrt(self._variance + self._noise)
 
     def reduction(self) -> Floats:
         """Return R (n,), sampling error of the covariance taken off, never below zero."""

@@ -50,8 +50,7 @@ class ConformalScores:
 
 def scores_of(gaps_eV: Floats, *, mean: Floats, sd: Floats) -> Floats:
     """Return |gap - mean| / sd (n,)."""
-    result: Floats = np.abs(gaps_eV - mean) / sd
-    return result
+    return np.abs(gaps_eV - mean) / sd
 
 
 def available(scores: ConformalScores | None) -> ConformalScores:

@@ -68,5 +68,4 @@ def keep_jointly(
 def noise_variances(sds_eV: ArrayLike, n: int) -> Floats:
     """Return the expected noise variance (n,) in eV^2 of a mixture with sds (component,) or (component, n)."""
     sds = np.asarray(sds_eV, dtype=np.float64)
-    result: Floats = np.broadcast_to((sds**2).mean(axis=0), (n,)).copy()
-    return result
+    return np.broadcast_to((sds**2).mean(axis=0), (n,)).copy()

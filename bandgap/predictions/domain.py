@@ -175,5 +175,4 @@ def _directions(features: NDArray[Any]) -> Floats:
     """Return rows of length one; a row of zeros stays zero, so that its distance from everything is 1."""
     wide = features.astype(np.float64)
     length = np.linalg.norm(wide, axis=1, keepdims=True)
-    result: Floats = wide / np.where(length == 0.0, 1.0, length)
-    return result
+    return wide / np.where(length == 0.0, 1.0, length)

@@ -70,8 +70,7 @@ def _ridge_prediction_eV(
 
     def features(rows: NDArray[np.floating[Any]]) -> Floats:
         h = hidden_features(hidden, torch.from_numpy(standardiser.features(rows)).float())
-        result: Floats = h.double().numpy()
-        return result
+        return h.double().numpy()
 
     h, residual = features(x), y_eV - source_gaps_eV(model, standardiser, x)
     mean, scale = h.mean(axis=0), h.std(axis=0) if model.features is None else model.features.sd

@@ -113,5 +113,4 @@ def _mixed(values: Keys) -> Keys:
     z = values + _MULTIPLIERS[0]
     z = (z ^ (z >> np.uint64(30))) * _MULTIPLIERS[1]
     z = (z ^ (z >> np.uint64(27))) * _MULTIPLIERS[2]
-    result: Keys = z ^ (z >> np.uint64(31))
-    return result
+    return z ^ (z >> np.uint64(31))

@@ -37,8 +37,7 @@ class Parts:
 
 def used_features(params: Params) -> NDArray[np.bool_]:
     """Return which features (p,) have any weight that is not zero."""
-    found: NDArray[np.bool_] = (params["weight.1"] != 0).any(0).cpu().numpy()
-    return found
+    return (params["weight.1"] != 0).any(0).cpu().numpy()
 
 
 def used_rows(

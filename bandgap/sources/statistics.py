@@ -43,8 +43,7 @@ class FeatureStatistics:
     @property
     def sd(self) -> Floats:
         """Standard deviation of every feature over the source's rows, (q,)."""
-        result: Floats = np.sqrt(np.diag(self.scatter) / self.n)
-        return result
+        return np.sqrt(np.diag(self.scatter) / self.n)
 
 
 def feature_statistics(params: Params, x: Tensor, *, residual_variance: float) -> FeatureStatistics:

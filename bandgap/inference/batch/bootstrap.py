@@ -74,13 +74,11 @@ def collapse(y: Floats, pseudo: Floats, weights: PairedWeights) -> tuple[Floats,
 def _balanced_map(n: int, blocks: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Return the block of every row (n,): block sizes differ by one at most, and which are larger is random."""
     names = rng.permutation(blocks)
-    result: NDArray[np.int64] = names[np.arange(n) % blocks][rng.permutation(n)]
-    return result
+    return names[np.arange(n) % blocks][rng.permutation(n)]
 
 
 def _log_gamma(shape: float, first: Floats, second: Floats) -> Floats:
     """Return logarithms of Gamma(shape) variates from two sets of uniforms in (0, 1]; -inf at shape 0."""
     if shape == 0:
         return np.full(first.shape, -np.inf)
-    result: Floats = np.log(gammaincinv(shape + 1.0, np.clip(first, 1e-300, 1.0 - 2**-53))) + np.log(second) / shape
-    return result
+    return np.log(gammaincinv(shape + 1.0, np.clip(first, 1e-300, 1.0 - 2**-53))) + np.log(second) / shape

@@ -51,8 +51,7 @@ class _StudentT:
     def draw(self, n: int, rng: np.random.Generator) -> Floats:
         stretch = np.sqrt(FREEDOM / rng.chisquare(FREEDOM, size=n))
         scores = rng.standard_normal((n, self.centre.size)) * stretch[:, None]
-        result: Floats = self.centre + scores @ self.factor.T
-        return result
+        return self.centre + scores @ self.factor.T
 
     def log_density(self, points: Floats) -> Floats:
         """Return the log density at points (n, k), up to a constant that all have in common."""

@@ -91,8 +91,7 @@ class GramForm:
 
     def gram_times(self, vector: Floats) -> Floats:
         """Return G v from the lower triangle of G."""
-        result: Floats = dsymv(1.0, self._gram, vector, lower=1)
-        return result
+        return dsymv(1.0, self._gram, vector, lower=1)
 
     def columns(self, which: NDArray[np.intp]) -> Floats:
         """Return columns of G."""
@@ -142,8 +141,7 @@ class RowForm:
 
     def gram_times(self, vector: Floats) -> Floats:
         """Return X'X v."""
-        result: Floats = self._rows.T @ (self._rows @ vector)
-        return result
+        return self._rows.T @ (self._rows @ vector)
 
     def columns(self, which: NDArray[np.intp]) -> Floats:
         """Return columns of X'X."""

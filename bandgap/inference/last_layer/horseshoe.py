@@ -116,8 +116,7 @@ def kept_share_of(gram_diagonal: Floats, variances: Floats) -> Floats:
     section 2; they leave out how the features correlate.
     """
     signal = gram_diagonal * variances
-    result: Floats = signal / (1.0 + signal)
-    return result
+    return signal / (1.0 + signal)
 
 
 def start_state(problem: ReducedRegression, rng: np.random.Generator) -> HorseshoeState:

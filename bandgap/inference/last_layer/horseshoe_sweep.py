@@ -49,8 +49,7 @@ class HorseshoeState:
     @property
     def variances(self) -> Floats:
         """tau^2 lambda^2 (p,), the prior variances of delta in units of sigma^2."""
-        result: Floats = np.minimum(np.maximum(math.exp(2.0 * self.log_tau) * self.local, SMALLEST), LARGEST)
-        return result
+        return np.minimum(np.maximum(math.exp(2.0 * self.log_tau) * self.local, SMALLEST), LARGEST)
 
 
 @dataclass(frozen=True, eq=False)

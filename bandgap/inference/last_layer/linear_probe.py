@@ -36,8 +36,7 @@ class Probe:
 
     def predict(self, features: Floats) -> Floats:
         """Return the probe's values (n,) at hidden features (n, q)."""
-        result: Floats = features @ self.weights + self.intercept
-        return result
+        return features @ self.weights + self.intercept
 
 
 def fit_probe(features: Floats, y: Floats) -> Probe:

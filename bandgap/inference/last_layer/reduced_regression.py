@@ -37,8 +37,7 @@ class SourceError:
     def draw(self, delta: Floats, sigma2: Floats, rng: np.random.Generator) -> Floats:
         """Draw u (k, q) for draws of delta (k, p) and of the noise variance (k,)."""
         noise = rng.standard_normal((delta.shape[0], self.centre.size)) @ self.root.T
-        result: Floats = self.centre - delta @ self.slope.T + np.sqrt(sigma2)[:, None] * noise
-        return result
+        return self.centre - delta @ self.slope.T + np.sqrt(sigma2)[:, None] * noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +60,7 @@ class ReducedRegression:
 
     def draw_intercept(self, sigma2: Floats, rng: np.random.Generator) -> Floats:
         """Draw the intercept at the mean row, (k,), for draws of the noise variance (k,)."""
-        result: Floats = self.mean_response + np.sqrt(sigma2 / (self.n + 1)) * rng.standard_normal(sigma2.size)
-        return result
+        return self.mean_response + np.sqrt(sigma2 / (self.n + 1)) * rng.standard_normal(sigma2.size)
 
 
 def reduce_regression(
@@ -125,8 +123,7 @@ def square_root(covariance: Floats) -> Floats:
     if not math.isfinite(scale) or not np.allclose(covariance, covariance.T, rtol=0, atol=1e-8 * scale):
         raise InputError("last layer: the source's covariance is not symmetric or not finite. Train the source again.")
     try:
-        result: Floats = cholesky(covariance, lower=True)
-        return result
+        return cholesky(covariance, lower=True)
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(covariance)
     if values[0] < -1e-8 * values[-1]:

@@ -32,8 +32,7 @@ class SpectralRegression:
     def misfit(self, x: Floats) -> Floats:
         """Return Q(x) for x (k,)."""
         explained = (x[:, None] / (1.0 + np.outer(x, self.eigenvalues))) @ self.coordinates**2
-        result: Floats = np.maximum(self.square - explained, 0.0)
-        return result
+        return np.maximum(self.square - explained, 0.0)
 
     def log_likelihood(self, x: Floats) -> Floats:
         """Return log p(Z | x) for x (k,), with delta and sigma^2 integrated out, without its constant."""
@@ -48,13 +47,11 @@ class SpectralRegression:
 
     def rates(self, x: Floats) -> Floats:
         """Return the scale b + Q(x) / 2 of sigma^2 given x (k,)."""
-        result: Floats = self.prior.scale + 0.5 * self.misfit(x)
-        return result
+        return self.prior.scale + 0.5 * self.misfit(x)
 
     def shrunk(self, x: Floats) -> Floats:
         """Return x / (1 + x e), (k, p): the coefficients' variances in units of sigma^2 in the basis."""
-        result: Floats = x[:, None] / (1.0 + np.outer(x, self.eigenvalues))
-        return result
+        return x[:, None] / (1.0 + np.outer(x, self.eigenvalues))
 
     def draw(self, x: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw delta (k, p) and sigma^2 (k,) given x (k,)."""
