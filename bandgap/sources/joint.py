@@ -1,7 +1,8 @@
 """Source models of several labelled sets: one network with an output for each, and ensembles of such networks.
 
-Every output with the shared hidden layers is a source model of its own, on the gap scale of its set. A transfer starts
-from one output of every network; the posterior is then the equal-weight mixture over networks.
+Every output with the shared hidden layers is a source model of its own, on the gap scale of its set; its extras come
+from the rows of its set alone, standardised as in the training. A transfer starts from one output of every network; the
+posterior is then the equal-weight mixture over networks.
 
 Networks of one source may see the features in different powers: with a descriptor of square roots, every second one
 sees their squares, the plain values. Networks that see the same err alike; measured with `feature_gp` on organic
@@ -27,11 +28,13 @@ from torch import Tensor
 from bandgap.descriptors import MBTRConfig, feature_terms, n_features
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import choose_device
-from bandgap.foundation.progress import Progress, no_progress
+from bandgap.foundation.progress import Progress, no_progress, progress_of
 from bandgap.networks.joint_training import JointlyTrained, JointTrainingConfig, train_jointly
 from bandgap.networks.perceptron import NetworkConfig, Params, init_params
 from bandgap.networks.standardise import Standardiser, powered, varies
+from bandgap.networks.training import RowSplit, split_rows
 from bandgap.sources.model import SourceCard, SourceConfig, SourceModel
+from bandgap.sources.parts import checked, used_features, with_parts
 from bandgap.sources.statistics import feature_statistics
 
 TERM_FLOOR = 0.3  # of the root mean square standard deviation of a term's features, in quadrature to every feature's
@@ -159,6 +162,50 @@ def one_output(params: Params, output: int) -> Params:
     last = max(int(name.rsplit(".", 1)[1]) for name in params)
     own = {name: params[name][output : output + 1].clone() for name in (f"weight.{last}", f"bias.{last}")}
     return {**params, **own}
+
+
+@dataclass(frozen=True)
+class Head:
+    """One output of a network with several: its set's name and number (from 0), and what gives the split again.
+
+    `sizes` are the numbers of rows of all sets, `share` is that of the rows held out.
+    """
+
+    name: str
+    output: int
+    sizes: tuple[int, ...]
+    share: float
+
+
+def with_head_extras(
+    source: SourceModel,
+    x: Tensor,
+    y: Tensor,
+    *,
+    head: Head,
+    member: int,
+    device: str = "auto",
+    progress: Progress = no_progress,
+) -> SourceModel:
+    """Return the source model of one output of a member (from 0) with the extras that its config asks for.
+
+    Rows x (n, m) and y (n,) are the set's, in the order of the training, from `used_rows`: they are the
+    same for all members that see the features in one power. Raises InputError when they are not those of the training.
+    """
+    split = None
+    if len(y) == head.sizes[head.output]:
+        split = member_splits(source, head, member=member)[head.output]
+    split = checked(split, source, x, y, what=f"the set {head.name!r} of network {member + 1}")
+    seed = int(np.random.SeedSequence([source.card.seed, member, head.output]).generate_state(1)[0])
+    note = progress_of(f"set {head.name}, network {member + 1}", progress)
+    return with_parts(source, x, y, split=split, seed=seed, device=device, progress=note)
+
+
+def member_splits(source: SourceModel, head: Head, *, member: int) -> list[RowSplit]:
+    """Return the split of the rows of every set in the training of a member (from 0)."""
+    network = NetworkConfig(int(used_features(source.params).sum()), source.network.hidden, len(head.sizes))
+    generator, _ = member_start(network, seed=source.card.seed, member=member)
+    return [split_rows(n, share=head.share, generator=generator) for n in head.sizes]
 
 
 def default_powers(descriptor: MBTRConfig) -> tuple[float, ...]:

@@ -4,8 +4,8 @@ Features that no weight of the first layer takes, such as those of elements that
 of the rows: their Fisher information is zero, their snapshots do not move, their variational posterior is the prior.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,26 +13,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bandgap.foundation.errors import InputError
+from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.fisher import fisher_diagonal
 from bandgap.networks.perceptron import Params, forward
 from bandgap.networks.standardise import Standardiser
-from bandgap.networks.swag import SnapshotConfig, Snapshots, collect_snapshots
+from bandgap.networks.swag import Snapshots, collect_snapshots
 from bandgap.networks.training import RowSplit
-from bandgap.networks.variational import VariationalConfig, VariationalFit, WeightPrior, fit_variational, prior_sds
-from bandgap.sources.statistics import FeatureStatistics, feature_statistics
+from bandgap.networks.variational import WeightPrior, fit_variational, prior_sds
+from bandgap.sources.model import SourceModel
+from bandgap.sources.statistics import feature_statistics
 
 ROWS_PER_BLOCK = 4096  # rows that exist in float64 at once
-
-
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """Statistics of the last hidden features, Fisher information, variational posterior and snapshots, on the CPU."""
-
-    features: FeatureStatistics
-    fisher: Params
-    variational: VariationalFit | None
-    snapshots: Snapshots | None
+SAME_ERROR = 0.02  # relative difference in error up to which rows count as those that a source was trained on
 
 
 def used_features(params: Params) -> NDArray[np.bool_]:
@@ -62,37 +56,52 @@ def squared_error(params: Params, x: Tensor, y: Tensor, chosen: Tensor, *, used:
     return float(residuals.double().square().mean())
 
 
-def source_parts(
-    params: Params,
+def checked(split: RowSplit | None, source: SourceModel, x: Tensor, y: Tensor, *, what: str = "the source") -> RowSplit:
+    """Return the split where rows x (n, m) and y (n,) of `used_rows` are those of the training, by the held-out error.
+
+    Raises InputError where they are not, and without a split, which is where their number is another one.
+    """
+    held_out = torch.arange(y.shape[0]) if split is None else split.held_out
+    mse = squared_error(source.params, x, y, held_out, used=used_features(source.params))
+    error, expected = math.sqrt(mse) * source.standardiser.y_sd_eV, source.card.validation_rmse_eV
+    if split is None or not abs(error - expected) <= SAME_ERROR * expected:
+        raise InputError(
+            f"{what} was trained on {source.card.n_structures} structures with an error of {expected:.4f} eV on "
+            f"those held out; these are {y.shape[0]} structures with an error of {error:.4f} eV. Give the structures "
+            "and gaps that it was trained on, in the same order."
+        )
+    return split
+
+
+def with_parts(
+    source: SourceModel,
     x: Tensor,
     y: Tensor,
     *,
-    used: NDArray[np.bool_],
     split: RowSplit,
-    noise_variance: float,
-    variational: Sequence[VariationalConfig] = (),
-    snapshots: SnapshotConfig | None = None,
     seed: int,
-    device: torch.device,
+    device: str = "auto",
     progress: Progress = no_progress,
-) -> Parts:
-    """Compute the parts of the point estimate `params` from the rows x (n, m) and y (n,) of `used_rows`.
+) -> SourceModel:
+    """Return the source with the extras that its config asks for, from its rows x (n, m) and y (n,) of `used_rows`.
 
     Statistics and Fisher information are of all rows, the other parts of those that were not held out; of several
-    settings of the variational fit the one is kept whose means err least on the held-out rows. `noise_variance` is in
-    squared standardised units.
+    settings of the variational fit the one is kept whose means err least on the held-out rows.
     """
+    params, config, used, chosen = source.params, source.config, used_features(source.params), choose_device(device)
+    noise_variance = (source.card.validation_rmse_eV / source.standardiser.y_sd_eV) ** 2
     columns = torch.from_numpy(used)
     own = _narrow(params, columns)
     statistics = feature_statistics(own, x, residual_variance=noise_variance)
-    place = {name: value.to(device) for name, value in own.items()}
-    blocks = x if device.type == "cpu" else x.to(device)
+    place = {name: value.to(chosen) for name, value in own.items()}
+    blocks = x if chosen.type == "cpu" else x.to(chosen)
     fisher = fisher_diagonal(place, blocks, noise_variance=noise_variance, progress=progress)
     zeros = {name: torch.zeros_like(value) for name, value in params.items()}
-    made = Parts(statistics, _wide({n: v.float() for n, v in fisher.items()}, columns, zeros), None, None)
-    if not variational and snapshots is None:
+    wide = _wide({n: v.float() for n, v in fisher.items()}, columns, zeros)
+    made = replace(source, features=statistics, fisher=wide)
+    if not config.variational and config.snapshots is None:
         return made
-    rows = x[split.training].to(device), y[split.training].to(device)
+    rows = x[split.training].to(chosen), y[split.training].to(chosen)
     sds = prior_sds(params)
     prior_sd = {name: torch.full_like(value, sds[name]) for name, value in params.items()}
     prior = WeightPrior(
@@ -100,18 +109,18 @@ def source_parts(
         {name: torch.full_like(value, sds[name]) for name, value in place.items()},
     )
     fits = []
-    for config in variational:
-        phase = f"variational fit of the source, KL times {config.kl_weight:g}"
+    for wanted in config.variational:
+        phase = f"variational fit of the source, KL times {wanted.kl_weight:g}"
         fit = fit_variational(
-            place, *rows, config=config, generator=_stream(seed, 1), prior=prior, phase=phase, progress=progress
+            place, *rows, config=wanted, generator=_stream(seed, 1), prior=prior, phase=phase, progress=progress
         )
         mean, sd = _wide(fit.mean, columns, zeros), _wide(fit.sd, columns, prior_sd)
         error = squared_error(mean, x, y, split.held_out, used=used)
         fits.append(replace(fit, mean=mean, sd=sd, validation_mse=error))
     if fits:
         made = replace(made, variational=min(fits, key=lambda fit: fit.validation_mse))
-    if snapshots is not None:
-        walk = collect_snapshots(place, *rows, config=snapshots, generator=_stream(seed, 2), progress=progress)
+    if config.snapshots is not None:
+        walk = collect_snapshots(place, *rows, config=config.snapshots, generator=_stream(seed, 2), progress=progress)
         parts = (_wide(part, columns, zeros) for part in (walk.mean, walk.diagonal, walk.deviations))
         made = replace(made, snapshots=Snapshots(*parts))
     return made

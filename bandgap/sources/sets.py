@@ -12,7 +12,7 @@ from typing import Any
 from bandgap.foundation.config import from_dict, to_dict
 from bandgap.foundation.errors import ArtifactError, ConfigError
 from bandgap.networks.joint_training import JointTrainingConfig
-from bandgap.sources.joint_extras import Head
+from bandgap.sources.joint import Head
 from bandgap.sources.model import SourceModel
 from bandgap.sources.stored import load_source, save_source
 from bandgap.storage.manifests import MANIFEST, SCHEMA, manifest_kind, read_manifest, versions, write_manifest

@@ -17,9 +17,9 @@ from bandgap.networks.joint_training import JointTrainingConfig
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.variational import VariationalConfig
 from bandgap.sources.domain import DOMAIN, save_domain
-from bandgap.sources.joint import SourceSet, train_joint_sources
-from bandgap.sources.joint_extras import with_head_extras
-from bandgap.sources.model import SourceConfig, SourceModel, train_source, with_extras
+from bandgap.sources.joint import SourceSet, train_joint_sources, with_head_extras
+from bandgap.sources.model import SourceConfig, SourceModel
+from bandgap.sources.one_set import train_source, with_extras
 from bandgap.sources.overlap import KNOWN, known_of, save_known
 from bandgap.sources.parts import used_features, used_rows
 from bandgap.sources.sets import StoredSources, open_sources, save_sources

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.training import TrainingConfig
 from bandgap.posterior import NetworkPosterior
-from bandgap.sources.model import SourceModel, train_fresh
+from bandgap.sources.model import SourceModel
+from bandgap.sources.one_set import train_fresh
 from bandgap.transfer.shared.method import TargetData
 from bandgap.transfer.shared.point_estimate import ALL_LAYERS, point_posterior
 

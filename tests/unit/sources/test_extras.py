@@ -17,7 +17,7 @@ from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.variational import VariationalConfig
 from bandgap.sources.cards import extras_sentence
 from bandgap.sources.extras import packed, unpacked
-from bandgap.sources.model import with_extras
+from bandgap.sources.one_set import with_extras
 from bandgap.sources.overlap import KNOWN
 from bandgap.sources.stored import load_source, source_fingerprint, source_predictions_eV
 from bandgap.sources.training import add_extras_run

@@ -15,8 +15,7 @@ from bandgap.networks.fisher import fisher_diagonal
 from bandgap.networks.joint_training import JointTrainingConfig, train_jointly
 from bandgap.networks.perceptron import NetworkConfig, forward, init_params
 from bandgap.runs.transfer import transfer_run
-from bandgap.sources.joint import SourceSet, joint_statistics, train_joint_sources
-from bandgap.sources.joint_extras import Head, member_splits
+from bandgap.sources.joint import Head, SourceSet, joint_statistics, member_splits, train_joint_sources
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.parts import used_features, used_rows
 from bandgap.sources.sets import open_sources

@@ -20,7 +20,8 @@ from bandgap.posterior import Posterior
 from bandgap.predictions.domain import fit_domain
 from bandgap.predictions.table import predictions_from_draws
 from bandgap.runs.stored import save_run
-from bandgap.sources.model import SourceConfig, train_source
+from bandgap.sources.model import SourceConfig
+from bandgap.sources.one_set import train_source
 from bandgap.sources.recalibration import standardiser_for
 from bandgap.transfer import METHODS, TargetData, get_method
 from tests.unit.transfer.method_settings import BRIEF, QUICK

@@ -9,7 +9,8 @@ import torch
 from bandgap.descriptors import MBTRConfig, Term, n_features
 from bandgap.foundation.errors import InputError
 from bandgap.networks.training import TrainingConfig
-from bandgap.sources.model import SourceConfig, train_source
+from bandgap.sources.model import SourceConfig
+from bandgap.sources.one_set import train_source
 
 DESCRIPTOR = MBTRConfig(
     species=("H", "C"),

@@ -1,0 +1,136 @@
+"""The training of a source network on one labelled set, and of any network from a fresh start; extras later on."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bandgap.descriptors import MBTRConfig, n_features
+from bandgap.foundation.errors import InputError
+from bandgap.foundation.machine import choose_device
+from bandgap.foundation.progress import Progress, no_progress
+from bandgap.networks.perceptron import NetworkConfig, Params, init_params
+from bandgap.networks.standardise import Standardiser, fit_standardiser, varies
+from bandgap.networks.training import RowSplit, Trained, TrainingConfig, split_rows, train
+from bandgap.sources.model import SourceCard, SourceConfig, SourceModel
+from bandgap.sources.parts import checked, used_features, used_rows, with_parts
+
+
+def train_source(
+    features: NDArray[np.floating],
+    gaps_eV: NDArray[np.floating],
+    *,
+    descriptor: MBTRConfig,
+    config: SourceConfig,
+    data: Sequence[str],
+    elements: Sequence[str],
+    level_of_theory: str = "",
+    licence: str = "",
+    seed: int,
+    device: str = "auto",
+    progress: Progress = no_progress,
+) -> SourceModel:
+    """Train a source network on raw features (n, p) and gaps (n,) in eV, by Adam with early stopping.
+
+    Raises InputError when the shapes do not fit.
+    """
+    if features.shape != (gaps_eV.shape[0], n_features(descriptor)):
+        raise InputError(
+            f"features have shape {features.shape}; {gaps_eV.shape[0]} gaps and the descriptor's "
+            f"{n_features(descriptor)} features were expected."
+        )
+    network = NetworkConfig(features.shape[1], config.hidden)
+    standardiser, trained = train_fresh(
+        features,
+        gaps_eV,
+        network=network,
+        config=config.training,
+        seed=seed,
+        device=device,
+        phase="training the source network",
+        progress=progress,
+    )
+    rmse = math.sqrt(trained.validation_mse) * standardiser.y_sd_eV
+    card = SourceCard(tuple(data), int(gaps_eV.shape[0]), tuple(sorted(elements)), level_of_theory, licence, rmse, seed)
+    params = {name: value.cpu() for name, value in trained.params.items()}
+    source = SourceModel(params, network, standardiser, descriptor, card, config, trained.history)
+    return with_extras(source, features, gaps_eV, device=device, progress=progress)
+
+
+def with_extras(
+    source: SourceModel,
+    features: NDArray[np.floating],
+    gaps_eV: NDArray[np.floating],
+    *,
+    device: str = "auto",
+    progress: Progress = no_progress,
+) -> SourceModel:
+    """Return the source, its point estimate unchanged, with the extras computed from the rows that it was trained on.
+
+    Raw features (n, p) and gaps (n,) in eV, in the order of the training. Statistics of the last hidden features and
+    the Fisher information are always made, from all rows; the variational posterior and the snapshots where the
+    source's config asks for them, from the rows that were not held out. Raises InputError when the rows are others, as
+    the error of the held-out ones tells.
+    """
+    n, card, used = len(gaps_eV), source.card, used_features(source.params)
+    split = None
+    if n == card.n_structures:
+        split = _start(source.network, source.config.training, n=n, seed=card.seed)[2]
+    x, y = used_rows(source.standardiser, features, gaps_eV, used=used)
+    split = checked(split, source, x, y)
+    return with_parts(source, x, y, split=split, seed=card.seed, device=device, progress=progress)
+
+
+def train_fresh(
+    features: NDArray[np.floating],
+    gaps_eV: NDArray[np.floating],
+    *,
+    network: NetworkConfig,
+    config: TrainingConfig,
+    seed: int,
+    device: str = "auto",
+    phase: str = "training",
+    progress: Progress = no_progress,
+) -> tuple[Standardiser, Trained]:
+    """Train a network from a Glorot start on raw features (n, p) and gaps (n,) in eV, on scales of these rows alone.
+
+    Weights of features that never vary are zero, so that elements that only other rows have enter through a prior or
+    not at all, and never through noise.
+    """
+    target = choose_device(device)
+    standardiser = fit_standardiser(features, gaps_eV)
+    x, y = _standardised_rows(standardiser, features, gaps_eV)
+    generator, start, split = _start(network, config, n=y.shape[0], seed=seed)
+    start["weight.1"][:, torch.from_numpy(~varies(features))] = 0.0
+    trained = train(
+        {name: value.to(target) for name, value in start.items()},
+        x.to(target),
+        y.to(target),
+        config=config,
+        generator=generator,
+        split=split,
+        phase=phase,
+        progress=progress,
+    )
+    return standardiser, trained
+
+
+def _start(
+    network: NetworkConfig, config: TrainingConfig, *, n: int, seed: int
+) -> tuple[torch.Generator, Params, RowSplit]:
+    """Return what a seed gives to the training on n rows: its generator, the first weights, the split of the rows."""
+    generator = torch.Generator().manual_seed(seed)
+    start = init_params(network, generator=generator)
+    return generator, start, split_rows(n, share=config.validation_share, generator=generator)
+
+
+def _standardised_rows(
+    standardiser: Standardiser, features: NDArray[np.floating], gaps_eV: NDArray[np.floating]
+) -> tuple[Tensor, Tensor]:
+    """Return standardised features (n, p) and gaps (n,), in float32."""
+    x = torch.from_numpy(standardiser.features(features)).float()
+    x[:, torch.from_numpy(~varies(features))] = 0.0  # Adam would blow up gradients by rounding; by zero weights stay
+    return x, torch.from_numpy(standardiser.gaps(gaps_eV)).float()
