@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.benchmarks.last_layer import LastLayerBenchmark, run_benchmark
-from bandgap.benchmarks.last_layer_accuracy import HORSESHOE, OLS, SHIFT, measure_methods
+from bandgap.benchmarks.last_layer import (
+    HORSESHOE,
+    OLS,
+    SHIFT,
+    LastLayerBenchmark,
+    measure_methods,
+    run_benchmark,
+)
 from bandgap.benchmarks.last_layer_design import LEVEL_SHIFT, LastLayerDesign, make_task
 from bandgap.benchmarks.last_layer_speed import OURS, PLAIN, SpeedRun, measure_fits, measure_sweeps
 from bandgap.foundation.errors import ConfigError
