@@ -17,7 +17,7 @@ from bandgap.evaluation.calibration import coverage_curve
 from bandgap.evaluation.metrics import coverage, mae, mean_width, r2, rmse
 from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.predictions.store import QUANTILES, load_predictions
-from bandgap.predictions.table import LEVELS, IntervalKind, Predictions
+from bandgap.predictions.table import LEVELS, NUMBERS, TEXTS, IntervalKind, Predictions
 
 Floats = NDArray[np.float64]
 Key = tuple[str, str]  # id and file of a structure
@@ -57,14 +57,8 @@ class HeldOut:
 
 def rows_of(predictions: Predictions, rows: NDArray[np.int64]) -> Predictions:
     """Return the predictions of these rows, in their order."""
-    texts: dict[str, Any] = {
-        name: tuple(getattr(predictions, name)[i] for i in rows)
-        for name in ("ids", "files", "formulas", "domain", "status", "problem")
-    }
-    numbers: dict[str, Any] = {
-        name: getattr(predictions, name)[..., rows]
-        for name in ("mean_eV", "sd_mean_eV", "sd_new_eV", "quantiles_mean", "quantiles_new")
-    }
+    texts: dict[str, Any] = {name: tuple(getattr(predictions, name)[i] for i in rows) for name in TEXTS}
+    numbers: dict[str, Any] = {name: getattr(predictions, name)[..., rows] for name in NUMBERS}
     return replace(predictions, **texts, **numbers)
 
 

@@ -17,7 +17,7 @@ from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.predictions.conformal import ConformalScores
 from bandgap.predictions.details import KEPT, ROWS, PredictionDetails
 from bandgap.predictions.extxyz import write_extxyz
-from bandgap.predictions.table import LEVELS, Predictions
+from bandgap.predictions.table import LEVELS, NUMBERS, TEXTS, Predictions
 
 if TYPE_CHECKING:
     from bandgap.structures import StructureRecord
@@ -27,9 +27,7 @@ DETAILS, EXTXYZ = "details.safetensors", "predictions.extxyz"
 FORMAT, DETAILS_FORMAT = "bandgap-predictions-1", "bandgap-prediction-details-1"
 MAX_EXTXYZ_BYTES = 100_000_000
 
-_TEXTS = ("ids", "files", "formulas", "domain", "status", "problem")
 _SCORES = "conformal_scores"
-_NUMBERS = ("mean_eV", "sd_mean_eV", "sd_new_eV", "quantiles_mean", "quantiles_new")
 
 
 def write_prediction(
@@ -48,9 +46,9 @@ def save_predictions(path: Path | str, predictions: Predictions) -> None:
 
     The scores of a run's held-back structures are written where there are some.
     """
-    texts: dict[str, tuple[str, ...]] = {name: getattr(predictions, name) for name in _TEXTS}
+    texts: dict[str, tuple[str, ...]] = {name: getattr(predictions, name) for name in TEXTS}
     metadata = {"format": FORMAT, "texts": json.dumps(texts), "level_of_theory": predictions.level_of_theory}
-    arrays = {name: np.ascontiguousarray(getattr(predictions, name), dtype=np.float64) for name in _NUMBERS}
+    arrays = {name: np.ascontiguousarray(getattr(predictions, name), dtype=np.float64) for name in NUMBERS}
     if predictions.conformal is not None:
         arrays[_SCORES] = np.ascontiguousarray(predictions.conformal.scores, dtype=np.float64)
         metadata[_SCORES] = json.dumps(predictions.conformal.ids)

@@ -37,6 +37,8 @@ COLUMNS = (
     *("id", "file", "formula", "mean_eV", "sd_eV", "lower_eV", "upper_eV", "level", "interval"),
     *("domain", "status", "problem", "level_of_theory"),
 )
+TEXTS = ("ids", "files", "formulas", "domain", "status", "problem")  # fields of `Predictions` with a value a row
+NUMBERS = ("mean_eV", "sd_mean_eV", "sd_new_eV", "quantiles_mean", "quantiles_new")
 NUMBER_COLUMNS = ("mean_eV", "sd_eV", "lower_eV", "upper_eV", "level")
 
 NEGATIVE_END_NOTE = (
@@ -70,10 +72,10 @@ class Predictions:
 
     def __post_init__(self) -> None:
         n = len(self.ids)
-        for name in ("files", "formulas", "domain", "status", "problem"):
+        for name in TEXTS:
             if len(getattr(self, name)) != n:
                 raise InputError(f"predictions: len(ids)={n} but len({name})={len(getattr(self, name))}.")
-        for name in ("mean_eV", "sd_mean_eV", "sd_new_eV", "quantiles_mean", "quantiles_new"):
+        for name in NUMBERS:
             expected = (LEVELS.size, n) if name.startswith("quantiles") else (n,)
             if getattr(self, name).shape != expected:
                 raise InputError(f"predictions: {name} has shape {getattr(self, name).shape}, expected {expected}.")
