@@ -10,6 +10,7 @@ import typing
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import gemmi
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,14 +21,7 @@ Function = Literal["atomic_number", "distance", "inverse_distance", "angle", "co
 Weighting = Literal["none", "exp", "inverse_square", "smooth_cutoff"]
 Normalisation = Literal["per_heavy_atom", "per_atom", "l2_per_term", "none"]
 
-# Chemical symbols by atomic number, hydrogen first. Kept here because this module is read where ASE must not be loaded.
-_SYMBOLS = """
-H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr
-Nb Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re Os Ir
-Pt Au Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg Cn Nh Fl
-Mc Lv Ts Og
-"""
-ELEMENTS = tuple(_SYMBOLS.split())
+ELEMENTS = tuple(str(gemmi.Element(number).name) for number in range(1, 119))  # by atomic number, hydrogen first
 _FUNCTIONS = {1: ("atomic_number",), 2: ("distance", "inverse_distance"), 3: ("angle", "cosine")}
 _WEIGHTINGS = {1: ("none",), 2: ("exp", "inverse_square"), 3: ("exp", "smooth_cutoff")}
 LARGEST = 1000  # atoms other than hydrogen in a molecule, as far as the size is told

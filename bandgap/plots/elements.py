@@ -1,15 +1,11 @@
-"""Symbols and colours of the elements for figures; loads nothing.
+"""Symbols and colours of the elements for figures; loads no ase.
 
 Colours: the Jmol scheme (after Corey, Pauling and Koltun), which structure viewers share; hydrogen is grey, to be seen
 on white.
 """
 
-_SYMBOLS = (
-    "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb "
-    "Sr Y Zr Nb Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu "
-    "Hf Ta W Re Os Ir Pt Au Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db "
-    "Sg Bh Hs Mt Ds Rg Cn Nh Fl Mc Lv Ts Og "
-)
+import gemmi
+
 _COLOURS = (
     "D5DADF D9FFFF CC80FF C2FF00 FFB5B5 909090 3050F8 FF0D0D 90E050 B3E3F5 AB5CF2 8AFF00 BFA6A6 F0C8A0 "
     "FF8000 FFFF30 1FF01F 80D1E3 8F40D4 3DFF00 E6E6E6 BFC2C7 A6A6AB 8A99C7 9C7AC7 E06633 F090A0 50D050 "
@@ -22,8 +18,6 @@ _COLOURS = (
 )
 _OTHER = "7A8086"
 
-SYMBOLS = tuple(_SYMBOLS.split())  # by atomic number, hydrogen first
-
 
 def symbol_of(number: int) -> str:
     """Return the symbol of an atomic number from 1 to 118.
@@ -31,7 +25,7 @@ def symbol_of(number: int) -> str:
     >>> symbol_of(6)
     'C'
     """
-    return SYMBOLS[number - 1]
+    return str(gemmi.Element(number).name)
 
 
 def colour_of(number: int) -> str:
