@@ -5,6 +5,7 @@ import importlib.metadata
 import session
 import streamlit as st
 from components.shared import frame, stores, words
+from components.shared.waiting import run_anew_when
 
 from bandgap.jobs.disk import QUOTA_OPTION, QUOTA_VARIABLE, quota_bytes, room
 from bandgap.jobs.lock import worker_status
@@ -40,7 +41,10 @@ def server() -> None:
         st.write(words.no_worker(status.age_s))
     system = stores.library().catalogue("system").get("worker")
     if system is None:
-        st.caption("Versions and device are known as soon as a worker has started here.")
+        run_anew_when(
+            lambda: bool(stores.library().catalogue("system")),
+            lambda: st.caption("Versions and device are known as soon as a worker has started here."),
+        )
         return
     st.write(f"Jobs compute on: {system['device']}, {words.count(system['cores'], 'processor core')}.")
     versions = {"python": system["python"], **system["versions"]}

@@ -4,6 +4,7 @@ import session
 import streamlit as st
 from components.shared import frame, stores, tables, words
 from components.shared.job_panel import job_panel
+from components.shared.waiting import registered
 from components.sources.source_setup import source_form
 from components.sources.source_view import SOURCE_COLUMNS, delete_expander, source_details, source_frame
 
@@ -18,14 +19,10 @@ def page() -> None:
     for job in active:
         job_panel(job, noun="training")
     ended_too_early(trainings)
+    registered("source")
     sources = sources_of(stores.jobs(), stores.library(), session.workspace())
     if sources:
         present(sources)
-    else:
-        st.info(
-            "The worker has not yet said which source models there are. It does so some seconds after its start; "
-            "reload the page then."
-        )
     datasets = {d.id: d for d in stores.library().datasets(session.workspace())}
     usable = {i: stores.library().counts(i)["usable"] for i in datasets}
     with st.expander("Train another source model", expanded=len(sources) < 2 and not active):

@@ -3,6 +3,7 @@
 import session
 import streamlit as st
 from components.shared import frame, stores, tables
+from components.shared.waiting import registered
 from components.train.run_care import care_expander
 from components.train.run_now import cancel_all, follow, run_now
 from components.train.run_setup import setup_form
@@ -25,6 +26,8 @@ def page() -> None:
         st.page_link("views/data.py", label="Go to Data", icon=":material/arrow_forward:")
         return
     usable = {i: library.counts(i)["usable"] for i in datasets}
+    if not registered("source", "method"):
+        return
     if not runs:
         setup_form(datasets, usable)
         st.caption("Runs appear here. You may close this page while one is running: the address brings you back to it.")

@@ -18,6 +18,7 @@ from bandgap.predictions.domain import FAR
 from components.shared import frame, stores, tables, words
 from components.shared.drawing import drawn
 from components.shared.job_panel import job_panel
+from components.shared.waiting import registered
 
 SHOWN = 500  # rows of the table, the farthest first
 CAPTION = (
@@ -37,10 +38,9 @@ COLUMNS = {
 
 def domain_view(dataset: Dataset) -> None:
     """Choose a source, compare the data set with it by a job, and show what came out."""
-    sources = sources_of(stores.jobs(), stores.library(), session.workspace())
-    if not sources:
-        st.info("No source model is known here yet; a worker registers the demo's when it starts.")
+    if not registered("source"):
         return
+    sources = sources_of(stores.jobs(), stores.library(), session.workspace())
     left, right = st.columns([3, 2], vertical_alignment="bottom")
     source = left.selectbox("Source model", list(sources), format_func=lambda s: sources[s].title)
     subject = f"domain-{dataset.id}-{source}"

@@ -9,8 +9,7 @@ import streamlit as st
 
 from bandgap import plots
 from bandgap.foundation.errors import BandgapError
-from bandgap.jobs.lock import worker_status
-from components.shared import stores, words
+from components.shared.waiting import worker_state
 
 WORDMARK = Path(__file__).resolve().parents[2] / "wordmark.svg"
 
@@ -19,12 +18,8 @@ def sidebar() -> None:
     """Show below the navigation whether computing is possible, and what the address is good for."""
     st.html(f"<style>{plots.theme_css()}\n.st-key-{session.KEPT} {{ display: none }}</style>")
     st.logo(WORDMARK, size="large")
-    status = worker_status(stores.jobs().database)
     with st.sidebar:
-        if status.alive:
-            st.caption("Worker: running.")
-        else:
-            st.warning(words.no_worker(status.age_s), icon=":material/pause_circle:")
+        worker_state()
         st.caption("Keep this page's address: it is the key to your workspace. Whoever has it sees what is in it.")
 
 

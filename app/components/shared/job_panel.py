@@ -9,8 +9,8 @@ from bandgap.jobs.lock import worker_status
 from bandgap.jobs.store import Job
 from components.shared import stores, words
 from components.shared.actions import carry_out
+from components.shared.waiting import POLL_S
 
-POLL_S = 2.0
 LOOK_BACK = 20  # events among which the last line of the log is looked for
 
 

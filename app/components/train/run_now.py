@@ -1,5 +1,6 @@
 """The chosen run on the page Train: its job, how it ended, what it warns of, and the way on."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 import session
@@ -11,8 +12,9 @@ from bandgap.jobs.rows import RunRow
 from bandgap.jobs.store import Job
 from components.shared import frame, stores, words
 from components.shared.actions import carry_out
-from components.shared.job_panel import POLL_S, job_panel
+from components.shared.job_panel import job_panel
 from components.shared.run_files import read_run
+from components.shared.waiting import run_anew_when
 
 
 def run_now(run: RunRow, job: Job) -> None:
@@ -60,15 +62,15 @@ def stopped(run: RunRow, job: Job) -> None:
 
 def follow(jobs: dict[str, Job]) -> None:
     """Run the page once more whenever the state of one of these jobs changes, such as those that wait."""
-    active = {job.id: job.state for job in jobs.values() if job.active}
 
-    @st.fragment(run_every=POLL_S if active else None)
-    def watch() -> None:
-        present = stores.jobs().jobs(session.workspace(), kinds=["transfer"], limit=500)
-        if active and {job.id: job.state for job in present if job.active} != active:
-            st.rerun()
+    def states(found: Iterable[Job]) -> dict[str, str]:
+        return {job.id: job.state for job in found if job.active}
 
-    watch()
+    def changed() -> bool:
+        return states(stores.jobs().jobs(session.workspace(), kinds=["transfer"], limit=500)) != states(jobs.values())
+
+    if states(jobs.values()):
+        run_anew_when(changed)
 
 
 def cancel_all(jobs: dict[str, Job]) -> None:

@@ -27,12 +27,6 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, pr
     """Draw the form: one press makes one job for each method, however often it is pressed."""
     sources = sources_of(stores.jobs(), stores.library(), session.workspace())
     methods = stores.library().catalogue("method")
-    if not sources or not methods:
-        st.info(
-            "The worker has not yet said which source models and methods there are. "
-            "It does so some seconds after its start; reload the page then."
-        )
-        return
     left, right = st.columns(2, gap="large")
     with left:
         dataset = choose_data(datasets, usable)

@@ -1,0 +1,92 @@
+"""A new worker's first seconds: pages say what they wait for, and go on by themselves when it is there."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from bandgap.jobs.catalogue import register_system
+from bandgap.jobs.lock import acquire
+from tests.app.conftest import Workspace, texts
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
+
+Visit = Callable[..., AppTest]
+WAITS = "The worker has not yet said which source models and methods there are."
+METHODS = {"fine_tune": {"title": "Fine-tuning", "summary": "Goes on training.", "cost": "seconds", "settings": {}}}
+
+
+@pytest.fixture
+def unregistered(workspace: Workspace) -> Workspace:
+    """A labelled data set, and a worker that has not yet written down what there is."""
+    workspace.add_labelled()
+    for kind in ("source", "method"):
+        workspace.library.register(kind, {})  # type: ignore[arg-type]
+    return workspace
+
+
+def register(workspace: Workspace) -> None:
+    workspace.library.register("source", {"demo": {"title": "the demo", "folder": ""}})
+    workspace.library.register("method", METHODS)
+
+
+def applicability(at: AppTest) -> AppTest:
+    return at.segmented_control(key="data-view").set_value("Applicability").run()
+
+
+@pytest.mark.parametrize(
+    ("name", "there"),
+    [
+        ("train", lambda at: [box.label for box in at.checkbox if str(box.key).startswith("method-")]),
+        ("sources", lambda at: [list(frame.value["source model"]) for frame in at.dataframe]),
+        ("data", lambda at: [box.label for box in applicability(at).selectbox if box.label == "Source model"]),
+    ],
+)
+def test_page_waits_for_the_worker_and_shows_its_form_afterwards(
+    visit: Visit, unregistered: Workspace, name: str, there: Callable[[AppTest], list[object]]
+) -> None:
+    at = visit(name)
+    assert there(at) == []
+    assert WAITS in texts(at) and "this page then goes on by itself" in texts(at) and "reload" not in texts(at)
+    register(unregistered)
+    at.run()
+    assert len(there(at)) == 1 and WAITS not in texts(at)
+
+
+def page() -> None:
+    """A page that was drawn before the worker had registered, while the test says so; it runs again of itself."""
+    import streamlit as st
+    from components.shared import stores, waiting
+
+    if st.session_state.pop("as drawn before", False):
+        waiting.run_anew_when(lambda: bool(stores.library().catalogue("method")), lambda: st.write("still waiting"))
+    else:
+        st.write("drawn anew")
+
+
+@pytest.mark.parametrize(("registers", "shown"), [(False, "still waiting"), (True, "drawn anew")])
+def test_waiting_ends_in_one_run_of_the_whole_page(unregistered: Workspace, registers: bool, shown: str) -> None:
+    if registers:
+        register(unregistered)
+    at = AppTest.from_function(page)
+    at.session_state["as drawn before"] = True
+    at.run()
+    assert not at.exception and [element.value for element in at.markdown] == [shown]
+
+
+def test_sidebar_says_that_the_worker_runs_once_it_has_answered(visit: Visit, workspace: Workspace) -> None:
+    at = visit("data")
+    assert [warning.value[:33] for warning in at.sidebar.warning] == ["The worker has not been started: "]
+    assert acquire(workspace.jobs.database, "a worker")
+    at.run()
+    assert not at.sidebar.warning and at.sidebar.caption[0].value == "Worker: running."
+
+
+def test_about_names_versions_once_the_worker_has_written_them_down(visit: Visit, workspace: Workspace) -> None:
+    at = visit("about")
+    assert "known as soon as a worker has started" in texts(at) and not at.dataframe
+    register_system(workspace.library)
+    at.run()
+    assert "known as soon as a worker has started" not in texts(at) and len(at.dataframe) == 1
