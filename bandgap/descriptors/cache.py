@@ -84,6 +84,8 @@ class DescriptorCache:
     @contextlib.contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
         self.folder.mkdir(parents=True, exist_ok=True)
+        if not self.path.exists():
+            self.path.touch(mode=0o600)  # as the structures that it describes may be secret; -wal and -shm follow it
         with contextlib.closing(sqlite3.connect(self.path, timeout=_WAIT_S)) as db:
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=NORMAL")

@@ -14,7 +14,7 @@ from pathlib import Path
 from bandgap.foundation.errors import BandgapError, Cancelled
 from bandgap.foundation.progress import Update
 from bandgap.jobs.disk import check_quota
-from bandgap.jobs.home import Home
+from bandgap.jobs.home import Home, owner_only
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
 
@@ -94,7 +94,7 @@ def run_job(store: JobStore, job: Job) -> None:
     try:
         if job.kind in GROWING:
             check_quota(Library(store.home), job.workspace)
-        with _logged(progress):
+        with _logged(progress), owner_only():
             result = TASKS[job.kind](job, store.home, progress)
     except Cancelled:
         store.end(job.id, "cancelled")

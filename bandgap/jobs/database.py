@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bandgap.foundation.errors import BandgapError
@@ -56,6 +56,9 @@ class Database:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        with suppress(OSError):  # SQLite says it better; its -wal and -shm files take the rights of this one
+            if not path.exists():
+                path.touch(mode=0o600)
         with self._translated(), self._connection() as connection:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version > SCHEMA_VERSION:

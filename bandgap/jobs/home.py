@@ -1,12 +1,16 @@
-"""The data directory: one SQLite file and the folders for runs, caches and uploads."""
+"""The data directory: one SQLite file and the folders for runs, caches and uploads, all of them for their owner alone.
+
+Folders and files made here are 0700 and 0600; what a job writes is so by `owner_only`, its umask.
+"""
 
 import contextlib
 import hashlib
+import logging
 import os
 import re
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +19,9 @@ import platformdirs
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.errors import InputError
 
+log = logging.getLogger(__name__)
+
+OTHERS = 0o077  # the rights of group and others, which nothing here has
 PARTIAL_S = 3600.0  # after this time an unfinished write was given up
 SHAPES = "shapes.safetensors"
 
@@ -108,14 +115,31 @@ def domain_paths(home: Home, dataset_id: str, source: str) -> tuple[Path, Path]:
 
 
 def open_home(folder: Path | str | None = None) -> Home:
-    """Return the data directory: `folder`, else `$BANDGAP_HOME`, else the platform's user data folder."""
+    """Return the data directory: `folder`, else `$BANDGAP_HOME`, else the platform's user data folder.
+
+    One from before that others may read is closed to them; one that belongs to somebody else is warned of.
+    """
     chosen = folder or os.environ.get("BANDGAP_HOME") or platformdirs.user_data_dir("bandgap", appauthor=False)
-    return Home(_made(Path(chosen).expanduser().resolve()))
+    home = Home(_made(Path(chosen).expanduser().resolve()))
+    ours = home.database.exists() or not any(home.folder.iterdir())  # else it was named by mistake: ~ or /tmp
+    for path in (home.folder, *home.folder.glob(f"{home.database.name}*")) if ours else ():
+        _close_to_others(path)
+    return home
+
+
+@contextlib.contextmanager
+def owner_only() -> Iterator[None]:
+    """Let what this process makes meanwhile be the owner's alone, by its umask."""
+    before = os.umask(OTHERS)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def _made(folder: Path) -> Path:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
             f"Cannot make the folder {folder}: {error.strerror}. Set BANDGAP_HOME to a folder that can be written."
@@ -123,10 +147,28 @@ def _made(folder: Path) -> Path:
     return folder
 
 
+def _close_to_others(path: Path) -> None:
+    """Take from others what rights they have; on Windows files have none of this kind."""
+    mode = path.stat().st_mode & 0o7777
+    if os.name != "posix" or not mode & OTHERS:
+        return
+    try:
+        path.chmod(mode & ~OTHERS)
+    except OSError as error:
+        log.warning(
+            "Other users of this machine may read %s (mode %03o), which cannot be changed: %s. Its owner can, by "
+            "chmod go-rwx; or set BANDGAP_HOME to a folder of your own.",
+            path,
+            mode,
+            error.strerror,
+        )
+
+
 def _write(path: Path, data: bytes) -> None:
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        partial.write_bytes(data)
+        with open(partial, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(data)
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)

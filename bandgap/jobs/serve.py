@@ -4,6 +4,7 @@ import contextlib
 import ipaddress
 import logging
 import os
+import runpy
 import signal
 import socket
 import subprocess
@@ -18,7 +19,7 @@ from types import FrameType
 
 from bandgap.foundation.errors import BandgapError, ConfigError
 from bandgap.jobs.disk import QUOTA_OPTION, QUOTA_VARIABLE, parsed_quota, quota_bytes
-from bandgap.jobs.home import open_home
+from bandgap.jobs.home import OTHERS, open_home
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +101,7 @@ def serve(
     stopping = threading.Event()
     with _signals_set(stopping):
         page = _Kept("page", _page_command(host, chosen), environment, stdout=subprocess.DEVNULL)
-        worker = _Kept("worker", [sys.executable, "-m", "bandgap.jobs.worker"], environment)
+        worker = _Kept("worker", _kept_command("bandgap.jobs.worker"), environment)
         try:
             _wait_until_healthy(page.process, address, stopping)
             if not stopping.is_set():
@@ -162,7 +163,11 @@ def _page_command(host: str, port: int) -> list[str]:
     flags = [f"--{name}={value}" for name, value in options.items()]
     if _is_loopback(host):  # a list: one flag for each entry
         flags += [f"--server.allowedHosts={name}" for name in ("localhost", "127.0.0.1")]
-    return [sys.executable, "-m", "streamlit", "run", str(app_folder() / "main.py"), *flags]
+    return _kept_command("streamlit", "run", str(app_folder() / "main.py"), *flags)
+
+
+def _kept_command(module: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "bandgap.jobs.serve", module, *arguments]
 
 
 def _environment(folder: Path, quota_gb: str | None) -> dict[str, str]:
@@ -226,3 +231,14 @@ def _shown(host: str) -> str:
 def _write_line(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
+
+
+def _run_kept(module: str) -> None:
+    """Run a module as the page or the worker, as `python -m` would; its files are the owner's alone."""
+    os.umask(OTHERS)
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    del sys.argv[0]
+    _run_kept(sys.argv[0])
