@@ -9,12 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from bandgap.foundation.config import to_dict
+from bandgap.jobs.child import belong_to_worker
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 
 log = logging.getLogger(__name__)
 
 PACKAGES = ("bandgap", "torch", "dscribe", "ase", "numpy", "pandas", "plotly", "streamlit")
+
+
+def catalogue_main(folder: str) -> None:
+    """Entry of the process that the worker starts for it, as the libraries take seconds to load."""
+    belong_to_worker()
+    register_all(folder)
 
 
 def register_all(folder: str) -> None:

@@ -115,17 +115,23 @@ def run_job(store: JobStore, job: Job) -> None:
 
 
 def child_main(folder: str, job_id: str) -> None:
-    """Entry of the spawned process: its own process group, ends when the worker ends, then `run_job`."""
+    """Entry of the spawned process of a job."""
+    belong_to_worker()
     if os.name == "posix":
-        os.setpgid(0, 0)
         os.nice(NICENESS)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the worker, which ends its children in order
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    threading.Thread(target=_end_with_parent, daemon=True).start()
     store = JobStore(Home(Path(folder)))
     job = store.claimed(job_id)
     if job is not None and job.active:
         run_job(store, job)
+
+
+def belong_to_worker() -> None:
+    """Let this spawned process end when the worker ends, however that was, with all that it starts itself."""
+    if os.name == "posix":
+        os.setpgid(0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the worker, which ends its children in order
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _counts_anew(before: Update, now: Update) -> bool:

@@ -141,6 +141,7 @@ class _Kept:
             log.warning("the %s ended (exit code %s); starting it again in %.0f s", self._name, code, pause)
             self._next, self._pause = now + pause, min(2 * pause, RESTART_S[1])
         if now >= self._next:
+            _end(self.process)
             self.process, self._next = self._started(), 0.0
 
     def stop(self) -> None:
@@ -148,7 +149,7 @@ class _Kept:
 
     def _started(self) -> "subprocess.Popen[bytes]":
         self._since = time.monotonic()
-        return subprocess.Popen(self._command, env=self._environment, stdout=self._stdout)
+        return subprocess.Popen(self._command, env=self._environment, stdin=subprocess.PIPE, stdout=self._stdout)
 
 
 def _page_command(host: str, port: int) -> list[str]:
@@ -194,6 +195,8 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
 
 
 @contextlib.contextmanager
@@ -234,9 +237,19 @@ def _write_line(text: str) -> None:
 
 
 def _run_kept(module: str) -> None:
-    """Run a module as the page or the worker, as `python -m` would; its files are the owner's alone."""
+    """Run a module as the page or the worker, as `python -m` would: for the owner alone, until the starter ends."""
     os.umask(OTHERS)
+    threading.Thread(target=_end_with_starter, daemon=True).start()
     runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _end_with_starter() -> None:
+    """Wait until the starter is gone, also by a signal that it cannot hear: the pipe from it then ends."""
+    while os.read(0, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(STOP_S)
+    os._exit(1)
 
 
 if __name__ == "__main__":

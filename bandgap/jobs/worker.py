@@ -71,8 +71,8 @@ class Worker:
         """Ask the loop to end; running jobs are ended and marked interrupted."""
         self._stopping = True
 
-    def serve(self, *, until: Callable[[], bool] = lambda: False) -> None:
-        """Take the lock, then claim and run jobs until stopped.
+    def serve(self, *, until: Callable[[], bool] = lambda: False, begin: Callable[[Home], None] | None = None) -> None:
+        """Take the lock, call `begin`, then claim and run jobs until stopped.
 
         Raises BandgapError when another worker serves this data directory.
         """
@@ -82,6 +82,8 @@ class Worker:
                 "Use that one, or set BANDGAP_HOME to another folder."
             )
         try:
+            if begin is not None:
+                begin(self._home)
             self.store.end_orphans(self.name)
             self._home.drop_checkpoints(older_than_s=CHECKPOINTS_KEPT_S)
             drop_unused_uploads(Library(self._home))
@@ -182,8 +184,7 @@ def main() -> int:
     try:
         worker = Worker(open_home())
         _stop_on_signals(worker)
-        _start_catalogue(worker.store.home)
-        worker.serve()
+        worker.serve(begin=_start_catalogue)
     except BandgapError as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -207,9 +208,9 @@ def _start(home: Home, job_id: str) -> SpawnProcess:
 
 
 def _start_catalogue(home: Home) -> None:
-    from bandgap.jobs.catalogue import register_all
+    from bandgap.jobs.catalogue import catalogue_main
 
-    multiprocessing.get_context("spawn").Process(target=register_all, args=(str(home.folder),), daemon=True).start()
+    multiprocessing.get_context("spawn").Process(target=catalogue_main, args=(str(home.folder),), daemon=True).start()
 
 
 def _signal(process: SpawnProcess, number: signal.Signals) -> None:

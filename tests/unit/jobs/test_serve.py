@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,35 @@ def test_serve_starts_page_and_worker_and_stops_both(tmp_path: Path) -> None:
         process.stdout.close()
     assert not healthy(address)
     assert worker_status(database).age_s is None  # the worker gave its lock back
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="reads /proc")
+def test_page_and_worker_end_with_a_starter_that_was_killed(tmp_path: Path) -> None:
+    start = "from bandgap.jobs.serve import serve; serve(port=0)"
+    environment = {**os.environ, "BANDGAP_HOME": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", start], env=environment, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline()
+        kept = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        database = JobStore(Home(tmp_path)).database
+        wait_for(lambda: worker_status(database).alive)
+        process.kill()
+    assert len(kept) == 2
+    wait_for(lambda: not any(lives(int(pid)) for pid in kept))
+    assert worker_status(database).age_s is None  # the worker gave its lock back
+
+
+def wait_for(condition: Callable[[], bool], *, within_s: float = 30.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)
+
+
+def lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")

@@ -126,6 +126,14 @@ def test_second_worker_is_refused(home: Home, serving: Worker) -> None:
         Worker(home).serve()
 
 
+def test_refused_worker_begins_nothing(home: Home, serving: Worker) -> None:
+    wait_for(lambda: lock.worker_status(serving.store.database).alive)
+    begun: list[Home] = []
+    with pytest.raises(BandgapError):
+        Worker(home).serve(begin=begun.append)
+    assert not begun
+
+
 def test_worker_that_stops_marks_its_job_interrupted(home: Home) -> None:
     job = submit_check(home, [("water.xyz", WATER)])
     Worker(home).serve(until=lambda: state_of(home, job).state == "running")
