@@ -49,8 +49,13 @@ def add_data(
     top = path.resolve()
     dataset_id = str(uuid.uuid4())
     stored = store_files(library, found.group(), files_below(top, base=top.parent), name=str(path))
-    dataset = library.add_dataset(found.group(), name or top.name, dataset_id=dataset_id, stored=stored)
-    jobs.submit(
-        found.group(), "check", title=f"Checking {dataset.name}", payload={"dataset": dataset.id}, subject=dataset.id
+    dataset = library.add_dataset(
+        found.group(),
+        name or top.name,
+        dataset_id=dataset_id,
+        stored=stored,
+        then=lambda new: jobs.submit(
+            found.group(), "check", title=f"Checking {new.name}", payload={"dataset": new.id}, subject=new.id
+        ),
     )
     say(f"{len(stored):,} files stored as {dataset.name!r}; open the page Data to see the verdicts.")

@@ -1,9 +1,11 @@
 """The SQLite file of the data directory: schema, connections and transactions (WAL mode, one connection per call)."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
+from types import MappingProxyType
 
 from bandgap.foundation.errors import BandgapError
 
@@ -47,6 +49,9 @@ CREATE TABLE IF NOT EXISTS lock (name TEXT PRIMARY KEY, holder TEXT NOT NULL, pi
 """
 
 
+_transactions: ContextVar[Mapping[Path, sqlite3.Connection]] = ContextVar("_transactions", default=MappingProxyType({}))
+
+
 class StoreError(BandgapError):
     """The store cannot be read or written: locked, damaged, full, or of another version."""
 
@@ -74,20 +79,32 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Give a connection for one or several SELECT statements."""
+        if (outer := _transactions.get().get(self.path)) is not None:
+            yield outer
+            return
         with self._translated(), self._connection() as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Give a connection inside a transaction that starts at once, commits at the end and rolls back on an error."""
+        """Give a connection inside a transaction that starts at once, commits at the end and rolls back on an error.
+
+        What is read and written by other calls meanwhile belongs to the same transaction.
+        """
+        if (outer := _transactions.get().get(self.path)) is not None:
+            yield outer
+            return
         with self._translated(), self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
+            token = _transactions.set({**_transactions.get(), self.path: connection})
             try:
                 yield connection
             except BaseException:
                 if connection.in_transaction:  # a full disk has rolled it back already
                     connection.execute("ROLLBACK")
                 raise
+            finally:
+                _transactions.reset(token)
             connection.execute("COMMIT")
 
     @contextmanager
@@ -95,7 +112,7 @@ class Database:
         connection = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
         try:
             connection.row_factory = sqlite3.Row
-            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA synchronous = FULL")  # what was said to be stored outlives a power cut
             yield connection
         finally:
             connection.close()

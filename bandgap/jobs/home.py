@@ -74,13 +74,16 @@ class Home:
         return self.run_folder(run_id) / "predictions" / _checked_id(prediction_id)
 
     def save_upload(self, data: bytes) -> str:
-        """Store uploaded bytes under the SHA-256 of their content and return it; the same bytes are stored once."""
+        """Store uploaded bytes under the SHA-256 of their content and return it; the same bytes are stored once.
+
+        A stored file that was damaged is written anew, for all data sets that name it.
+        """
         digest = hashlib.sha256(data).hexdigest()
         path = _made(self.folder / "uploads") / digest
-        if not path.exists():
-            _write(path, data)
-        else:
+        if path.exists() and path.read_bytes() == data:
             path.touch()  # what is new is not removed with a data set that is deleted at this moment
+        else:
+            _write(path, data)
         return digest
 
     def drop_uploads(self, digests: Iterable[str], *, older_than_s: float) -> None:
@@ -94,12 +97,18 @@ class Home:
     def read_upload(self, digest: str) -> bytes:
         """Return the bytes that were stored under `digest`.
 
-        Raises InputError when there are none.
+        Raises InputError when there are none, or others.
         """
         path = self.folder / "uploads" / digest
         if not _HASH.fullmatch(digest) or not path.is_file():
             raise InputError(f"The uploaded file {digest[:12]} is no longer in {path.parent}. Upload it again.")
-        return path.read_bytes()
+        data = path.read_bytes()
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise InputError(
+                f"The uploaded file {digest[:12]} in {path.parent} is damaged: its {len(data):,} bytes are not those "
+                "that were uploaded. Upload it again; the data sets that hold it are then whole."
+            )
+        return data
 
 
 def shapes_path(home: Home, dataset_id: str) -> Path:

@@ -4,7 +4,7 @@ import json
 import sqlite3
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -39,10 +39,12 @@ class Library:
         files: Sequence[tuple[str, bytes]] = (),
         dataset_id: str = "",
         stored: Sequence[StoredFile] = (),
+        then: Callable[[Dataset], object] = lambda dataset: None,
     ) -> Dataset:
         """Store uploaded files as a new data set; a second call with the same `dataset_id` changes nothing.
 
-        `stored` are files that are in the data directory already.
+        `stored` are files that are in the data directory already. `then` asks for the data set's job in the same
+        transaction, so that none is ever without, whenever the process ends.
         Raises InputError over the limits and the workspace's quota, with the limit and what to do instead.
         """
         check_upload(files)
@@ -57,6 +59,7 @@ class Library:
                 (dataset.id, workspace, name, origin, purpose, dataset.created),
             )
             _insert_files(connection, dataset.id, kept)
+            then(dataset)
         return dataset
 
     def add_files(self, dataset_id: str, files: Iterable[StoredFile]) -> None:

@@ -61,15 +61,12 @@ def start_again(jobs: JobStore, library: Library, run: RunRow) -> Job:
         raise InputError(f"{run.title}: the job of this run is no longer known. Start a new run with its settings.")
     if last.state not in STOPPED:
         raise InputError(f"{run.title} is {last.state}. Only a run that was interrupted, cancelled or failed goes on.")
-    job = jobs.submit(
-        run.workspace,
-        "transfer",
-        title=last.title,
-        payload=last.payload,
-        subject=run.id,
-        submit_key=f"again-{last.id}",
-    )
-    library.set_job(run.workspace, run.id, job=job.id)
+    key = f"again-{last.id}"
+    with jobs.database.writing():
+        job = jobs.submit(
+            run.workspace, "transfer", title=last.title, payload=last.payload, subject=run.id, submit_key=key
+        )
+        library.set_job(run.workspace, run.id, job=job.id)
     return job
 
 

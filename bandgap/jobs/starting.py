@@ -40,24 +40,25 @@ def start_transfer(
         return Started(earlier[0].subject, earlier[0], new=False)
     key = f"transfer-{work}-{earlier[0].id if earlier else 'first'}"
     run_id = _run_id(workspace, key)
-    job = jobs.submit(
-        workspace,
-        "transfer",
-        title=title,
-        payload={**config, "dataset": dataset.id, "run": run_id, "work": work},
-        subject=run_id,
-        submit_key=key,
-    )
-    library.add_run(
-        workspace,
-        job=job.id,
-        run_id=run_id,
-        dataset=dataset.id,
-        source=str(config["source"]),
-        method=str(config["method"]),
-        title=title,
-        config=config,
-    )
+    with jobs.database.writing():  # a job never without its run, whenever the page's process ends
+        job = jobs.submit(
+            workspace,
+            "transfer",
+            title=title,
+            payload={**config, "dataset": dataset.id, "run": run_id, "work": work},
+            subject=run_id,
+            submit_key=key,
+        )
+        library.add_run(
+            workspace,
+            job=job.id,
+            run_id=run_id,
+            dataset=dataset.id,
+            source=str(config["source"]),
+            method=str(config["method"]),
+            title=title,
+            config=config,
+        )
     return Started(run_id, job, new=True)
 
 

@@ -50,11 +50,12 @@ def upload_form() -> None:
                 st.error(f"No file was chosen. Accepted: {uploads.ACCEPTED}.")
                 return
             try:
-                dataset = uploads.store_files(files, form="upload", purpose="training", name=name)
+                dataset = uploads.store_files(
+                    files, form="upload", purpose="training", name=name, then=uploads.submit_check
+                )
             except BandgapError as error:
                 frame.problem(error)
                 return
-            uploads.submit_check(dataset)
             session.choose("data", dataset.id)
             session.renew("upload")
             st.rerun()
@@ -75,15 +76,18 @@ def _folder_form(names: list[str]) -> None:
             return
         try:
             dataset = stores.library().add_dataset(
-                session.workspace(), entry, origin="folder", dataset_id=str(uuid.UUID(session.form_key("folder")))
-            )
-            stores.jobs().submit(
                 session.workspace(),
-                "import_folder",
-                title=f"Reading {entry}",
-                payload={"dataset": dataset.id, "entry": entry},
-                subject=dataset.id,
-                submit_key=f"import-{dataset.id}",
+                entry,
+                origin="folder",
+                dataset_id=str(uuid.UUID(session.form_key("folder"))),
+                then=lambda new: stores.jobs().submit(
+                    session.workspace(),
+                    "import_folder",
+                    title=f"Reading {entry}",
+                    payload={"dataset": new.id, "entry": entry},
+                    subject=new.id,
+                    submit_key=f"import-{new.id}",
+                ),
             )
         except BandgapError as error:
             frame.problem(error)

@@ -1,5 +1,6 @@
 """The form that asks for predictions: new files, or a data set of the workspace; one submit makes one job."""
 
+from functools import partial
 from typing import Any
 
 import session
@@ -7,6 +8,7 @@ import streamlit as st
 
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.rows import Dataset, RunRow
+from bandgap.jobs.store import Job
 from components.shared import frame, stores, uploads
 
 UPLOAD, DATASET = "New files", "A data set of this workspace"
@@ -26,22 +28,27 @@ def predict_form(run: RunRow) -> None:
         if asked is None and not files:
             st.error(f"No file was chosen. Accepted: {uploads.ACCEPTED}.")
             return
+        ask = partial(_submit, run)
         try:
-            dataset = asked or uploads.store_files(files, form="predict", purpose="prediction")
-            job = stores.jobs().submit(
-                session.workspace(),
-                "predict",
-                title=f"Predicting {dataset.name}",
-                payload={"run": run.id, "dataset": dataset.id, "name": dataset.name},
-                subject=dataset.id,
-                submit_key=f"predict-{run.id}-{dataset.id}-{session.form_key('predict')}",
-            )
+            job = ask(asked or uploads.store_files(files, form="predict", purpose="prediction", then=ask))
         except BandgapError as error:
             frame.problem(error)
             return
     session.choose("prediction", job.id)
     session.renew("predict")
     st.rerun()
+
+
+def _submit(run: RunRow, dataset: Dataset) -> Job:
+    """Ask the worker for the predictions of a data set; the same life of the form gives the same job."""
+    return stores.jobs().submit(
+        session.workspace(),
+        "predict",
+        title=f"Predicting {dataset.name}",
+        payload={"run": run.id, "dataset": dataset.id, "name": dataset.name},
+        subject=dataset.id,
+        submit_key=f"predict-{run.id}-{dataset.id}-{session.form_key('predict')}",
+    )
 
 
 def _files() -> list[Any]:

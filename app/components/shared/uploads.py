@@ -1,7 +1,7 @@
 """Uploaded files become a data set in the store and a job for the worker; the page keeps nothing of them."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import session
@@ -13,10 +13,12 @@ from components.shared import stores, words
 ACCEPTED = "CIF, POSCAR/CONTCAR, XYZ, extXYZ, PDB, .res, FHI-aims geometry.in, or a zip of these"
 
 
-def store_files(files: Sequence[Any], *, form: str, purpose: Purpose, name: str = "") -> Dataset:
+def store_files(
+    files: Sequence[Any], *, form: str, purpose: Purpose, then: Callable[[Dataset], Job], name: str = ""
+) -> Dataset:
     """Store the files of a form as a data set named after them; the same life of the form gives the same data set.
 
-    Raises InputError over the limits.
+    `then` asks for the job of the data set. Raises InputError over the limits.
     """
     contents = [(file.name, file.getvalue()) for file in files]
     return stores.library().add_dataset(
@@ -25,6 +27,7 @@ def store_files(files: Sequence[Any], *, form: str, purpose: Purpose, name: str 
         purpose=purpose,
         dataset_id=str(uuid.UUID(session.form_key(form))),
         files=contents,
+        then=then,
     )
 
 
@@ -54,19 +57,21 @@ def check_again(job: Job) -> Job:
 
 def add_demo() -> None:
     """Make a data set of the demo crystals, once per workspace, and choose it."""
-    key = "demo"
-    existing = [d for d in stores.library().datasets(session.workspace()) if d.origin == "demo"]
-    dataset = (
-        existing[0] if existing else stores.library().add_dataset(session.workspace(), "demo crystals", origin="demo")
-    )
-    stores.jobs().submit(
-        session.workspace(),
-        "import_demo",
-        title="Reading the demo crystals",
-        payload={"dataset": dataset.id},
-        subject=dataset.id,
-        submit_key=f"{key}-{dataset.id}",
-    )
+
+    def ask(dataset: Dataset) -> Job:
+        return stores.jobs().submit(
+            session.workspace(),
+            "import_demo",
+            title="Reading the demo crystals",
+            payload={"dataset": dataset.id},
+            subject=dataset.id,
+            submit_key=f"demo-{dataset.id}",
+        )
+
+    library, workspace = stores.library(), session.workspace()
+    existing = [d for d in library.datasets(workspace) if d.origin == "demo"]
+    dataset = existing[0] if existing else library.add_dataset(workspace, "demo crystals", origin="demo", then=ask)
+    ask(dataset)
     session.choose("data", dataset.id)
 
 

@@ -10,7 +10,7 @@ from bandgap.foundation.errors import InputError
 from bandgap.jobs import rows
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library
-from bandgap.jobs.rows import Verdict
+from bandgap.jobs.rows import Dataset, Verdict
 
 WS = str(uuid.uuid4())
 OTHER = str(uuid.uuid4())
@@ -42,6 +42,25 @@ def test_upload_that_is_gone_says_so(library: Library) -> None:
 def test_run_folder_of_a_foreign_id_is_refused(library: Library, text: str) -> None:
     with pytest.raises(InputError, match="is not the id of a run"):
         library.home.run_folder(text)
+
+
+@pytest.mark.parametrize("left", [b"", b"data_", b"\0" * 6], ids=["nothing", "the beginning", "zeros"])
+def test_upload_damaged_by_a_power_cut_says_so_and_is_whole_when_uploaded_again(library: Library, left: bytes) -> None:
+    digest = library.home.save_upload(b"data_x")
+    (library.home.folder / "uploads" / digest).write_bytes(left)
+    with pytest.raises(InputError, match=rf"The uploaded file {digest[:12]} in .* is damaged: its {len(left)} bytes"):
+        library.home.read_upload(digest)
+    assert library.home.save_upload(b"data_x") == digest
+    assert library.home.read_upload(digest) == b"data_x"
+
+
+def test_data_set_is_never_stored_without_its_job(library: Library) -> None:
+    def ends(dataset: Dataset) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        library.add_dataset(WS, "set", files=[("x.cif", b"data_x")], then=ends)
+    assert library.datasets(WS) == []
 
 
 def test_home_is_named_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,6 +92,31 @@ def test_start_again_works_on_the_same_run_once(store):
         resuming.start_again(store.jobs, store.library, store.run(first.run))
 
 
+class Ended(BaseException):
+    """As the end of the page's process."""
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_page_that_ends_between_the_job_and_its_run_leaves_neither(store, monkeypatch, again):
+    if again:
+        store.end(store.start(), "interrupted")
+    before = (store.count("job"), store.count("run"))
+
+    def ends(*values, **named):
+        raise Ended
+
+    with monkeypatch.context() as patch, pytest.raises(Ended):
+        patch.setattr(Library, "set_job" if again else "add_run", ends)
+        if again:
+            resuming.start_again(store.jobs, store.library, store.library.runs(WS)[0])
+        else:
+            store.start()
+    assert (store.count("job"), store.count("run")) == before
+    assert store.jobs.claim("w") is None
+    started = resuming.start_again(store.jobs, store.library, store.library.runs(WS)[0]) if again else store.start().job
+    assert store.library.runs(WS)[0].job == started.id
+
+
 def test_rename_keeps_the_text_and_refuses_an_empty_one(store):
     run = store.run(store.start().run)
     rename_run(store.library, run, "  with  H ")

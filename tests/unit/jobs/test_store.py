@@ -4,6 +4,7 @@ import multiprocessing
 import sqlite3
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -183,6 +184,19 @@ def test_database_of_the_first_version_gets_the_index_and_keeps_its_rows(tmp_pat
         assert [row["id"] for row in found.execute("SELECT id FROM workspace")] == ["kept"]
         names = {row["name"] for row in found.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
     assert "structure_to_count" in names
+
+
+def test_calls_inside_of_a_transaction_belong_to_it_and_other_threads_wait(store: JobStore) -> None:
+    with pytest.raises(RuntimeError), store.database.writing():
+        submitted = submit(store)
+        assert store.job(WS, submitted.id) == submitted
+        with ThreadPoolExecutor(1) as other:
+            assert other.submit(store.jobs, WS).result() == []
+        raise RuntimeError
+    assert store.jobs(WS) == []
+    with store.database.writing():
+        submitted = submit(store)
+    assert store.job(WS, submitted.id) == submitted
 
 
 def test_database_rolls_back_when_a_transaction_fails(store: JobStore) -> None:
