@@ -105,7 +105,8 @@ def _collect(
     ours: list[Connection], *, limit_s: float, enough: Callable[[Floats], bool], look: Callable[[float], None]
 ) -> ChainRun:
     chains = [_Progress() for _ in ours]
-    _receive_until(ours, chains, lambda: all(chain.ready for chain in chains))
+    while not all(chain.ready for chain in chains):
+        _receive(ours, chains, timeout=CHECK_EVERY_S)
     for pipe in ours:
         pipe.send("go")  # no chain begins while another one compiles
     begun = checked = time.perf_counter()
@@ -142,11 +143,6 @@ def _draws(chains: list[_Progress]) -> Floats:
     each = [np.concatenate(c.blocks) for c in chains]
     least = min(len(draws) for draws in each)
     return np.stack([draws[:least] for draws in each])
-
-
-def _receive_until(ours: list[Connection], chains: list[_Progress], done: Callable[[], bool]) -> None:
-    while not done():
-        _receive(ours, chains, timeout=CHECK_EVERY_S)
 
 
 def _receive(ours: list[Connection], chains: list[_Progress], *, timeout: float) -> None:

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from threadpoolctl import threadpool_limits
 
@@ -27,8 +27,6 @@ from bandgap.foundation.errors import ConfigError
 
 if TYPE_CHECKING:
     import torch
-
-DeviceName = Literal["auto", "cpu", "cuda"]
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -152,19 +152,14 @@ def _either(x: Tensor, other: Tensor | None, generator: torch.Generator) -> Tens
     return other if int(torch.randint(2, (), generator=generator)) else x
 
 
-class _rows:
-    """Endless batches of `size` of the given rows, every row once before any comes again."""
-
-    def __init__(self, rows: Tensor, size: int, *, generator: torch.Generator) -> None:
-        self._rows, self._size, self._generator = rows, size, generator
-        self._left = rows[:0]
-
-    def __next__(self) -> Tensor:
-        while len(self._left) < self._size:
-            order = torch.randperm(len(self._rows), generator=self._generator)
-            self._left = torch.cat([self._left, self._rows[order]])
-        batch, self._left = self._left[: self._size], self._left[self._size :]
-        return batch
+def _rows(rows: Tensor, size: int, *, generator: torch.Generator) -> Iterator[Tensor]:
+    """Yield batches of `size` of the given rows without end, every row once before any comes again."""
+    left = rows[:0]
+    while True:
+        while len(left) < size:
+            left = torch.cat([left, rows[torch.randperm(len(rows), generator=generator)]])
+        yield left[:size]
+        left = left[size:]
 
 
 def _rate(step: int, config: JointTrainingConfig) -> float:

@@ -15,9 +15,10 @@ import torch
 from ase import Atoms
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import load_file
 
 from bandgap.foundation.errors import ArtifactError
+from bandgap.storage.tensors import save_tensors
 from bandgap.structures import StructureRecord
 from bandgap.structures.bonds import bonds, molecules
 
@@ -81,7 +82,7 @@ def structure_key(record: StructureRecord) -> int:
 def save_known(folder: Path, known: Known) -> None:
     """Write the keys beside a source model."""
     arrays = {"structures": known.structures, "molecules": known.molecules}
-    (folder / KNOWN).write_bytes(save({k: torch.from_numpy(v.view(np.int64)) for k, v in arrays.items()}))
+    save_tensors({k: torch.from_numpy(v.view(np.int64)) for k, v in arrays.items()}, folder / KNOWN)
 
 
 def load_known(folder: Path) -> Known | None:

@@ -16,8 +16,7 @@ from torch import Tensor
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.networks.fisher import fisher_diagonal
-from bandgap.networks.perceptron import Params, forward
+from bandgap.networks.perceptron import Params, fisher_diagonal, forward
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.swag import Snapshots, collect_snapshots
 from bandgap.networks.training import RowSplit

@@ -136,7 +136,10 @@ def train_sources_run(
     check_displacement(displacement_angstrom)
     work: dict[str, Any] = {"descriptor": descriptor, "cache": cache, "n_jobs": n_jobs}
     tables = {name: learnable(s.records, s.gaps_eV, progress=progress, **work) for name, s in sets.items()}
-    own = [_source_set(name, sets[name], table) for name, table in tables.items()]
+    own = [
+        SourceSet(name, t.features, t.gaps_eV, _files(t), _elements(t), sets[name].level_of_theory, sets[name].licence)
+        for name, t in tables.items()
+    ]
     if displacement_angstrom:
         note = progress_of("displaced copies", progress)
         work |= {"copies": members, "seed": seed, "progress": note}
@@ -221,18 +224,6 @@ def _asking(
     known = source.config
     asked = replace(known, variational=variational or known.variational, snapshots=snapshots or known.snapshots)
     return replace(source, config=asked)
-
-
-def _source_set(name: str, given: LabelledSet, table: Table) -> SourceSet:
-    return SourceSet(
-        name,
-        table.features,
-        table.gaps_eV,
-        data=_files(table),
-        elements=_elements(table),
-        level_of_theory=given.level_of_theory,
-        licence=given.licence,
-    )
 
 
 def _with_displaced(

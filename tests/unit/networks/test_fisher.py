@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from bandgap.foundation.errors import Cancelled, ConfigError
-from bandgap.networks.fisher import fisher_diagonal
-from bandgap.networks.perceptron import NetworkConfig, forward, init_params
+from bandgap.networks.perceptron import NetworkConfig, fisher_diagonal, forward, init_params
 
 SMALL = NetworkConfig(5, (4, 3))
 

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from bandgap.descriptors import featurize
 from bandgap.foundation.errors import ArtifactError, InputError
-from bandgap.networks.fisher import fisher_diagonal
+from bandgap.networks.perceptron import fisher_diagonal
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.variational import VariationalConfig
 from bandgap.sources.cards import extras_sentence

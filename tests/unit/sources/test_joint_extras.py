@@ -11,9 +11,8 @@ import torch
 
 from bandgap.descriptors import featurize
 from bandgap.foundation.errors import ArtifactError, ConfigError, InputError
-from bandgap.networks.fisher import fisher_diagonal
 from bandgap.networks.joint_training import JointTrainingConfig, train_jointly
-from bandgap.networks.perceptron import NetworkConfig, forward, init_params
+from bandgap.networks.perceptron import NetworkConfig, fisher_diagonal, forward, init_params
 from bandgap.runs.transfer import transfer_run
 from bandgap.sources.joint import Head, SourceSet, joint_statistics, member_splits, train_joint_sources
 from bandgap.sources.model import SourceConfig
