@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import bandgap
-from bandgap.cli import bench, compare, data, demo, extras, joint, prediction, services, structures, training
+from bandgap.cli import bench, compare, data, demo, prediction, services, sources, structures, training
 from bandgap.cli.commands import PlainErrors, SpeciesCommand
 
 _HOUSE = "Dashboard and installation"
@@ -51,8 +51,8 @@ _COMMANDS: dict[str, dict[Callable[..., None], str]] = {
     },
     "Models": {
         training.train_source: "--structures molecules.extxyz.gz --label gap_eV --preset oe62-16 --out source",
-        joint.train_sources: "qm9=qm9.extxyz.gz oe62=gw.extxyz.gz --label gap_eV --preset oe62-16 --out source",
-        extras.source_extras: "--source source --structures molecules.extxyz.gz --label gap_eV --variational",
+        sources.train_sources: "qm9=qm9.extxyz.gz oe62=gw.extxyz.gz --label gap_eV --preset oe62-16 --out source",
+        sources.source_extras: "--source source --structures molecules.extxyz.gz --label gap_eV --variational",
         training.transfer: "--source source --structures crystals.zip --labels gaps.csv --n 200 --out run",
     },
     "Results": {
@@ -68,7 +68,7 @@ _COMMANDS: dict[str, dict[Callable[..., None], str]] = {
         services.doctor: "",
     },
 }
-_TAKE_SPECIES = (structures.featurize, training.train_source, joint.train_sources)
+_TAKE_SPECIES = (structures.featurize, training.train_source, sources.train_sources)
 
 for _panel, _examples in _COMMANDS.items():
     for _command, _options in _examples.items():

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bandgap.cli import joint
+from bandgap.cli import sources
 from bandgap.structures.displaced import DISPLACEMENT
 from tests.unit.cli.conftest import Run, Shell
 
@@ -19,7 +19,7 @@ def test_displaced_copies_can_be_left_out_and_be_others(run: Run, waters: Path, 
 
 
 def test_default_of_the_displacement_is_that_of_the_library() -> None:
-    assert joint.DISPLACEMENT == DISPLACEMENT
+    assert sources.DISPLACEMENT == DISPLACEMENT
 
 
 @pytest.mark.parametrize(
