@@ -2,12 +2,14 @@
 
 import gzip
 import io
+import lzma
 import stat
 import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from bandgap.foundation.errors import printable, reason_of
 from bandgap.structures.draft import Unreadable
 from bandgap.structures.formats import suffix_of
 from bandgap.structures.records import Limits
@@ -16,6 +18,10 @@ ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 GZIP_MAGIC = b"\x1f\x8b"
 _RATIO_FROM_BYTES = 1_000_000  # a small file may be all zeros
 _IGNORED = {"__macosx", "thumbs.db", "desktop.ini"}
+_DAMAGE = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, RuntimeError, NotImplementedError,
+    MemoryError,
+)  # fmt: skip
 _NESTED = {"zip", "gz", "tgz", "tar", "bz2", "xz", "7z", "rar"}
 
 
@@ -44,10 +50,10 @@ def unzip(data: bytes, *, limits: Limits) -> Iterator[Member]:
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError, UnicodeError) as error:
-        raise Unreadable(f"not a zip archive that can be opened ({error}). Is the file cut off?") from None
+        raise Unreadable(f"not a zip archive that can be opened ({reason_of(error)}). Is the file cut off?") from None
     left = limits.max_archive_bytes
     for entry in archive.infolist():
-        if entry.is_dir() or is_ignored(entry.filename):
+        if entry.filename.endswith("/") or is_ignored(entry.filename):  # its is_dir fails on a name without letters
             continue
         member = _member(archive, entry, left=left, limits=limits)
         left -= len(member.data)
@@ -63,7 +69,7 @@ def gunzip(data: bytes, *, limits: Limits) -> bytes:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
             content = stream.read(limits.max_file_bytes + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise Unreadable(f"not a gzip file that can be opened ({error}). Is the file cut off?") from None
+        raise Unreadable(f"not a gzip file that can be opened ({reason_of(error)}). Is the file cut off?") from None
     _check_size(len(content), len(data), limit=limits.max_file_bytes, limits=limits)
     if content.startswith((GZIP_MAGIC, *ZIP_MAGIC)):
         raise Unreadable("an archive inside an archive is not opened. Unpack it once and upload what is inside.")
@@ -76,7 +82,7 @@ def megabytes(n_bytes: int) -> str:
 
 
 def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, *, left: int, limits: Limits) -> Member:
-    name = "".join(c if c.isprintable() else "?" for c in entry.filename)
+    name = printable(entry.filename)
     try:
         _check_entry(entry)
         limit = min(limits.max_file_bytes, left)
@@ -87,8 +93,9 @@ def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, *, left: int, limi
         _check_size(len(content), entry.compress_size, limit=limit, limits=limits)
     except Unreadable as error:
         return Member(name, refusal=str(error))
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, NotImplementedError) as error:
-        return Member(name, refusal=f"damaged in the archive, or packed in a way that is not supported ({error})")
+    except _DAMAGE as error:
+        reason = reason_of(error)
+        return Member(name, refusal=f"damaged in the archive, or packed in a way that is not supported ({reason})")
     if suffix_of(name) in _NESTED or content.startswith((GZIP_MAGIC, *ZIP_MAGIC)):
         nested = "an archive inside an archive is not opened. Unpack it once and upload what is inside."
         return Member(name, refusal=nested)

@@ -4,7 +4,8 @@ import numpy as np
 from ase import Atoms
 from numpy.typing import NDArray
 
-from bandgap.structures.draft import Draft, Unreadable, printable
+from bandgap.foundation.errors import printable
+from bandgap.structures.draft import Draft, Unreadable
 from bandgap.structures.elements import DEUTERIUM, to_numbers
 from bandgap.structures.neighbours import LARGEST_ANGSTROM, check_volume, close_pairs, completed
 from bandgap.structures.records import Limits, Problem, StructureRecord

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.foundation.errors import shown
 from bandgap.structures.records import InfoValue, Problem
 
 LARGEST_NUMBER = 1e100  # in a file; products of three are finite, and what is larger than 1e5 is refused later
 _NOT_PYTHON = str.maketrans({"D": "e", "d": "e"})
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eEdD][+-]?\d+)?")
+# Possessive: never tried again with fewer digits, as a damaged file may hold a hundred thousand of them in a row.
+NUMBER = r"[+-]?(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eEdD][+-]?\d++)?+"
+_NUMBER = re.compile(NUMBER)
 
 
 class Unreadable(Exception):
@@ -76,14 +79,3 @@ def coordinates(tokens: list[str], *, line: int, what: str = "three coordinates"
     if max(abs(x), abs(y), abs(z)) > LARGEST_NUMBER:
         raise Unreadable(f"{found}, which is out of all proportion")
     return x, y, z
-
-
-def printable(text: str) -> str:
-    """Return text from a file with a question mark for everything that cannot be shown."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
-
-
-def shown(text: str) -> str:
-    """Return text from a file in quotes, shortened, with control characters replaced."""
-    clean = printable(text.strip())
-    return repr(clean if len(clean) <= 40 else clean[:37] + "...") if clean else "nothing"

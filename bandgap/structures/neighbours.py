@@ -1,6 +1,7 @@
 """Pairs of atoms closer than a cutoff, with every periodic image counted, also in cells that are long and skewed."""
 
 import itertools
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,17 @@ Pairs = tuple[NDArray[np.intp], NDArray[np.intp], Floats]  # atoms i and j (pair
 def heights(cell: Floats) -> Floats:
     """Return the three distances (3,) between opposite faces of the cell (3, 3), 0 for a cell without volume.
 
-    Volume over area, not one over the inverse, which a thin cell has none of: the cell's numbers are at most
-    LARGEST_ANGSTROM, so that nothing overflows.
+    Volume over area, in Python's numbers: an inverse, which a thin cell has none of, would overflow with a warning.
     """
-    areas = np.linalg.norm(np.cross(cell[[1, 2, 0]], cell[[2, 0, 1]]), axis=1)
-    result: Floats = np.divide(abs(np.linalg.det(cell)), areas, out=np.zeros(3), where=areas > 0)
-    return result
+    a, b, c = cell.tolist()
+    normals = [_cross(b, c), _cross(c, a), _cross(a, b)]
+    volume = abs(sum(x * y for x, y in zip(a, normals[0], strict=True)))
+    areas = [math.hypot(*normal) for normal in normals]
+    return np.array([volume / area if area else 0.0 for area in areas])
+
+
+def _cross(a: list[float], b: list[float]) -> tuple[float, float, float]:
+    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
 
 
 def check_volume(cell: Floats) -> None:

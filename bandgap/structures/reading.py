@@ -9,11 +9,12 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from bandgap.foundation.errors import printable
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.structures.archives import GZIP_MAGIC, ZIP_MAGIC, gunzip, is_ignored, megabytes, unzip
 from bandgap.structures.checks import to_record
 from bandgap.structures.decoding import decode
-from bandgap.structures.draft import Draft, Unreadable, printable
+from bandgap.structures.draft import Draft, Unreadable
 from bandgap.structures.formats import detect, read_text, refuse_by_kind, suffix_of
 from bandgap.structures.records import DEFAULT_LIMITS, Limits, Problem, StructureRecord
 

@@ -7,7 +7,8 @@ program is opened, whatever its name says.
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from bandgap.structures.draft import Draft, Unreadable, refused, shown
+from bandgap.foundation.errors import shown
+from bandgap.structures.draft import NUMBER, Draft, Unreadable, refused
 from bandgap.structures.formats.aims import read_aims
 from bandgap.structures.formats.cif import read_cif
 from bandgap.structures.formats.pdb import read_pdb
@@ -46,17 +47,16 @@ _MAGIC = (
     (b"\x80\x04", "a pickle"),
     (b"\x80\x05", "a pickle"),
 )
-_NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eEdD][+-]?\d+)?"
-_ROW = rf"[ \t]*{_NUMBER}[ \t]+{_NUMBER}[ \t]+{_NUMBER}"
+_ROW = rf"{NUMBER}[ \t]+{NUMBER}[ \t]+{NUMBER}"
 _SNIFFED = 200_000  # characters looked at
 _LINE = re.MULTILINE | re.IGNORECASE
 _CONTENT = {  # every pattern of a format is found
     "CIF": [re.compile(r"^[ \t]*data_", _LINE), re.compile(r"^[ \t]*_(?:cell|atom_site|symmetry|space_group)", _LINE)],
     "PDB": [re.compile(r"^(?:ATOM  |HETATM|CRYST1)", re.MULTILINE)],
-    "SHELX": [re.compile(rf"^[ \t]*CELL[ \t]+{_NUMBER}{_ROW}", _LINE), re.compile(r"^[ \t]*SFAC[ \t]", _LINE)],
-    "FHI-aims": [re.compile(rf"^[ \t]*(?:lattice_vector|atom|atom_frac){_ROW}", re.MULTILINE)],
-    "POSCAR": [re.compile(rf"\A[^\n]*\n[ \t]*{_NUMBER}[^\n]*\n(?:{_ROW}[^\n]*\n){{3}}")],
-    "XYZ": [re.compile(rf"\A\s*\d+[ \t]*\n[^\n]*\n[ \t]*\w+{_ROW}")],
+    "SHELX": [re.compile(rf"^[ \t]*CELL[ \t]+{NUMBER}[ \t]+{_ROW}", _LINE), re.compile(r"^[ \t]*SFAC[ \t]", _LINE)],
+    "FHI-aims": [re.compile(rf"^[ \t]*(?:lattice_vector|atom|atom_frac)[ \t]+{_ROW}", re.MULTILINE)],
+    "POSCAR": [re.compile(rf"\A[^\n]*\n[ \t]*{NUMBER}[^\n]*\n(?:[ \t]*{_ROW}[^\n]*\n){{3}}")],
+    "XYZ": [re.compile(rf"\A\s*\d++[ \t]*\n[^\n]*\n[ \t]*\w++[ \t]+{_ROW}")],
 }
 _READERS: dict[str, Callable[[str, Limits], Iterable[Draft]]] = {
     "CIF": lambda text, limits: read_cif(text, limits=limits),

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from bandgap.structures.draft import Draft, Unreadable, coordinates, shown
+from bandgap.foundation.errors import shown
+from bandgap.structures.draft import Draft, Unreadable, coordinates
 from bandgap.structures.records import Limits
 
 _ATOMS = {"atom", "atom_frac"}

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 from gemmi import cif
 
+from bandgap.foundation.errors import shown
 from bandgap.structures.asymmetric import Site, from_sites
-from bandgap.structures.draft import Draft, Unreadable, number, refused, shown
+from bandgap.structures.draft import Draft, Unreadable, number, refused
 from bandgap.structures.elements import element_of
 from bandgap.structures.formats.cif_symmetry import symmetry
 from bandgap.structures.formula import compare, parse_formula

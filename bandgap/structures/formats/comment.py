@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.structures.draft import Unreadable, number, shown
+from bandgap.foundation.errors import shown
+from bandgap.structures.draft import Unreadable, number
 from bandgap.structures.records import InfoValue
 
 _QUOTED = r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\{[^}]*\}|\[[^\]]*\]"""

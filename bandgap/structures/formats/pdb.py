@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.foundation.errors import shown
 from bandgap.structures.asymmetric import Site, from_sites
-from bandgap.structures.draft import Draft, Unreadable, coordinates, number, refused, shown
+from bandgap.structures.draft import Draft, Unreadable, coordinates, number, refused
 from bandgap.structures.elements import element_of
 from bandgap.structures.neighbours import THINNEST_ANGSTROM
 from bandgap.structures.records import Limits

@@ -5,7 +5,8 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.structures.draft import LARGEST_NUMBER, Draft, Unreadable, coordinates, number, shown
+from bandgap.foundation.errors import shown
+from bandgap.structures.draft import LARGEST_NUMBER, Draft, Unreadable, coordinates, number
 from bandgap.structures.elements import element_of
 from bandgap.structures.records import Limits
 

@@ -11,8 +11,9 @@ import gemmi
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.foundation.errors import shown
 from bandgap.structures.asymmetric import Site, from_sites
-from bandgap.structures.draft import Draft, Unreadable, coordinates, number, shown
+from bandgap.structures.draft import Draft, Unreadable, coordinates, number
 from bandgap.structures.formula import compare, parse_formula
 from bandgap.structures.records import Limits
 from bandgap.structures.symmetry import Operations, cell_vectors, parse_operations

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bandgap.structures.draft import Draft, Unreadable, coordinates, number, refused, shown
+from bandgap.foundation.errors import shown
+from bandgap.structures.draft import Draft, Unreadable, coordinates, number, refused
 from bandgap.structures.formats.comment import Comment, parse_comment
 from bandgap.structures.records import Limits
 

@@ -136,6 +136,23 @@ def test_damaged_member_is_refused_and_the_others_are_read():
     assert second.status == "ready"
 
 
+def test_damaged_lzma_member_is_refused_and_the_others_are_read():
+    data = bytearray(zipped({"a.xyz": METHANE_XYZ * 9, "b.xyz": METHANE_XYZ}, method=zipfile.ZIP_LZMA))
+    start = data.index(b"a.xyz") + 20
+    data[start : start + 40] = bytes(40)
+    first, second = read_structures(bytes(data), "set.zip")
+    assert first.problem.startswith("damaged in the archive, or packed in a way that is not supported (Corrupt input")
+    assert second.status == "ready"
+
+
+def test_member_without_a_name_gets_a_verdict_and_the_others_are_read():
+    data = bytearray(zipped({"a.xyz": METHANE_XYZ, "b.xyz": METHANE_XYZ}))
+    at = data.index(b"PK\x01\x02") + 28
+    data[at : at + 2], data[at + 4 : at + 6] = bytes(2), (5).to_bytes(2, "little")  # the name becomes a comment
+    records = read_structures(bytes(data), "set.zip")
+    assert [record.status for record in records] == ["refused", "ready"]
+
+
 def test_zip_under_another_name_is_refused_with_what_to_do():
     (record,) = read_structures(zipped({"a.cif": cif()}), "table.xlsx")
     assert record.problem == "a zip archive by its content, and not by its name. Name it .zip to have it opened."
@@ -154,6 +171,11 @@ def test_gzipped_file_of_several_parts_is_read_whole():
 def test_truncated_gzip_is_refused():
     (record,) = read_structures(gzip.compress(METHANE_XYZ.encode())[:-20], "m.xyz.gz")
     assert record.problem.startswith("not a gzip file that can be opened (Compressed file ended before")
+
+
+def test_gzip_with_rubbish_behind_it_is_refused_without_showing_the_bytes():
+    (record,) = read_structures(gzip.compress(METHANE_XYZ.encode()) + b"\xf1S", "m.xyz.gz")
+    assert record.problem == "not a gzip file that can be opened (Not a gzipped file). Is the file cut off?"
 
 
 def test_gzip_bomb_is_refused_by_ratio_and_by_size():

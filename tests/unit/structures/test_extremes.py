@@ -60,7 +60,7 @@ def test_extreme_number_anywhere_gives_sound_structures_or_a_verdict(name: str):
         ("geometry.in", "0.1 0.1 0.1", "1e308 0.1 0.1", f"line 4: {POSITION}, found '1e308 0.1 0.1', which {OUT}"),
         ("geometry.in", "0 5 0", "0 1e200 0", f"line 2: {POSITION}, found '0 1e200 0', which {OUT}"),
         ("a.pdb", "  0.083652", "   8.3e307", "SCALE1 to SCALE3 do not fit the cell of CRYST1. Export as CIF."),
-        ("a.cif", "length_b 8.0", "length_b 1e-320", f"{FLAT}: its opposite faces are 0 A apart"),
+        ("a.cif", "length_b 8.0", "length_b 1e-320", f"{FLAT}: its opposite faces are 1e-320 A apart"),
     ],
 )
 def test_extreme_number_is_refused_in_words(name: str, old: str, new: str, expected: str):

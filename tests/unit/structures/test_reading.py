@@ -9,6 +9,7 @@ import pytest
 from bandgap.foundation.errors import Cancelled
 from bandgap.foundation.progress import Update
 from bandgap.structures import ACCEPTED, Limits, read_paths, read_structures
+from tests.mutations import time_limit
 from tests.unit.structures.samples import AIMS, METHANE_XYZ, PDB, POSCAR, RES, cif, read, read_one
 
 FORMATS = {
@@ -45,6 +46,21 @@ def test_encoding_and_line_ends_change_nothing(form: str, encode):
     text, name = FORMATS[form]
     (record,) = read_structures(encode(text), name)
     assert (record.status, record.content) == ("ready", read_one(text, name).content)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("x\n{n}\n{n}\n1 0 0\n", id="POSCAR"),
+        pytest.param("1\nx\n{n} 0 0\n", id="XYZ"),
+        pytest.param("CELL {n}\nSFAC C\n", id="SHELX"),
+        pytest.param("atom {n}\n", id="FHI-aims"),
+    ],
+)
+def test_format_of_a_text_with_a_hundred_thousand_digits_in_a_row_is_found_at_once(text: str):
+    with time_limit(1.0):
+        (record,) = read(text.replace("{n}", "9" * 60_000), "unnamed")
+    assert record.status == "refused"
 
 
 def test_latin_1_is_read():

@@ -1,0 +1,263 @@
+"""Files damaged at random, each by a seed and a number alone: what disks, editors, programs and mischief do to them.
+
+`BANDGAP_MUTATION_SEED` sets the seed of all mutations, `BANDGAP_MUTATION` runs the one of that number.
+"""
+
+import gzip
+import io
+import os
+import random
+import re
+import secrets
+import signal
+import sys
+import time
+import traceback
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+LIMIT_S = 5.0  # of processor time, so that a busy machine is no hang; a mutation takes some milliseconds
+QUICK_SEED = 18
+_SHOWN = 10
+_LARGEST = 1_000_000  # bytes that one change adds
+_NO_SENTENCE = re.compile(
+    r"cannot be read as|Traceback|\b[A-Z]\w+(?:Error|Exception|Warning)\b| object at 0x|<class |array\(|np\.float"
+    r"|\(b['\"]"  # bytes
+)
+
+_NUMBER = re.compile(rb"(?<![\w.])[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?")
+_TOKEN = re.compile(rb"[^\s,;:\"']+")
+EXTREMES = [
+    b"0", b"-1", b"1", b"-0.0", b"1e308", b"-1e308", b"1e999", b"nan", b"-nan", b"inf", b"-inf", b"1e-320", b"1e200",
+    b"-1e200", b"1e154", b"1e103", b"1e20", b"1e16", b"1e9", b"99999", b"100000", b"1e-5", b"1e-160", b"1.0D300",
+    b"1.0*^99", b"9" * 400, b"9" * 5000, b"0." + b"3" * 400, b"1_000", b"0x1F", b"1e", b"--1", b"1.2.3", b"4,2", b"007",
+    "\u0663".encode(), "\u00b2".encode(), b"180", b"179.9999", b"90.0001", b"2147483648", b"18446744073709551616",
+]  # fmt: skip
+TOKENS = [
+    b"", b"'", b'"', b";", b"=", b"#", b"!", b"?", b".", b"*", b"{", b"}", b"[", b"]", b"[[", b"null", b"true", b"T",
+    b"F", b"H", b"D", b"C", b"Xx", b"q", b"Zz", b"loop_", b"data_x", b"data_", b"save_x", b"_atom_site_fract_x",
+    b"_atom_site_label", b"x,y,z", b"-x,-y,-z", b"x+1/3,y,z", b"x/y", b"P 21/c", b"R -3 m", b"lattice_vector",
+    b"atom_frac", b"atom", b"empty", b"CRYST1", b"MODEL", b"ENDMDL", b"HETATM", b"SFAC", b"LATT", b"PART", b"=\n",
+    b"END", b"Direct", b"Cartesian", b"Selective", b"Lattice", b'Lattice="', b"Properties=", b"pbc=T", b"id", b"gap",
+    b"gap_eV", b"meV", b"Hartree", b"NaN", b"Infinity", b"-Infinity", b"\\u0000", b"\\", b"\xff", b"\x1b[2J", b"\t",
+    b"\n", b"\n\n", "\u00e9".encode(), "\u202e".encode(), "\U0001f600".encode(), b"%s%n", b"<b>", b"$x^2$",
+    b"../../etc/passwd",
+]  # fmt: skip
+
+Random = random.Random
+Change = Callable[[Random, bytes, Sequence[bytes]], bytes]
+
+
+class TooSlow(BaseException):
+    """A mutation took longer than the limit; not an Exception, so that nothing on the way takes it for a bad file."""
+
+
+def run_mutations(check: Callable[[Random], object], *, count: int, fresh: bool, capsys: Any) -> None:
+    """Call `check` with the generator of every mutation; collect what it raises, a warning included, and show it all.
+
+    The seed is `BANDGAP_MUTATION_SEED`, else a new one where `fresh`, and is printed.
+    """
+    given = os.environ.get("BANDGAP_MUTATION_SEED")
+    seed = int(given) if given else secrets.randbelow(10**9) if fresh else QUICK_SEED
+    only = os.environ.get("BANDGAP_MUTATION")
+    with capsys.disabled():
+        sys.stdout.write(f" [{count:,} mutations of seed {seed}] ")
+    faults, n_faults = [], 0
+    for number in [int(only)] if only else range(count):
+        try:
+            with warnings.catch_warnings(), time_limit(LIMIT_S):
+                warnings.simplefilter("error")
+                warnings.filterwarnings("ignore", message="Please use atoms.calc", category=FutureWarning)
+                check(Random(f"{seed}-{number}"))
+        except (Exception, TooSlow):
+            n_faults += 1
+            faults += [f"BANDGAP_MUTATION_SEED={seed} BANDGAP_MUTATION={number}:\n{traceback.format_exc(-3)}"]
+    if faults:
+        pytest.fail(f"{n_faults} of {count:,} mutations:\n" + "\n".join(faults[:_SHOWN]), pytrace=False)
+
+
+def assert_sentence(text: str) -> None:
+    """Fail where what the user reads holds no words, or Python's own."""
+    assert len(text) >= 10 and len(text.split()) >= 3, text
+    assert text.isprintable(), text
+    assert not _NO_SENTENCE.search(text), text
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise TooSlow when what is inside takes more than so many seconds of processor time."""
+
+    def late(*_: object) -> None:
+        raise TooSlow(f"not done after {seconds:g} s")
+
+    started = time.process_time()
+    alarm = hasattr(signal, "SIGPROF")  # Windows has none: there it is seen only when it is over
+    if alarm:
+        before = signal.signal(signal.SIGPROF, late)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        if alarm:
+            signal.setitimer(signal.ITIMER_PROF, 0.0)
+            signal.signal(signal.SIGPROF, before)
+    if time.process_time() - started > seconds:
+        late()
+
+
+def damaged(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
+    """Return `data` after one to four changes; `others` are files that pieces may come from."""
+    for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 4))):
+        data = rng.choice(CHANGES)(rng, data, others)
+    return rng.choice(ENCODINGS)(rng, data) if rng.random() < 0.1 else data
+
+
+def wrapped(rng: Random, data: bytes, name: str) -> tuple[bytes, str]:
+    """Return the file packed, and often damaged again, with the name that it then has."""
+    name = name or "x"
+    kind = rng.choice(("gz", "zip", "lie", "nested", "bomb"))
+    if kind == "gz":
+        data, name = gzip.compress(data, 1, mtime=0), rng.choice((f"{name}.gz", name))
+    else:
+        members = {
+            rng.choice((name, f"a/{name}", "../x", "/x.cif", "a\x00b", "x.gz")): data,
+            "b.cif": data[: len(data) // 2],
+        }
+        if kind == "nested":
+            members["c.zip"] = _zip({"d.zip": _zip({name: data})})
+        if kind == "bomb":
+            members = {f"{k}.xyz": bytes(3_000_000) for k in range(2)}
+        data = _zip(
+            members, rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA))
+        )
+        if kind == "lie":
+            data = _lie(rng, data)
+        name = rng.choice(("a.zip", "a.zip", "a", name))
+    return (rng.choice(BYTES)(rng, data, [data]) if rng.random() < 0.5 else data), name
+
+
+def _zip(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        for member, content in members.items():
+            archive.writestr(zipfile.ZipInfo(member) if method == zipfile.ZIP_STORED else member, content)
+    return buffer.getvalue()
+
+
+def _lie(rng: Random, data: bytes) -> bytes:
+    """Overwrite sizes, flags, methods and offsets of a zip archive's entries."""
+    at = data.find(b"PK\x01\x02")
+    field, width = rng.choice(((8, 2), (10, 2), (16, 4), (20, 4), (24, 4), (28, 2), (38, 4), (42, 4)))
+    value = rng.choice((0, 1, 8, 99, 2**16 - 1, 2**31, 2**32 - 1, rng.getrandbits(32)))
+    return data[: at + field] + value.to_bytes(4, "little")[:width] + data[at + field + width :]
+
+
+def _span(rng: Random, data: bytes) -> tuple[int, int]:
+    start = rng.randrange(len(data) + 1)
+    return start, min(len(data), start + rng.choice((1, 2, 10, 100, 1000)))
+
+
+def _flip(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
+    changed = bytearray(data)
+    for _ in range(rng.choice((1, 1, 3, 30)) if data else 0):
+        changed[rng.randrange(len(data))] = rng.randrange(256)
+    return bytes(changed)
+
+
+def _delete(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
+    start, end = _span(rng, data)
+    return data[:start] + data[end:]
+
+
+def _double(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
+    start, end = _span(rng, data)
+    return data[:end] + data[start:end] * rng.choice((1, 1, 2, 20)) + data[end:]
+
+
+def _splice(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
+    other = rng.choice(others)
+    start, end = _span(rng, other)
+    here = rng.randrange(len(data) + 1)
+    return data[:here] + (other[start:end] + data[here:] if rng.random() < 0.5 else other[start:])
+
+
+def _cut(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
+    return data[: rng.randrange(len(data) + 1)]
+
+
+def _lines(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
+    """Swap, drop, repeat or shuffle lines."""
+    lines = data.split(b"\n")
+    i, j = rng.randrange(len(lines)), rng.randrange(len(lines))
+    kind = rng.choice(("swap", "drop", "repeat", "many", "shuffle", "thin"))
+    if kind == "swap":
+        lines[i], lines[j] = lines[j], lines[i]
+    elif kind == "drop":
+        del lines[i]
+    elif kind == "repeat":
+        lines.insert(j, lines[i])
+    elif kind == "many":
+        lines[i:i] = [lines[i]] * min(rng.choice((2, 50, 1500)), _LARGEST // (1 + len(lines[i])))
+    elif kind == "shuffle":
+        rng.shuffle(lines)
+    else:
+        lines = [line for line in lines if rng.random() > 0.2]
+    return b"\n".join(lines)
+
+
+def _replaced(rng: Random, data: bytes, pattern: re.Pattern[bytes], values: Sequence[bytes]) -> bytes:
+    places = list(pattern.finditer(data))
+    if not places:
+        return data
+    count = rng.choice((1, 1, 1, 2, 3, len(places) // 3, len(places)))
+    chosen = sorted(rng.sample(places, min(max(count, 1), len(places))), key=lambda match: match.start())
+    value = rng.choice(values)
+    parts, at = [], 0
+    for place in chosen:
+        parts += [data[at : place.start()], value]
+        at = place.end()
+        value = value if rng.random() < 0.5 else rng.choice(values)
+    return b"".join([*parts, data[at:]])
+
+
+def _numbers(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
+    return _replaced(rng, data, _NUMBER, EXTREMES)
+
+
+def _tokens(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
+    return _replaced(rng, data, _TOKEN, [*TOKENS, *EXTREMES])
+
+
+def _nudge(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
+    """Give numbers a value near another of the file: doubled atoms, thin cells, wrong counts."""
+    numbers = _NUMBER.findall(data)
+    near = [*rng.sample(numbers, min(4, len(numbers))), b"%.3g" % rng.uniform(-2, 2), b"%d" % rng.randrange(20)]
+    return _replaced(rng, data, _NUMBER, near)
+
+
+def _utf16(rng: Random, data: bytes) -> bytes:
+    text = data.decode("utf-8", errors="replace")
+    return text.encode(rng.choice(("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig", "utf-7")))
+
+
+def _latin1(rng: Random, data: bytes) -> bytes:
+    return data.replace(b"e", "\u00e9".encode("latin-1"), rng.choice((1, 5, -1)))
+
+
+def _nul(rng: Random, data: bytes) -> bytes:
+    here = rng.randrange(len(data) + 1)
+    return data[:here] + b"\x00" * rng.choice((1, 4, 5000)) + data[here:]
+
+
+def _ends(rng: Random, data: bytes) -> bytes:
+    return data.replace(b"\n", rng.choice((b"\r\n", b"\r", b"\x1a\n", b"\x0b", b"\xc2\x85", b"\xe2\x80\xa8", b"")))
+
+
+BYTES: tuple[Change, ...] = (_flip, _delete, _double, _splice, _cut)
+CHANGES: tuple[Change, ...] = (*BYTES, _lines, _lines, _numbers, _numbers, _numbers, _tokens, _tokens, _nudge, _nudge)
+ENCODINGS: tuple[Callable[[Random, bytes], bytes], ...] = (_utf16, _latin1, _nul, _ends)
