@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bandgap.datasets.levels import distinct_levels, mixed_levels_warning
 from bandgap.datasets.matching import Matched, match_names
-from bandgap.foundation.errors import InputError
+from bandgap.foundation.errors import InputError, printable, shown
 
 Unit = Literal["eV", "Hartree"]
 
@@ -33,6 +33,7 @@ _PLAIN_WORDS = _GAP_WORDS | {"band", "e", "energy", "target", "label"}
 _ID_HEADERS = ("id", "structureid", "structure", "identifier", "refcode", "materialid", "name", "key", "jid")
 _FILE_HEADERS = ("file", "filename", "path", "filepath", "structurefile", "cif", "ciffile")
 _LEVEL_HEADERS = ("leveloftheory", "theory", "functional")
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _EMPTY = {"", "nan", "na", "n/a", "none", "null", "-", "--", "?"}
 _SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab"}
 _SHOWN = 5
@@ -225,7 +226,7 @@ def _usable_rows(
         cells = row + [""] * (width - len(row))
         names = [cells[i] for i in (layout.id, layout.file) if i is not None]
         if cells[layout.gap].casefold() in _EMPTY:
-            empty.append(f"{line} ({names[0] or names[-1]})")
+            empty.append(f"{line} ({printable(names[0] or names[-1])})")
         elif not any(names):
             nameless.append(str(line))
         else:
@@ -246,10 +247,10 @@ def _numbers(cells: list[tuple[int, str]], unit: Unit, *, layout: _Layout, where
     values, wrong = [], []
     for line, cell in cells:
         text = cell.replace(",", ".") if commas and not mixed else cell
-        value = float(text) if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII) else float("nan")
+        value = float(text) if _NUMBER.fullmatch(text) else float("nan")
         value *= _TO_EV[unit]
         if not 0.0 <= value <= LARGEST_GAP_EV:
-            wrong.append(f"{line} ({cell!r})")
+            wrong.append(f"{line} ({shown(cell)})")
         values.append(value)
     if wrong:
         hint = " Decimal points and decimal commas are mixed; write points." if mixed else ""

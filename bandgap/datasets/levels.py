@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 
+from bandgap.foundation.errors import printable
+
 
 def distinct_levels(levels: Iterable[str]) -> tuple[str, ...]:
     """Return the levels of theory that differ in more than case and blanks, in order; empty ones are left out."""
     seen: dict[str, str] = {}
     for level in levels:
-        words = " ".join(level.split())
+        words = printable(" ".join(level.split()))
         if words:
             seen.setdefault(words.casefold(), words)
     return tuple(seen.values())

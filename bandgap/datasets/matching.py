@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.errors import InputError
+from bandgap.foundation.errors import InputError, printable
 
 _ENDINGS = re.compile(
     r"\.(cif|mcif|vasp|poscar|contcar|xyz|extxyz|exyz|pdb|ent|res|in|json|gz|zip)$", re.IGNORECASE
@@ -119,6 +119,7 @@ def _ambiguous(name: str, labels: list[int], structures: list[str]) -> str:
     shown = ", ".join(structures[:_SHOWN]) + (
         f" and {len(structures) - _SHOWN} more" if len(structures) > _SHOWN else ""
     )
+    shown = printable(shown)
     rows = f"{len(labels)} labels" if len(labels) > 1 else "One label"
     return f"{rows} named {name!r} fit {shown}: not used. Give every structure a name of its own."
 
@@ -130,5 +131,5 @@ def _in(file: str) -> str:
 def _some(names: Sequence[str], one: str, many: str, what: str) -> str:
     if not names:
         return ""
-    shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+    shown = printable(", ".join(names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
     return f"{len(names)} {one if len(names) == 1 else many} {what} ({shown})"

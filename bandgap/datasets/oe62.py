@@ -5,7 +5,6 @@ water) and df_5k.json (adds GW), doi:10.14459/2019mp1507656, CC BY-SA 4.0. gap =
 and the first of the unoccupied levels that a row lists, in eV.
 """
 
-import math
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +14,19 @@ import numpy as np
 from ase import Atoms
 from ase.data import atomic_numbers
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
+from bandgap.datasets.labels import LARGEST_GAP_EV
 from bandgap.datasets.oe62_levels import LEVELS, Level
 from bandgap.datasets.split_json import read_split_json
-from bandgap.foundation.errors import InputError
+from bandgap.foundation.errors import InputError, printable
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.structures import StructureRecord
+from bandgap.structures.checks import CLOSEST_ANGSTROM
+from bandgap.structures.neighbours import LARGEST_ANGSTROM
 
 _EVERY = 1000  # rows between two looks at progress and cancellation
+_LARGEST_EV = 1e5  # of a frontier level; what is larger is damage
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,8 @@ def read_oe62(path: Path | str, *, level: Level, progress: Progress = no_progres
                 raise _Unusable(f"no {'occupied' if homo is None else 'unoccupied'} levels at {words}")
             if not lumo >= homo:
                 raise _Unusable("HOMO above LUMO")
+            if lumo - homo > LARGEST_GAP_EV:
+                raise _Unusable(f"a gap above {LARGEST_GAP_EV:g} eV")
             record = StructureRecord(name, path.name, "OE62", _atoms(row), (), {"index": index})
             kept.append((record, homo, lumo))
         except _Unusable as error:
@@ -113,7 +119,7 @@ def _check_columns(row: dict[str, Any], level: Level, name: str) -> None:
 def _name(row: dict[str, Any], index: int | str, seen: set[str]) -> str:
     """Return the refcode, or the index label; one that came before gets the index label appended."""
     refcode = row.get("refcode_csd")
-    name = refcode.strip() if isinstance(refcode, str) and refcode.strip() else f"oe62_{index:>05}"
+    name = printable(refcode.strip() if isinstance(refcode, str) and refcode.strip() else f"oe62_{index:>05}")
     name = f"{name}_{index}" if name in seen else name
     seen.add(name)
     return name
@@ -126,7 +132,7 @@ def _edge(cell: object, *, last: bool) -> float | None:
     """
     values = cell if isinstance(cell, list) else [cell]
     value = values[-1 if last else 0] if values else None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < _LARGEST_EV:
         return None
     return float(value)
 
@@ -135,7 +141,7 @@ def _atoms(row: dict[str, Any]) -> Atoms:
     """Parse complete XYZ text: count, comment, then symbol x y z separated by blanks or tabs."""
     text = row["xyz_pbe_relaxed"]
     lines = text.rstrip().split("\n") if isinstance(text, str) else []
-    if len(lines) < 3 or not lines[0].strip().isdigit() or int(lines[0]) != len(lines) - 2:
+    if len(lines) < 3 or lines[0].strip() != str(len(lines) - 2):
         raise _Unusable("geometry is absent or cut off")
     if row.get("number_of_atoms", len(lines) - 2) != len(lines) - 2:
         raise _Unusable("number_of_atoms differs from the geometry")
@@ -145,6 +151,8 @@ def _atoms(row: dict[str, Any]) -> Atoms:
         positions = np.array([(float(x), float(y), float(z)) for _, x, y, z, *_ in cells])
     except (KeyError, ValueError, IndexError):
         raise _Unusable("geometry holds a line that is no atom") from None
-    if not np.isfinite(positions).all():
+    if not (np.abs(positions) <= LARGEST_ANGSTROM).all():
         raise _Unusable("geometry holds a line that is no atom")
+    if cKDTree(positions).query_pairs(CLOSEST_ANGSTROM):
+        raise _Unusable(f"geometry holds atoms closer than {CLOSEST_ANGSTROM} A")
     return Atoms(numbers=numbers, positions=positions)  # type: ignore[no-untyped-call]

@@ -6,13 +6,15 @@ read in chunks and json's C scanner cuts one row after the other out of them.
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from bandgap.foundation.errors import InputError
+from bandgap.foundation.errors import InputError, reason_of
 
 _CHUNK = 1 << 23  # characters; about 1,000 rows of OE62
+_LONGEST = 1 << 26  # characters of one value; the index of OE62 has half a million
 _BLANK = " \t\r\n"
 
 
@@ -24,8 +26,8 @@ def read_split_json(path: Path) -> Iterator[tuple[int | str, dict[str, Any]]]:
     try:
         with gzip.open(path, "rt", encoding="utf-8") if _is_gzip(path) else path.open(encoding="utf-8") as stream:
             yield from _rows(_Scanner(stream), name=path.name)
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read ({error}). Was the download complete?") from error
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({reason_of(error)}). Was the download complete?") from error
 
 
 class _Scanner:
@@ -62,11 +64,12 @@ class _Scanner:
                 value, self._at = self._decode(self._text, self._at)
                 return value
             except ValueError:
-                if not self._more():
+                if len(self._text) - self._at > _LONGEST or not self._more():
                     raise
 
     def _more(self) -> bool:
-        chunk = self._stream.read(_CHUNK)
+        """Read a chunk, at least as much as is there already, so that a long value is not tried often."""
+        chunk = self._stream.read(max(_CHUNK, len(self._text) - self._at))
         self._text, self._at = self._text[self._at :] + chunk, 0
         return bool(chunk)
 
@@ -86,6 +89,8 @@ def _rows(scanner: _Scanner, *, name: str) -> Iterator[tuple[int | str, dict[str
                 raise InputError(layout)
         if not ({"columns", "index"} <= set(head) and scanner.skip(":") and scanner.skip("[")):
             raise InputError(layout)
+        if {*map(type, head["columns"])} - {str} or {*map(type, head["index"])} - {int, float, str}:
+            raise InputError(layout)
         while not scanner.skip("]"):
             row = scanner.value()
             if rows >= len(head["index"]) or not isinstance(row, list) or len(row) != len(head["columns"]):
@@ -93,7 +98,7 @@ def _rows(scanner: _Scanner, *, name: str) -> Iterator[tuple[int | str, dict[str
             yield head["index"][rows], dict(zip(head["columns"], row, strict=True))
             rows += 1
             scanner.skip(",")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(
             f"{name}: the file ends or breaks after {rows:,} rows ({error}). Download it again."
         ) from error

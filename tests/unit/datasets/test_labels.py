@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bandgap.datasets.labels import EV_PER_HARTREE, read_labels
+from bandgap.datasets.labels import EV_PER_HARTREE, match_labels, read_labels
 from bandgap.foundation.errors import InputError
+from tests.mutations import time_limit
 
 
 def test_read_labels_id_and_gap_in_ev():
@@ -162,6 +163,20 @@ def test_read_labels_path_is_named_in_messages(tmp_path):
 def test_read_labels_unusable_table_is_refused_with_place_and_remedy(data, text):
     with pytest.raises(InputError, match=text):
         read_labels(data)
+
+
+def test_read_labels_gap_of_a_hundred_thousand_digits_is_refused_at_once_and_shown_in_part():
+    with time_limit(1.0), pytest.raises(InputError) as refused:
+        read_labels(b"id,gap_eV\na," + b"9" * 100_000 + b"x\n")
+    assert str(refused.value).startswith("labels: row 2 ('9999999999999999999999999999999999999...'): not a band gap.")
+
+
+def test_read_labels_names_with_line_breaks_and_control_characters_are_shown_without():
+    labels = read_labels(b'id,gap_eV,theory\n"a\nb\x1b[2J",,\nc,1,PBE\nd,2,"G\x07W"\n')
+    assert labels.problems[0] == "labels: row 2 (a?b?[2J): no gap, left out."
+    assert labels.level_of_theory == "PBE; G?W"
+    labels = read_labels(b'id,gap_eV\n"a\nb",1\n')
+    assert match_labels(["c"], [""], labels).summary.endswith("1 label has no structure (a?b).")
 
 
 def test_read_labels_unit_argument_against_the_header_is_refused():

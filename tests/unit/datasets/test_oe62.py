@@ -105,7 +105,13 @@ def test_read_oe62_repeated_refcode_gets_its_index_appended(tmp_path):
         ({4: WATER.replace("O ", "Q ")}, "geometry holds a line that is no atom"),
         ({4: WATER.replace("30.1193", "nan")}, "geometry holds a line that is no atom"),
         ({3: 4}, "number_of_atoms differs from the geometry"),
+        ({4: WATER.replace("3", "\u00b3", 1)}, "geometry is absent or cut off"),
+        ({4: WATER.replace("50.0 40.7632 29.5227", "50.0 40.0 30.2")}, "geometry holds atoms closer than 0.5 A"),
+        ({4: WATER.replace("30.1193", "1e308")}, "geometry holds a line that is no atom"),
         ({5: [-0.1], 6: [-0.9]}, "HOMO above LUMO"),
+        ({5: [-99.0], 6: [2.0]}, "a gap above 100 eV"),
+        ({5: [-1e308], 6: [1e308]}, "no occupied levels at PBE+vdW"),
+        ({5: [10**400]}, "no occupied levels at PBE+vdW"),
     ],
 )
 def test_read_oe62_row_that_cannot_be_used_is_left_out(tmp_path, change, reason):
@@ -113,6 +119,11 @@ def test_read_oe62_row_that_cannot_be_used_is_left_out(tmp_path, change, reason)
     found = read_oe62(write(tmp_path, {0: row, 3: ROWS[3]}), level="pbe")
     assert [record.id for record in found.records] == ["BBB"]
     assert found.dropped[0].reason == reason
+
+
+def test_read_oe62_refcode_with_control_characters_is_shown_without(tmp_path):
+    found = read_oe62(write(tmp_path, {0: ["A\x1b[2J", *ROWS[0][1:]]}), level="pbe")
+    assert [record.id for record in found.records] == ["A?[2J"]
 
 
 def test_read_oe62_level_that_the_file_lacks_is_refused_with_those_it_has(tmp_path):

@@ -49,6 +49,20 @@ def test_read_split_json_table_without_rows_gives_none(tmp_path):
         pytest.param(
             '{"columns": ["a"], "index": [0], "data": [[1, 2]]}', "row 0: does not fit the 1 columns", id="wide"
         ),
+        pytest.param(
+            '{"columns": [["a"]], "index": [0], "data": [[1]]}', "not a table in the published layout", id="list-column"
+        ),
+        pytest.param(
+            '{"columns": ["a"], "index": [null], "data": [[1]]}', "not a table in the published layout", id="null-index"
+        ),
+        pytest.param(
+            '{"columns": ["a"], "index": [0], "data": [' + "[" * 100_000,
+            "breaks after 0 rows .maximum recursion depth",
+            id="nested",
+        ),
+        pytest.param(
+            '{"columns": ["a"], "index": [0], "data": [["' + "a" * 3000, "breaks after 0 rows .Unterminated", id="open"
+        ),
         pytest.param('{"columns": ["a"], "index": [0, 1], "data": [[1]]}', "1 rows but 2 index labels", id="short"),
     ],
 )
@@ -58,9 +72,26 @@ def test_read_split_json_damaged_file_is_refused(tmp_path, text, message):
         list(split_json.read_split_json(tmp_path / "x.json"))
 
 
+def test_read_split_json_value_without_end_is_not_looked_for_in_the_whole_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(split_json, "_CHUNK", 1000)
+    monkeypatch.setattr(split_json, "_LONGEST", 10_000)
+    numbers = "".join(str(number) for number in range(100_000))
+    whole = gzip.compress(('{"columns": ["a"], "index": [0], "data": [["' + numbers).encode())
+    (tmp_path / "x.json.gz").write_bytes(whole[:-20])  # who reads to the end finds it cut off
+    with pytest.raises(InputError, match="the file ends or breaks after 0 rows"):
+        list(split_json.read_split_json(tmp_path / "x.json.gz"))
+
+
 def test_read_split_json_absent_or_broken_archive_is_named(tmp_path):
     with pytest.raises(InputError, match=r"absent\.json: cannot be read"):
         list(split_json.read_split_json(tmp_path / "absent.json"))
     (tmp_path / "x.json.gz").write_bytes(gzip.compress(FRAME.to_json(orient="split").encode())[:-20])
     with pytest.raises(InputError, match=r"x\.json\.gz: cannot be read .* Was the download complete"):
+        list(split_json.read_split_json(tmp_path / "x.json.gz"))
+    whole = gzip.compress(FRAME.to_json(orient="split").encode())
+    (tmp_path / "x.json.gz").write_bytes(whole[:20] + bytes(20) + whole[40:])
+    with pytest.raises(InputError, match=r"x\.json\.gz: cannot be read \(.+\). Was the download complete"):
+        list(split_json.read_split_json(tmp_path / "x.json.gz"))
+    (tmp_path / "x.json.gz").write_bytes(whole + b"\x8d<")
+    with pytest.raises(InputError, match=r"x\.json\.gz: cannot be read \(Not a gzipped file\). Was the download"):
         list(split_json.read_split_json(tmp_path / "x.json.gz"))
