@@ -1,11 +1,21 @@
-"""Whatever the bytes and the name, reading raises nothing and gives at least one verdict."""
+"""Whatever the bytes and the name, reading ends, raises and warns of nothing, and gives sound structures or words."""
 
+import functools
 import gzip
+import re
 
 import hypothesis.strategies as st
+import numpy as np
+import pytest
+from ase.neighborlist import primitive_neighbor_list
 from hypothesis import HealthCheck, example, given, settings
 
+from bandgap.datasets.demo import data_folder, unlabelled_cifs
+from bandgap.descriptors import config_for, featurize
 from bandgap.structures import Limits, StructureRecord, read_structures
+from bandgap.structures.checks import CLOSEST_ANGSTROM
+from bandgap.structures.drawing import shape_of
+from tests.mutations import Random, assert_sentence, damaged, run_mutations, wrapped
 from tests.unit.structures.samples import AIMS, METHANE_XYZ, PDB, POSCAR, RES, cif
 from tests.unit.structures.test_archives import zipped
 
@@ -37,6 +47,89 @@ TOKENS = [
 ]
 FEW = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 SMALL = Limits(max_atoms=100, max_structures=50, max_file_bytes=100_000, max_archive_bytes=200_000)
+
+CONTCAR = "two waters\n -216.0\n6 0 0\n1 6 0\n0 2 6\nH O\n4 2\nSelective dynamics\nCartesian\n" + "".join(
+    f"{x} {y} {z} T T F\n"
+    for x, y, z in [(0.76, 0.59, 0), (-0.76, 0.59, 0), (3.76, 3.59, 3), (2.24, 3.59, 3), (0, 0, 0), (3, 3, 3)]
+)
+VELOCITIES = "\n0.1 0.2 0.3\n0.1 0.2 0.3\n"
+PERIODIC_AIMS = (
+    "lattice_vector 5 0 0\nlattice_vector 1 5 0\nlattice_vector 0 0 6\natom_frac 0.1 0.1 0.1 C\natom 2 2 2 O\n"
+)
+CRYST1 = "CRYST1   10.000   11.000   12.000  90.00  95.00  90.00 P 1 21/c 1\n"
+MODELS = f"{CRYST1}MODEL        1\n{PDB}ENDMDL\nMODEL        2\n{PDB}"
+OCCUPIED = cif(columns={"occupancy": ["1.0", "0.999(3)", "1"]}, extra="_chemical_formula_sum 'C4 H4 O4'")
+BY_SYMBOL = cif(operators=None, symbol="P n a 21", extra="_cell.formula_units_Z 4")
+
+
+@functools.cache
+def seeds() -> list[tuple[str, bytes]]:
+    """One sound file of every accepted format and variant, and files of the demo data."""
+    texts = {
+        "a.cif": cif() + cif(name="b"), "occupied.cif": OCCUPIED, "symbol.cif": BY_SYMBOL, "POSCAR": POSCAR,
+        "a.vasp": POSCAR.replace("Na Cl\n", "", 1).replace("rock salt", "Na Cl"), "CONTCAR": CONTCAR + VELOCITIES,
+        "a.xyz": METHANE_XYZ * 2, "a.extxyz": EXTENDED * 2, "a.pdb": PDB, "models.pdb": MODELS, "a.res": RES,
+        "a.ins": RES.replace("LATT -1", "LATT 1\nSYMM -X, 1/2+Y, 1/2-Z"), "geometry.in": AIMS,
+        "x/geometry.in.next_step": PERIODIC_AIMS,
+    }  # fmt: skip
+    found = [(name, text.encode()) for name, text in texts.items()]
+    found += [(path.name, path.read_bytes()) for path in unlabelled_cifs()]
+    for name in ("crystals", "molecules"):
+        text = gzip.decompress((data_folder() / f"{name}.extxyz.gz").read_bytes())
+        lines = text.split(b"\n", 400)
+        found += [(f"{name}.extxyz", b"\n".join(lines[: int(lines[0]) + 2]) + b"\n")]
+    return found
+
+
+@functools.cache
+def contents() -> list[bytes]:
+    return [data for _, data in seeds()]
+
+
+def mutated(rng: Random) -> tuple[bytes, str]:
+    """Return a damaged file and its name, which mostly is the right one."""
+    name, data = rng.choice(seeds())
+    data = damaged(rng, data, contents())
+    name = name if rng.random() < 0.85 else rng.choice(NAMES)
+    return wrapped(rng, data, name) if rng.random() < 0.15 else (data, name)
+
+
+def assert_sound(record: StructureRecord) -> None:
+    """Fail where a structure that is offered for learning is empty, not finite, flat, or holds overlapping atoms."""
+    assert record.atoms is not None
+    atoms = record.atoms
+    assert len(atoms) > 0
+    assert np.isfinite(atoms.positions).all() and np.isfinite(atoms.cell.array).all()
+    assert ((atoms.numbers > 0) & (atoms.numbers <= 118)).all()
+    if atoms.pbc.any():
+        assert atoms.cell.complete().volume > 1e-3
+    cutoff, bins = CLOSEST_ANGSTROM - 1e-6, 10_000  # more take seconds where a cell is long
+    assert not len(primitive_neighbor_list("d", atoms.pbc, atoms.cell, atoms.positions, cutoff, max_nbins=bins))
+
+
+def check_file(rng: Random) -> None:
+    """Read one damaged file; every 25th or so is drawn and described too."""
+    data, name = mutated(rng)
+    records = read_structures(data, name, limits=SMALL)
+    assert records
+    assert len({record.id for record in records}) == len(records)
+    for record in records:
+        assert (record.atoms is None) == (record.status == "refused")
+        for problem in record.problems:
+            assert_sentence(problem.text)
+        if record.status != "refused":
+            assert_sound(record)
+    if rng.random() < 0.04:
+        described = featurize(records, config_for(preset="oe62-16-roots"))
+        for record, row, problem in zip(records, described.features, described.problems, strict=True):
+            assert problem is not None or record.atoms is None or np.isfinite(row).all()
+            assert problem is None or not re.search("by DScribe|not finite", problem.text), problem
+            shape_of(record)
+
+
+@pytest.mark.parametrize(("count", "fresh"), [(1_400, False), pytest.param(70_000, True, marks=pytest.mark.slow)])
+def test_damaged_files_give_sound_structures_or_a_sentence(count: int, fresh: bool, capsys: pytest.CaptureFixture[str]):
+    run_mutations(check_file, count=count, fresh=fresh, capsys=capsys)
 
 
 def assert_verdicts(records: list[StructureRecord]) -> None:
