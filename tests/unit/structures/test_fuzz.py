@@ -10,8 +10,10 @@ import pytest
 from ase.neighborlist import primitive_neighbor_list
 from hypothesis import HealthCheck, example, given, settings
 
+from bandgap.datasets.crystals import labels_from_info
 from bandgap.datasets.demo import data_folder, unlabelled_cifs
 from bandgap.descriptors import config_for, featurize
+from bandgap.foundation.errors import InputError
 from bandgap.structures import Limits, StructureRecord, read_structures
 from bandgap.structures.checks import CLOSEST_ANGSTROM
 from bandgap.structures.drawing import shape_of
@@ -119,6 +121,10 @@ def check_file(rng: Random) -> None:
             assert_sentence(problem.text)
         if record.status != "refused":
             assert_sound(record)
+    try:
+        labels_from_info(records, "gap_eV")
+    except InputError as error:
+        assert_sentence(str(error))
     if rng.random() < 0.04:
         described = featurize(records, config_for(preset="oe62-16-roots"))
         for record, row, problem in zip(records, described.features, described.problems, strict=True):
