@@ -6,7 +6,6 @@ Rank plots: Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021), section 4.2
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
-from scipy.stats import rankdata
 
 from bandgap.plots.style import BASELINE, GOOD, MIND, MODEL, OBSERVED, PRIOR, TEMPLATE, Floats, density, faint, padded
 
@@ -38,6 +37,8 @@ def traces(draws: ArrayLike, *, label: str) -> go.Figure:
 
 def rank_counts(draws: ArrayLike, *, bins: int = 20) -> Floats:
     """Return how many draws of each chain have their rank among all draws (chain, draw) in each bin, (chain, bin)."""
+    from scipy.stats import rankdata  # loads a second long: not with every page
+
     values = np.asarray(draws, dtype=np.float64)
     ranks = rankdata(values).reshape(values.shape)
     place = np.minimum(((ranks - 0.5) / values.size * bins).astype(int), bins - 1)

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
-from scipy.stats import beta
 
 from bandgap.foundation.quantities import Quantity
 from bandgap.plots.style import MODEL, PRIOR, TEMPLATE, Floats, density, faint, padded
@@ -124,6 +123,8 @@ def _central(values: Floats) -> Floats:
 
 def _prior_densities(draws: ArrayLike | None, grid: Floats, *, n_layers: int) -> list[Floats]:
     if draws is None:
+        from scipy.stats import beta  # loads a second long: not with every page
+
         flat = np.asarray(beta.pdf(grid.clip(1e-3, 1 - 1e-3), 1.0, n_layers - 1.0), dtype=np.float64)
         return [flat] * n_layers
     values = np.asarray(draws, dtype=np.float64)
