@@ -9,6 +9,7 @@ import pytest
 
 from bandgap.descriptors import PRESETS, n_features
 from bandgap.predictions.table import COLUMNS, NEGATIVE_END_NOTE, read_predictions_csv
+from bandgap.structures.formats import FORMATS
 from tests.test_architecture import LAYERS, ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -22,6 +23,13 @@ def code_blocks(language: str) -> list[str]:
 def test_commands_are_the_two_that_a_newcomer_types() -> None:
     environment = "python3 -m venv .venv && . .venv/bin/activate && pip install -c constraints.txt "
     assert code_blocks("sh") == [f"{environment}. && bandgap app\n", f'{environment}-e ".[test]" && pytest\n']
+
+
+def test_every_format_of_structure_files_is_named() -> None:
+    line = README.partition("- **Structures**: ")[2].partition("- **")[0]
+    for form in FORMATS:
+        for word in re.split(r"[/, ]+", form.words):
+            assert word in line
 
 
 @pytest.mark.slow

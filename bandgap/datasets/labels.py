@@ -1,7 +1,7 @@
 """Known band gaps from a CSV table, matched to structures by id or by file name.
 
 The table needs one column that names the structures and one gap column whose header states its unit, such as gap_eV or
-"band gap (Ha)". The unit is never guessed. Loads nothing but numpy.
+"band gap (Ha)". The unit is never guessed. Loads no ASE, as pages read it.
 """
 
 import csv

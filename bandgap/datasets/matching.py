@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import InputError, printable
+from bandgap.structures.formats import FORMATS
 
 _ENDINGS = re.compile(
-    r"\.(cif|mcif|vasp|poscar|contcar|xyz|extxyz|exyz|pdb|ent|res|in|json|gz|zip)$", re.IGNORECASE
+    rf"\.({'|'.join(suffix for form in FORMATS for suffix in form.suffixes)}|in|json|gz|zip)$", re.IGNORECASE
 )  # what may be left off a file name; other dots belong to the name
 _SHOWN = 3
 

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from bandgap.descriptors import MBTRConfig, featurize
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.descriptors.config import ELEMENTS
 from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.structures import StructureRecord
+from bandgap.structures.elements import ELEMENTS
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,17 @@ import typing
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import gemmi
 import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.descriptors.electron_levels import N_LEVELS, Levels, check_levels
 from bandgap.foundation.errors import ConfigError
+from bandgap.structures.elements import ELEMENTS
 
 Function = Literal["atomic_number", "distance", "inverse_distance", "angle", "cosine"]
 Weighting = Literal["none", "exp", "inverse_square", "smooth_cutoff"]
 Normalisation = Literal["per_heavy_atom", "per_atom", "l2_per_term", "none"]
 
-ELEMENTS = tuple(str(gemmi.Element(number).name) for number in range(1, 119))  # by atomic number, hydrogen first
 _FUNCTIONS = {1: ("atomic_number",), 2: ("distance", "inverse_distance"), 3: ("angle", "cosine")}
 _WEIGHTINGS = {1: ("none",), 2: ("exp", "inverse_square"), 3: ("exp", "smooth_cutoff")}
 LARGEST = 1000  # atoms other than hydrogen in a molecule, as far as the size is told

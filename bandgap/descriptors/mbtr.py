@@ -16,8 +16,9 @@ from dscribe.descriptors import MBTR
 from numpy.typing import NDArray
 
 from bandgap.descriptors import tight_binding
-from bandgap.descriptors.config import ELEMENTS, LARGEST, MBTRConfig, Term
+from bandgap.descriptors.config import LARGEST, MBTRConfig, Term
 from bandgap.structures.bonds import molecule_sizes
+from bandgap.structures.elements import ELEMENTS
 from bandgap.structures.zwitterions import neutral_form
 
 # Bumps have height 1. What is smaller than this is the rounding of erf, and standardising would make a feature of it.

@@ -34,7 +34,7 @@ class Site:
 
 
 def from_sites(
-    sites: list[Site], *, cell: NDArray[np.float64], operations: Operations, place: str, format: str, limits: Limits
+    sites: list[Site], *, cell: NDArray[np.float64], operations: Operations, place: str, limits: Limits
 ) -> Draft:
     """Return the draft of all atoms of the cell; `place` is where they come from, such as "block shelx".
 
@@ -44,7 +44,7 @@ def from_sites(
         raise Unreadable(f"the structure has {len(sites):,} atoms before symmetry; the limit is {limits.max_atoms:,}")
     where = f" ({place})" if place else ""
     _refuse_occupancies(sites, where)
-    draft = Draft(format=format, pbc=(True, True, True), cell=cell)
+    draft = Draft(pbc=(True, True, True), cell=cell)
     _refuse_groups(sites, where, draft=draft)
     if not sites:
         return draft

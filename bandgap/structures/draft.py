@@ -1,19 +1,22 @@
-"""A structure as a format's reader found it, before it is checked, and the sentence of a reader that gave up."""
+"""What a file format is, and a structure as its reader found it, before it is checked."""
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import shown
-from bandgap.structures.records import InfoValue, Problem
+from bandgap.structures.records import InfoValue, Limits, Problem
 
 LARGEST_NUMBER = 1e100  # in a file; products of three are finite, and what is larger than 1e5 is refused later
 _NOT_PYTHON = str.maketrans({"D": "e", "d": "e"})
 # Possessive: never tried again with fewer digits, as a damaged file may hold a hundred thousand of them in a row.
 NUMBER = r"[+-]?(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eEdD][+-]?\d++)?+"
+ROW = rf"{NUMBER}[ \t]+{NUMBER}[ \t]+{NUMBER}"
 _NUMBER = re.compile(NUMBER)
 
 
@@ -29,7 +32,7 @@ class Draft:
     positions: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 3)))  # (atom, 3), Angstrom
     cell: NDArray[np.float64] | None = None  # (3, 3), rows are vectors, Angstrom
     pbc: tuple[bool, bool, bool] = (False, False, False)
-    format: str = ""
+    format: str = ""  # that of its file where the reader names no other
     id: str = ""  # the id that the file itself gives
     suffix: str = ""  # tells structures of one file apart when the file gives no ids
     names: list[str] = field(default_factory=list)  # the file's names of the atoms, empty where it has none
@@ -48,9 +51,27 @@ class Draft:
         return f"{atom + 1} ({self.symbols[atom][:20]})"
 
 
-def refused(text: str, *, format: str, suffix: str = "") -> Draft:
+class Reader(Protocol):
+    """Text and limits to drafts. What it raises as Unreadable becomes the verdict on the file."""
+
+    def __call__(self, text: str, *, limits: Limits) -> Iterable[Draft]: ...
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of structure files: how it is told from others, and its reader. One stands at the end of each file."""
+
+    name: str  # on records and in verdicts
+    words: str  # where the user is told what is accepted
+    read: Reader
+    content: tuple[re.Pattern[str], ...]  # all are found in a text of this format
+    suffixes: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # that files begin with, whatever their suffix; the folder then gives the id
+
+
+def refused(text: str, *, suffix: str = "") -> Draft:
     """Return the draft of a structure that its reader refuses with the sentence `text`."""
-    return Draft(format=format, suffix=suffix, problems=[Problem("refused", text)])
+    return Draft(suffix=suffix, problems=[Problem("refused", text)])
 
 
 def number(text: str) -> float:

@@ -1,15 +1,16 @@
-"""Element symbols as files write them, to atomic numbers."""
+"""Element symbols as files write them, to atomic numbers. Loads no ASE, as pages read it."""
 
 import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from ase.data import atomic_numbers
+import gemmi
 
 from bandgap.structures.draft import Unreadable
 
 DEUTERIUM = "deuterium (D) is read as hydrogen"
-_TABLE = {symbol: number for symbol, number in atomic_numbers.items() if number > 0}
+ELEMENTS = tuple(str(gemmi.Element(number).name) for number in range(1, 119))  # by atomic number, hydrogen first
+_TABLE = {symbol: number for number, symbol in enumerate(ELEMENTS, start=1)}
 _ISOTOPES = {"D": 1, "T": 1}
 _NUMBERED = re.compile(r"([A-Za-z]{1,2})\d+")
 _CHARGED = re.compile(r"([A-Za-z]{1,2})\d*[+-]?\d*")

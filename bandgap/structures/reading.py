@@ -14,12 +14,11 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.structures.archives import GZIP_MAGIC, ZIP_MAGIC, gunzip, is_ignored, megabytes, unzip
 from bandgap.structures.checks import to_record
 from bandgap.structures.decoding import decode
-from bandgap.structures.draft import Draft, Unreadable
-from bandgap.structures.formats import detect, read_text, refuse_by_kind, suffix_of
+from bandgap.structures.draft import Draft, Format, Unreadable
+from bandgap.structures.formats import detect, is_nameless, read_text, refuse_by_kind, suffix_of
 from bandgap.structures.records import DEFAULT_LIMITS, Limits, Problem, StructureRecord
 
 _LOG = logging.getLogger(__name__)
-_NAMELESS = re.compile(r"(POSCAR|CONTCAR|geometry\.in(\.next_step)?)", re.IGNORECASE)  # their folder says what they are
 
 
 def read_structures(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS) -> list[StructureRecord]:
@@ -131,14 +130,16 @@ def _from_file(data: bytes, name: str, *, limits: Limits, left: int) -> Iterator
     yield from _from_text(text, form, name=name, stem=_stem(plain_name), limits=limits, left=left)
 
 
-def _from_text(text: str, form: str, *, name: str, stem: str, limits: Limits, left: int) -> Iterator[StructureRecord]:
+def _from_text(
+    text: str, form: Format, *, name: str, stem: str, limits: Limits, left: int
+) -> Iterator[StructureRecord]:
     drafts: list[Draft] = []
     ending = ""
     try:
         drafts += itertools.islice(read_text(text, form, limits=limits), left + 1)
     except Exception as error:  # the promise of one verdict per file holds for errors nobody foresaw, too
-        _LOG.info("reading %s as %s failed", name, form, exc_info=True)
-        ending = f"cannot be read as {form} ({type(error).__name__}: {' '.join(str(error).split())})"
+        _LOG.info("reading %s as %s failed", name, form.name, exc_info=True)
+        ending = f"cannot be read as {form.name} ({type(error).__name__}: {' '.join(str(error).split())})"
     if len(drafts) > left:
         ending = f"the rest was not read: the limit is {limits.max_structures:,} structures"
     several = len(drafts) > 1
@@ -146,7 +147,7 @@ def _from_text(text: str, form: str, *, name: str, stem: str, limits: Limits, le
         id = draft.id or (f"{stem}-{draft.suffix}" if several else stem)
         yield to_record(draft, file=name, id=id, limits=limits)
     if ending or not drafts:
-        yield _refused(name, ending or "no structures in the file", form=form)
+        yield _refused(name, ending or "no structures in the file", form=form.name)
 
 
 def _refused(file: str, text: str, *, form: str = "") -> StructureRecord:
@@ -161,7 +162,7 @@ def _stem(name: str) -> str:
     """Return the file's name without its suffix; files that are all called POSCAR are named by their folder."""
     parts = [part for part in name.replace("\\", "/").split("/") if part]
     base = re.sub(r"\.gz$", "", parts[-1], flags=re.IGNORECASE) if parts else ""
-    if _NAMELESS.fullmatch(base):
+    if is_nameless(base):
         return parts[-2] if len(parts) > 1 else base
     stem = base.rpartition(".")[0] if "." in base.lstrip(".") else base
     return stem or base or "structure"

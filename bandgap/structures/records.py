@@ -4,12 +4,14 @@ import dataclasses
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from ase import Atoms
 
 from bandgap.foundation.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ase import Atoms  # pages read the formats' names, and must not load it
 
 Severity = Literal["warning", "refused"]
 Status = Literal["ready", "warning", "refused"]
@@ -60,7 +62,7 @@ class StructureRecord:
     id: str
     file: str
     format: str  # "CIF", "POSCAR", "XYZ", "extXYZ", "PDB", "SHELX", "FHI-aims", or "" when it was not recognised
-    atoms: Atoms | None
+    atoms: "Atoms | None"
     problems: tuple[Problem, ...] = ()
     info: Mapping[str, InfoValue] = field(default_factory=dict)
 

@@ -8,9 +8,10 @@ import session
 
 from bandgap.jobs.rows import Dataset, Purpose
 from bandgap.jobs.store import Job
+from bandgap.structures.formats import NAMES
 from components.shared import stores, words
 
-ACCEPTED = "CIF, POSCAR/CONTCAR, XYZ, extXYZ, PDB, .res, FHI-aims geometry.in, or a zip of these"
+ACCEPTED = f"{NAMES}, or a zip of these"
 
 
 def store_files(

@@ -1,9 +1,11 @@
 """geometry.in of FHI-aims: atoms in Angstrom or in fractions of up to three lattice vectors."""
 
+import re
+
 import numpy as np
 
 from bandgap.foundation.errors import shown
-from bandgap.structures.draft import Draft, Unreadable, coordinates
+from bandgap.structures.draft import ROW, Draft, Format, Unreadable, coordinates
 from bandgap.structures.records import Limits
 
 _ATOMS = {"atom", "atom_frac"}
@@ -16,11 +18,11 @@ _UNUSED = {  # say nothing about where the atoms are
 }  # fmt: skip
 
 
-def read_aims(text: str, *, limits: Limits) -> Draft:
-    """Return the structure of a geometry.in. Raises Unreadable with the line at fault."""
+def read_aims(text: str, *, limits: Limits) -> list[Draft]:
+    """Return the one structure of a geometry.in. Raises Unreadable with the line at fault."""
     vectors: list[tuple[float, float, float]] = []
     atoms: list[tuple[float, float, float]] = []
-    draft = Draft(format="FHI-aims")
+    draft = Draft()
     fractional: list[bool] = []
     not_read: list[tuple[int, str]] = []
     for line, tokens in _instructions(text):
@@ -53,9 +55,18 @@ def read_aims(text: str, *, limits: Limits) -> Draft:
         draft.cell, draft.pbc = np.array(vectors), (True, True, True)
         positions = np.where(np.array(fractional)[:, None], positions @ draft.cell, positions) if atoms else positions
     draft.positions = positions
-    return draft
+    return [draft]
 
 
 def _instructions(text: str) -> list[tuple[int, list[str]]]:
     lines = (line.split("#")[0].split() for line in text.split("\n"))
     return [(at, tokens) for at, tokens in enumerate(lines, start=1) if tokens]
+
+
+FORMAT = Format(
+    "FHI-aims",
+    words="FHI-aims geometry.in",
+    read=read_aims,
+    content=(re.compile(rf"^[ \t]*(?:lattice_vector|atom|atom_frac)[ \t]+{ROW}", re.MULTILINE),),
+    names=("geometry.in", "geometry.in.next_step"),
+)

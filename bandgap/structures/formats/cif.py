@@ -11,7 +11,7 @@ from gemmi import cif
 
 from bandgap.foundation.errors import shown
 from bandgap.structures.asymmetric import Site, from_sites
-from bandgap.structures.draft import Draft, Unreadable, number, refused
+from bandgap.structures.draft import Draft, Format, Unreadable, number, refused
 from bandgap.structures.elements import element_of
 from bandgap.structures.formats.cif_symmetry import symmetry
 from bandgap.structures.formula import compare, parse_formula
@@ -49,7 +49,7 @@ def read_cif(text: str, *, limits: Limits) -> Iterator[Draft]:
         draft.id = draft.id if several else ""
         yield draft
     if not given:
-        yield refused(_nothing_in(text, len(blocks)), format="CIF")
+        yield refused(_nothing_in(text, len(blocks)))
 
 
 def _nothing_in(text: str, n_blocks: int) -> str:
@@ -65,7 +65,7 @@ def _from_block(block: cif.Block, *, limits: Limits) -> Draft:
     try:
         draft = _structure(block, place, limits=limits)
     except Unreadable as error:
-        draft = refused(str(error), format="CIF")
+        draft = refused(str(error))
     draft.id = name
     if name:
         draft.info["block"] = name
@@ -84,7 +84,7 @@ def _structure(block: cif.Block, place: str, *, limits: Limits) -> Draft:
     operations, notes = symmetry(block, place)
     formula = parse_formula(value_of(block, "_chemical_formula_sum"))
     sites = _sites(block, formula)
-    draft = from_sites(sites, cell=cell, operations=operations, place=place, format="CIF", limits=limits)
+    draft = from_sites(sites, cell=cell, operations=operations, place=place, limits=limits)
     for note in notes:
         draft.warn(note)
     compare(draft, formula)
@@ -130,7 +130,7 @@ def _piecewise(text: str, error: Exception, *, most: int) -> list[cif.Block | Dr
     blocks: list[cif.Block | Draft] = []
     pieces = _pieces(text.split("\n"))
     if not pieces:
-        return [refused(f"not a CIF: {_told(error, 0)}", format="CIF")]
+        return [refused(f"not a CIF: {_told(error, 0)}")]
     for first, lines in pieces[: most + 1]:
         try:
             blocks += cif.read_string("\n".join(lines) + "\n", check_level=0)
@@ -138,7 +138,7 @@ def _piecewise(text: str, error: Exception, *, most: int) -> list[cif.Block | Dr
             header = _HEADER.match(lines[0].strip())
             name = header.group()[5:] if header else ""
             sentence = f"block {name} is not valid CIF: {_told(fault, first)}. Is the file cut off?"
-            bad = refused(sentence, format="CIF")
+            bad = refused(sentence)
             bad.id = name
             blocks.append(bad)
     return blocks
@@ -203,3 +203,16 @@ def _number(text: str, *, what: str) -> float:
         return number(_UNCERTAINTY.sub("", text))
     except ValueError:
         raise Unreadable(f"{what} is {shown(text)}, not a number") from None
+
+
+_LINE = re.MULTILINE | re.IGNORECASE
+FORMAT = Format(
+    "CIF",
+    words="CIF",
+    read=read_cif,
+    content=(
+        re.compile(r"^[ \t]*data_", _LINE),
+        re.compile(r"^[ \t]*_(?:cell|atom_site|symmetry|space_group)", _LINE),
+    ),
+    suffixes=("cif", "mcif"),
+)

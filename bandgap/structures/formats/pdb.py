@@ -3,6 +3,7 @@
 Columns as in the wwPDB format description, version 3.3.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from bandgap.foundation.errors import shown
 from bandgap.structures.asymmetric import Site, from_sites
-from bandgap.structures.draft import Draft, Unreadable, coordinates, number, refused
+from bandgap.structures.draft import Draft, Format, Unreadable, coordinates, number, refused
 from bandgap.structures.elements import element_of
 from bandgap.structures.neighbours import THINNEST_ANGSTROM
 from bandgap.structures.records import Limits
@@ -41,12 +42,12 @@ def read_pdb(text: str, *, limits: Limits) -> Iterator[Draft]:
             models[-1].lines.append((at, line))
     models = [model for model in models if model.lines]
     if not models:
-        yield refused("no atoms in the file (no ATOM or HETATM line)", format="PDB")
+        yield refused("no atoms in the file (no ATOM or HETATM line)")
     for model in models:
         try:
             draft = _structure(model, cryst, scale=scale, limits=limits)
         except Unreadable as error:
-            draft = refused(str(error), format="PDB")
+            draft = refused(str(error))
         draft.suffix = model.name or "1"
         yield draft
 
@@ -64,8 +65,8 @@ def _structure(model: _Model, cryst: str, *, scale: list[str], limits: Limits) -
     if cell is None:
         sites = [Site(name, "", (0, 0, 0), o, g) for name, o, g in zip(names, occupancies, groups, strict=True)]
         identity = parse_operations(["x,y,z"])
-        checked = from_sites(sites, cell=np.eye(3), operations=identity, place="", format="PDB", limits=limits)
-        return Draft(symbols=symbols, positions=positions, format="PDB", names=names, problems=checked.problems)
+        checked = from_sites(sites, cell=np.eye(3), operations=identity, place="", limits=limits)
+        return Draft(symbols=symbols, positions=positions, names=names, problems=checked.problems)
     _check_scale(scale, cell)
     operations = operations_from_symbol(group) if group else parse_operations(["x,y,z"])
     if operations is None:
@@ -77,7 +78,7 @@ def _structure(model: _Model, cryst: str, *, scale: list[str], limits: Limits) -
         Site(name, symbol, (f[0], f[1], f[2]), o, g)
         for name, symbol, f, o, g in zip(names, symbols, fractional.tolist(), occupancies, groups, strict=True)
     ]
-    return from_sites(sites, cell=cell, operations=operations, place="", format="PDB", limits=limits)
+    return from_sites(sites, cell=cell, operations=operations, place="", limits=limits)
 
 
 def _symbol(line: str) -> str:
@@ -130,3 +131,12 @@ def _check_scale(scale: list[str], cell: NDArray[np.float64]) -> None:
     sound = (np.abs(matrix) < 1 / THINNEST_ANGSTROM + 1).all()  # what is larger inverts no cell, and may overflow
     if not sound or not np.abs(matrix @ cell.T - np.eye(3)).max() < 0.02:
         raise Unreadable("SCALE1 to SCALE3 do not fit the cell of CRYST1. Export as CIF.")
+
+
+FORMAT = Format(
+    "PDB",
+    words="PDB",
+    read=read_pdb,
+    content=(re.compile(r"^(?:ATOM  |HETATM|CRYST1)", re.MULTILINE),),
+    suffixes=("pdb", "ent"),
+)

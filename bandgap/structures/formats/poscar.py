@@ -6,15 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import shown
-from bandgap.structures.draft import LARGEST_NUMBER, Draft, Unreadable, coordinates, number
+from bandgap.structures.draft import LARGEST_NUMBER, NUMBER, ROW, Draft, Format, Unreadable, coordinates, number
 from bandgap.structures.elements import element_of
 from bandgap.structures.records import Limits
 
 _COUNTS = re.compile(r"\s*\d+(\s+\d+)*\s*", re.ASCII)
 
 
-def read_poscar(text: str, *, limits: Limits) -> Draft:
-    """Return the structure of a POSCAR. Raises Unreadable with the line at fault."""
+def read_poscar(text: str, *, limits: Limits) -> list[Draft]:
+    """Return the one structure of a POSCAR. Raises Unreadable with the line at fault."""
     lines = [line.split("!")[0].split("#")[0] if at else line for at, line in enumerate(text.split("\n"))]
     if len([line for line in lines if line.strip()]) < 7:
         raise Unreadable("too few lines for a POSCAR: comment, scale, three lattice vectors, elements, counts, atoms")
@@ -31,7 +31,7 @@ def read_poscar(text: str, *, limits: Limits) -> Draft:
     values = _positions(lines, at + 1, n_atoms=sum(counts))
     positions = values @ cell if mode == "d" else values * factors
     symbols = [element for element, count in zip(elements, counts, strict=True) for _ in range(count)]
-    return Draft(symbols=symbols, positions=positions, cell=cell, pbc=(True, True, True), format="POSCAR")
+    return [Draft(symbols=symbols, positions=positions, cell=cell, pbc=(True, True, True))]
 
 
 def _cell(lines: list[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -97,3 +97,13 @@ def _is_number(token: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+FORMAT = Format(
+    "POSCAR",
+    words="POSCAR/CONTCAR",
+    read=read_poscar,
+    content=(re.compile(rf"\A[^\n]*\n[ \t]*{NUMBER}[^\n]*\n(?:[ \t]*{ROW}[^\n]*\n){{3}}"),),
+    suffixes=("vasp", "poscar", "contcar"),
+    names=("POSCAR", "CONTCAR"),
+)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bandgap.foundation.errors import shown
 from bandgap.structures.asymmetric import Site, from_sites
-from bandgap.structures.draft import Draft, Unreadable, coordinates, number
+from bandgap.structures.draft import NUMBER, ROW, Draft, Format, Unreadable, coordinates, number
 from bandgap.structures.formula import compare, parse_formula
 from bandgap.structures.records import Limits
 from bandgap.structures.symmetry import Operations, cell_vectors, parse_operations
@@ -57,8 +57,8 @@ class _File:
     atoms: list[tuple[Site, float]] = field(default_factory=list)  # with the site occupation factor as written
 
 
-def read_shelx(text: str, *, limits: Limits) -> Draft:
-    """Return the structure of a .res file. Raises Unreadable with what is wrong."""
+def read_shelx(text: str, *, limits: Limits) -> list[Draft]:
+    """Return the one structure of a .res file. Raises Unreadable with what is wrong."""
     found = _File()
     for line, tokens in _lines(text):
         keyword = tokens[0].upper().split("_")[0]
@@ -75,15 +75,14 @@ def read_shelx(text: str, *, limits: Limits) -> Draft:
     sites = [
         _with_occupancy(site, factor, found=found, operations=operations, cell=cell) for site, factor in found.atoms
     ]
-    draft = from_sites(sites, cell=cell, operations=operations, place="", format="SHELX", limits=limits)
+    draft = from_sites(sites, cell=cell, operations=operations, place="", limits=limits)
     if found.not_read:
         draft.warn(f"lines that are no instruction of SHELX were not read: {', '.join(map(str, found.not_read[:5]))}")
     if not found.ended:
         draft.warn("the file has neither HKLF nor END; is it cut off?")
-    compare(
-        draft, parse_formula(" ".join(f"{e}{n:g}" for e, n in zip(found.elements, found.contents, strict=False) if n))
-    )
-    return draft
+    counts = zip(found.elements, found.contents, strict=False)
+    compare(draft, parse_formula(" ".join(f"{element}{count:g}" for element, count in counts if count)))
+    return [draft]
 
 
 def _take(found: _File, keyword: str, *, tokens: list[str], line: int) -> None:
@@ -199,3 +198,16 @@ def _is_remark(tokens: list[str]) -> bool:
     """Return whether an indented line is the remark that SHELX takes it for; some writers indent atoms and cell."""
     keyword = tokens[0].upper() if tokens else ""
     return keyword not in _READ and not (len(tokens) > 4 and _is_count(tokens[1]))
+
+
+_LINE = re.MULTILINE | re.IGNORECASE
+FORMAT = Format(
+    "SHELX",
+    words="SHELX .res",
+    read=read_shelx,
+    content=(
+        re.compile(rf"^[ \t]*CELL[ \t]+{NUMBER}[ \t]+{ROW}", _LINE),
+        re.compile(r"^[ \t]*SFAC[ \t]", _LINE),
+    ),
+    suffixes=("res", "ins"),
+)

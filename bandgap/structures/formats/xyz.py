@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bandgap.foundation.errors import shown
-from bandgap.structures.draft import Draft, Unreadable, coordinates, number, refused
+from bandgap.structures.draft import ROW, Draft, Format, Unreadable, coordinates, number, refused
 from bandgap.structures.formats.comment import Comment, parse_comment
 from bandgap.structures.records import Limits
 
@@ -34,13 +34,15 @@ def read_xyz(text: str, *, limits: Limits) -> Iterator[Draft]:
         try:
             comment = parse_comment(frame.comment)
         except Unreadable as error:
-            yield refused(f"line {frame.line + 1}: {error}", format="extXYZ", suffix=str(index))
+            draft = refused(f"line {frame.line + 1}: {error}", suffix=str(index))
+            draft.format = "extXYZ"
+            yield draft
             continue
         form = "extXYZ" if comment.extended else "XYZ"
         try:
             draft = _draft(frame, comment)
         except Unreadable as error:
-            draft = refused(str(error), format=form)
+            draft = refused(str(error))
             draft.info = comment.info
         draft.format, draft.suffix, draft.id = form, str(index), str(comment.info.get("id", ""))
         yield draft
@@ -133,3 +135,12 @@ def _is_atom(line: str) -> bool:
         return all(np.isfinite(number(token)) for token in tokens[1:4])
     except ValueError:
         return False
+
+
+FORMAT = Format(
+    "XYZ",
+    words="XYZ, extXYZ",
+    read=read_xyz,
+    content=(re.compile(rf"\A\s*\d++[ \t]*\n[^\n]*\n[ \t]*\w++[ \t]+{ROW}"),),
+    suffixes=("xyz", "extxyz", "exyz"),
+)

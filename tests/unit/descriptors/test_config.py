@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bandgap.descriptors import PRESETS, MBTRConfig, Term, config_for, estimate, feature_blocks, n_features
-from bandgap.descriptors.config import ELEMENTS
 from bandgap.descriptors.presets import K1, K2
 from bandgap.foundation.config import fingerprint, from_dict, to_dict
 from bandgap.foundation.errors import ConfigError
+from bandgap.structures.elements import ELEMENTS
 
 
 @pytest.mark.parametrize(("preset", "expected"), [("thesis-1260", 1_260), ("oe62-16", 5_472)])

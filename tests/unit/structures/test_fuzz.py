@@ -17,6 +17,7 @@ from bandgap.foundation.errors import InputError
 from bandgap.structures import Limits, StructureRecord, read_structures
 from bandgap.structures.checks import CLOSEST_ANGSTROM
 from bandgap.structures.drawing import shape_of
+from bandgap.structures.formats import FORMATS
 from tests.mutations import Random, assert_sentence, damaged, run_mutations, wrapped
 from tests.unit.structures.samples import AIMS, METHANE_XYZ, PDB, POSCAR, RES, cif
 from tests.unit.structures.test_archives import zipped
@@ -131,6 +132,11 @@ def check_file(rng: Random) -> None:
             assert problem is not None or record.atoms is None or np.isfinite(row).all()
             assert problem is None or not re.search("by DScribe|not finite", problem.text), problem
             shape_of(record)
+
+
+def test_every_format_is_among_the_files_that_are_damaged():
+    records = [record for name, data in seeds() for record in read_structures(data, name)]
+    assert {record.format for record in records} >= {form.name for form in FORMATS}
 
 
 @pytest.mark.parametrize(("count", "fresh"), [(1_400, False), pytest.param(70_000, True, marks=pytest.mark.slow)])

@@ -2,13 +2,14 @@
 
 import os
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bandgap.foundation.errors import Cancelled
 from bandgap.foundation.progress import Update
-from bandgap.structures import ACCEPTED, Limits, read_paths, read_structures
+from bandgap.structures import ACCEPTED, Limits, formats, read_paths, read_structures
 from tests.mutations import time_limit
 from tests.unit.structures.samples import AIMS, METHANE_XYZ, PDB, POSCAR, RES, cif, read, read_one
 
@@ -154,7 +155,8 @@ def test_unforeseen_error_in_a_reader_becomes_a_verdict(monkeypatch: pytest.Monk
     def broken(text: str, *, limits: Limits) -> object:
         raise AssertionError("no reason given")
 
-    monkeypatch.setattr("bandgap.structures.formats.read_aims", broken)
+    others = [form for form in formats.FORMATS if form.name != "FHI-aims"]
+    monkeypatch.setattr(formats, "FORMATS", [*others, replace(formats.aims.FORMAT, read=broken)])
     assert read_one(AIMS, "geometry.in").problem == "cannot be read as FHI-aims (AssertionError: no reason given)"
 
 
