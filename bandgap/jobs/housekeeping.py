@@ -81,9 +81,12 @@ def delete_dataset(library: Library, workspace: str, dataset_id: str) -> None:
 def drop_unused_uploads(library: Library) -> None:
     """Remove stored files that no data set names any more, and what was computed for data sets that are gone.
 
-    The worker does so when it starts.
+    The worker does so when it starts. Where the store is a new one, as after one that was damaged, all of it stays for
+    whoever repairs the old one.
     """
     with library.database.reading() as connection:
+        if connection.execute("SELECT 1 FROM workspace").fetchone() is None:
+            return
         named = {row["content"] for row in connection.execute("SELECT DISTINCT content FROM dataset_file")}
         known = {row["id"] for row in connection.execute("SELECT id FROM dataset")}
     for folder in (library.home.folder / "datasets").glob("*"):

@@ -103,7 +103,7 @@ def serve(
         page = _Kept("page", _page_command(host, chosen), environment, stdout=subprocess.DEVNULL)
         worker = _Kept("worker", _kept_command("bandgap.jobs.worker"), environment)
         try:
-            _wait_until_healthy(page.process, address, stopping)
+            _wait_until_healthy(page, address, stopping)
             if not stopping.is_set():
                 say(f"bandgap is at {address}  (data in {home.folder}; Ctrl-C stops it)")
                 if open_browser:
@@ -177,11 +177,13 @@ def _environment(folder: Path, quota_gb: str | None) -> dict[str, str]:
     return {**os.environ, "BANDGAP_HOME": str(folder), "OMP_NUM_THREADS": threads, **quota}
 
 
-def _wait_until_healthy(page: "subprocess.Popen[bytes]", address: str, stopping: threading.Event) -> None:
+def _wait_until_healthy(page: _Kept, address: str, stopping: threading.Event) -> None:
     deadline = time.monotonic() + START_S
     while not stopping.is_set() and not healthy(address):
-        if page.poll() is not None:
-            raise BandgapError(f"The page did not start (exit code {page.returncode}); its last lines above say why.")
+        code = page.process.poll()
+        if code is not None and code >= 0:
+            raise BandgapError(f"The page did not start (exit code {code}); its last lines above say why.")
+        page.keep()  # one that a signal ended, as when memory runs out
         if time.monotonic() > deadline:
             raise BandgapError(f"The page did not answer at {address} within {START_S:.0f} s. Start it again.")
         stopping.wait(0.2)

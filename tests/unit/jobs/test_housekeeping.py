@@ -98,6 +98,14 @@ def test_sweep_keeps_what_data_sets_name_and_drops_what_a_kill_left(library: Lib
     assert not gone.exists() and len(list(gone.parent.iterdir())) == 1
 
 
+def test_sweep_of_a_new_store_leaves_what_belongs_to_one_that_was_moved_away(library: Library) -> None:
+    dataset = add(library, ("a", b"kept"))
+    make_old(library)
+    library.database.path.unlink()
+    drop_unused_uploads(Library(library.home))
+    assert stored(library) == {b"kept"} and library.home.dataset_folder(dataset).exists()
+
+
 def test_data_set_that_a_job_works_on_is_not_deleted(library: Library) -> None:
     dataset = add(library, ("a", b"1"))
     jobs = JobStore(library.home)

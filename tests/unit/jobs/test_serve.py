@@ -109,6 +109,20 @@ def test_page_and_worker_end_with_a_starter_that_was_killed(tmp_path: Path) -> N
     assert worker_status(database).age_s is None  # the worker gave its lock back
 
 
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="reads /proc")
+def test_page_that_is_killed_while_it_starts_is_started_again(tmp_path: Path) -> None:
+    start = "from bandgap.jobs.serve import serve; serve(port=0)"
+    environment = {**os.environ, "BANDGAP_HOME": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", start], env=environment, stdout=subprocess.PIPE) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        wait_for(lambda: len(children.read_text().split()) == 2)
+        os.kill(int(children.read_text().split()[0]), signal.SIGKILL)
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"bandgap is at ")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+
+
 def wait_for(condition: Callable[[], bool], *, within_s: float = 30.0) -> None:
     deadline = time.monotonic() + within_s
     while not condition():

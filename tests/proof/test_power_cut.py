@@ -1,0 +1,117 @@
+"""The power goes while jobs run, and the file of a kind that was written last ends somewhere in its middle."""
+
+import random
+import re
+import sys
+import time
+import uuid
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from bandgap.foundation.errors import ArtifactError
+from bandgap.jobs.catalogue import register_sources
+from bandgap.jobs.database import StoreError
+from bandgap.jobs.home import Home
+from bandgap.runs.stored import load_run
+from tests.proof.storm import BRIEF, SEED, Server, Visitor, serving, wait_for
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes in /proc")
+
+WORKSPACE, OTHER = (str(uuid.UUID(int=n, version=4)) for n in (3, 4))
+KINDS = {  # what a cut may damage: files below the data directory, and what the visitor asks for to have them written
+    "upload": ("uploads/*", "check"),
+    "shapes": ("datasets/*/*", "check"),
+    "cache": ("cache/*", "transfer"),
+    "checkpoint": ("checkpoints/*/*.safetensors", "transfer"),
+    "run": ("runs/*/*.*", "transfer"),
+    "store": ("bandgap.sqlite3*", "check"),
+}
+NAMED = re.compile(r"damaged|cannot be read|not readable|has no manifest\.json")
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [["upload", "checkpoint", "store"], pytest.param(5 * list(KINDS), marks=pytest.mark.slow)],
+    ids=["3 cuts", "30 cuts"],
+)
+def test_power_cut_damages_one_thing_that_is_named_and_all_else_goes_on(kinds: list[str], tmp_path: Path) -> None:
+    sys.stdout.write(f"seed {SEED}; set BANDGAP_PROOF_SEED for other times and lengths\n")
+    draw = random.Random(SEED)
+    with serving(tmp_path / "home") as server:
+        visitor = first_visit(server.home)
+        for kind in kinds:
+            pattern, work = KINDS[kind]
+            server.start()
+            dataset = visitor.check(WORKSPACE)
+            if work == "transfer":
+                wait_for(visitor.all_finished, within_s=90, what="a data set that is checked")
+                visitor.transfer(WORKSPACE, dataset, "bnn", BRIEF)
+            wait_for(partial(written, server.home, pattern), within_s=90, what=f"a file of the kind {kind}")
+            time.sleep(draw.uniform(0.0, 1.0))
+            server.cut_power()
+            path = draw.choice(written(server.home, pattern)[-3:])
+            cut(path, draw)
+            server.start()
+            wait_for(server.up, within_s=60, what="the page")
+            if kind == "store" and is_damaged(server, visitor):
+                for part in server.home.folder.glob("bandgap.sqlite3*"):
+                    part.rename(part.with_name(f"old-{part.name}"))
+                visitor = first_visit(server.home)
+            goes_on(visitor)
+
+
+def first_visit(home: Home) -> Visitor:
+    visitor = Visitor(home)
+    register_sources(visitor.library)
+    return visitor
+
+
+def written(home: Home, pattern: str) -> list[Path]:
+    """Return the files of a kind, that which was written last at the end."""
+    return sorted((p for p in home.folder.glob(pattern) if p.suffix != ".part"), key=lambda p: p.stat().st_mtime_ns)
+
+
+def cut(path: Path, draw: random.Random) -> None:
+    whole = path.stat().st_size
+    kept = draw.randrange(whole + 1)
+    with path.open("r+b") as file:
+        file.truncate(kept)
+    sys.stdout.write(f"{path.parent.name}/{path.name} keeps {kept:,} of {whole:,} bytes\n")
+
+
+def is_damaged(server: Server, visitor: Visitor) -> bool:
+    """Return whether the store says that it is damaged, to visitors or in the worker's log; else it works."""
+    known = server.log.stat().st_size
+
+    def told() -> bool:
+        text = server.log.read_text()[known:]
+        return re.search(r"The store .* is damaged: .* Move this file away and start again", text) is not None
+
+    try:
+        visitor.forget_lost()
+        visitor.check(OTHER)
+        wait_for(lambda: told() or visitor.all_finished(), within_s=120, what="a store that works, or says why not")
+    except StoreError as error:
+        assert "is damaged" in str(error)
+        return True
+    return told() or any("The store" in error for _, error in visitor.refused)
+
+
+def goes_on(visitor: Visitor) -> None:
+    """See that all is finished but what names its damage, and that too when it is mended as it says."""
+    visitor.check(OTHER)
+    wait_for(visitor.all_finished, within_s=120, what="the end of all jobs")
+    for _, error in visitor.refused:
+        assert NAMED.search(error), error
+    visitor.upload_again()
+    wait_for(visitor.all_finished, within_s=120, what="the end of what was uploaded again")
+    assert not visitor.refused
+    for asked in visitor.asked:
+        if asked.kind == "transfer":
+            try:
+                load_run(visitor.library.home.run_folder(asked.subject))
+            except ArtifactError as error:
+                assert NAMED.search(str(error)), error
+    visitor.asked.clear()
