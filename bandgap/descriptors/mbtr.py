@@ -19,6 +19,7 @@ from bandgap.descriptors import tight_binding
 from bandgap.descriptors.config import LARGEST, MBTRConfig, Term
 from bandgap.structures.bonds import molecule_sizes
 from bandgap.structures.elements import ELEMENTS
+from bandgap.structures.neighbours import heights
 from bandgap.structures.zwitterions import neutral_form
 
 # Bumps have height 1. What is smaller than this is the rounding of erf, and standardising would make a feature of it.
@@ -78,8 +79,7 @@ def _cell_obstacle(atoms: Atoms, config: MBTRConfig) -> str | None:
     volume = abs(float(np.linalg.det(cell)))
     if volume < 1e-6:
         return "is periodic but its cell has no volume; give three lattice vectors that are not in one plane."
-    heights = volume / np.linalg.norm(np.cross(cell[[1, 2, 0]], cell[[2, 0, 1]]), axis=1)
-    grown = np.where(atoms.pbc, 1.0 + 2.0 * config.reach_angstrom / heights, 1.0)
+    grown = np.where(atoms.pbc, 1.0 + 2.0 * config.reach_angstrom / heights(cell), 1.0)
     neighbours = len(atoms) * float(np.prod(grown))
     if neighbours > MAX_NEIGHBOURS:
         return (

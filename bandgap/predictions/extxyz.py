@@ -36,7 +36,7 @@ def write_extxyz(
 
     A file that would be longer than `most_bytes` is removed.
     """
-    from bandgap.structures.writing import extxyz_blocks
+    from bandgap.structures.formats.xyz import extxyz_blocks
 
     usable = usable_rows(predictions)
     numbers = interval_numbers(predictions, level=level, kind=kind)

@@ -1,5 +1,6 @@
 """Bytes, files, folders and archives to records: at least one verdict for each, and no file costs another."""
 
+import codecs
 import dataclasses
 import itertools
 import logging
@@ -13,12 +14,20 @@ from bandgap.foundation.errors import printable
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.structures.archives import GZIP_MAGIC, ZIP_MAGIC, gunzip, is_ignored, megabytes, unzip
 from bandgap.structures.checks import to_record
-from bandgap.structures.decoding import decode
 from bandgap.structures.draft import Draft, Format, Unreadable
 from bandgap.structures.formats import detect, is_nameless, read_text, refuse_by_kind, suffix_of
 from bandgap.structures.records import DEFAULT_LIMITS, Limits, Problem, StructureRecord
 
 _LOG = logging.getLogger(__name__)
+_MARKS = (  # UTF-32's mark begins with UTF-16's, so it comes first
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x19\x1b-\x1f]")
+_PROBED = 65_536
 
 
 def read_structures(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS) -> list[StructureRecord]:
@@ -122,12 +131,37 @@ def _from_file(data: bytes, name: str, *, limits: Limits, left: int) -> Iterator
         if not data.strip():
             raise Unreadable("the file is empty")
         refuse_by_kind(data, base)
-        text = decode(data)
+        text = _decoded(data)
         form = detect(text, base)
     except Unreadable as error:
         yield _refused(name, str(error))
         return
     yield from _from_text(text, form, name=name, stem=_stem(plain_name), limits=limits, left=left)
+
+
+def _decoded(data: bytes) -> str:
+    """Return the text of `data` with "\\n" line ends: UTF-8, UTF-16, UTF-32 or, failing those, Latin-1.
+
+    Raises Unreadable when the bytes are not text.
+    """
+    text = _text_of(data)
+    probe = text[:_PROBED]
+    if len(_CONTROL.findall(probe)) > len(probe) // 1000:
+        raise Unreadable("a binary file, not text. Export the structure as a text file such as CIF or extXYZ")
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\x1a", "")  # 1A: end of file under DOS
+
+
+def _text_of(data: bytes) -> str:
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return data[len(mark) :].decode(encoding, errors="replace")
+    probe = data[:_PROBED]
+    if probe.count(0) * 3 > len(probe):  # ASCII text in UTF-16 without its mark has a zero in every second byte
+        return data.decode("utf-16-le" if probe[1::2].count(0) > probe[::2].count(0) else "utf-16-be", errors="replace")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
 
 
 def _from_text(

@@ -47,7 +47,7 @@ from bandgap.predictions.table import IntervalKind
 from bandgap.sources.model import SourceConfig
 from bandgap.storage.manifests import read_manifest
 from bandgap.structures import StructureRecord
-from bandgap.structures.writing import extxyz_blocks
+from bandgap.structures.formats.xyz import extxyz_blocks
 from tests.earlier.arithmetic import arithmetic
 
 SPECIES = ("H", "C", "N", "O")

@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import shown
-from bandgap.structures.asymmetric import Site, from_sites
 from bandgap.structures.draft import Draft, Format, Unreadable, coordinates, number, refused
 from bandgap.structures.elements import element_of
 from bandgap.structures.neighbours import THINNEST_ANGSTROM
 from bandgap.structures.records import Limits
-from bandgap.structures.symmetry import cell_vectors, operations_from_symbol, parse_operations
+from bandgap.structures.symmetry import Site, cell_vectors, from_sites, operations_from_symbol, parse_operations
 
 _NO_CELL = [1.0, 1.0, 1.0]  # what programs write in CRYST1 when there is no crystal
 

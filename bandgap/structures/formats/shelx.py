@@ -12,22 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import shown
-from bandgap.structures.asymmetric import Site, from_sites
 from bandgap.structures.draft import NUMBER, ROW, Draft, Format, Unreadable, coordinates, number
 from bandgap.structures.formula import compare, parse_formula
 from bandgap.structures.records import Limits
-from bandgap.structures.symmetry import Operations, cell_vectors, parse_operations
+from bandgap.structures.symmetry import Operations, Site, cell_vectors, from_sites, parse_operations
 
 Floats = NDArray[np.float64]
-_CENTRINGS = {
-    1: [],
-    2: ["x+1/2,y+1/2,z+1/2"],
-    3: ["x+2/3,y+1/3,z+1/3", "x+1/3,y+2/3,z+2/3"],
-    4: ["x,y+1/2,z+1/2", "x+1/2,y,z+1/2", "x+1/2,y+1/2,z"],
-    5: ["x,y+1/2,z+1/2"],
-    6: ["x+1/2,y,z+1/2"],
-    7: ["x+1/2,y+1/2,z"],
-}
+_LATTICES = dict(enumerate("PIRFABC", start=1))  # of LATT
 _PEAK = re.compile(r"Q\d+", re.IGNORECASE)  # residual electron density, not an atom
 _READ = {"CELL", "LATT", "SYMM", "SFAC", "FVAR", "PART", "HKLF", "END"}
 _INSTRUCTIONS = {
@@ -92,7 +83,7 @@ def _take(found: _File, keyword: str, *, tokens: list[str], line: int) -> None:
             raise Unreadable(f"line {line}: CELL needs a wavelength and six numbers, found {shown(' '.join(tokens))}")
     elif keyword == "LATT":
         found.lattice = int(number(tokens[1])) if len(tokens) > 1 and _all_numbers(tokens[1:2]) else 0
-        if abs(found.lattice) not in _CENTRINGS:
+        if abs(found.lattice) not in _LATTICES:
             raise Unreadable(f"line {line}: LATT must be 1 to 7 or -1 to -7, found {shown(' '.join(tokens[1:]))}")
     elif keyword == "SYMM":
         found.symmetry.append(" ".join(tokens[1:]))
@@ -150,12 +141,10 @@ def _with_occupancy(site: Site, factor: float, *, found: _File, operations: Oper
 
 
 def _operations(found: _File) -> Operations:
-    general = [_op(text) for text in found.symmetry]
-    if found.lattice > 0:
-        general += [op.combine(gemmi.Op("-x,-y,-z")) for op in list(general)]
-    centrings = [gemmi.Op(text) for text in _CENTRINGS[abs(found.lattice)]]
-    general += [centring.combine(op) for centring in centrings for op in list(general)]
-    return parse_operations([op.wrap().triplet() for op in general])
+    """Return the operators of SYMM by those of LATT: its centrings, with a centre of symmetry where it is positive."""
+    lattice = gemmi.symops_from_hall(f"{'-' if found.lattice > 0 else ''}{_LATTICES[abs(found.lattice)]} 1")
+    listed = [_op(text) for text in found.symmetry]
+    return parse_operations([by_lattice.combine(op).wrap().triplet() for by_lattice in lattice for op in listed])
 
 
 def _op(text: str) -> gemmi.Op:

@@ -4,19 +4,32 @@ Frames are found by their counts. When a count and the rows below it disagree, t
 at the next line that is a count.
 """
 
+import io
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bandgap.foundation.errors import shown
 from bandgap.structures.draft import ROW, Draft, Format, Unreadable, coordinates, number, refused
-from bandgap.structures.formats.comment import Comment, parse_comment
-from bandgap.structures.records import Limits
+from bandgap.structures.records import InfoValue, Limits, StructureRecord
 
 _COUNT = re.compile(r"\s*\d{1,9}\s*", re.ASCII)
 _PERIODIC_BY_LATTICE = (True, True, True)
+_QUOTED = r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\{[^}]*\}|\[[^\]]*\]"""
+_PAIR = re.compile(rf"""([A-Za-z_][\w.\-/]*)(?:\s*=\s*({_QUOTED}|[^\s"'\[{{]\S*))?""")
+_LONGEST = 20_000
+_EXTENDED = re.compile(r"\b(properties|lattice|pbc)\s*=", re.IGNORECASE)
+_ANY_PAIR = re.compile(r"[A-Za-z_]\w*=\S")
+_INTEGER = re.compile(r"[+-]?(0|[1-9]\d*)", re.ASCII)  # 00011 is a name
+_REAL = re.compile(r"[+-]?(\d+(\.\d*|(?=[eE]))|\.\d+)([eE][+-]?\d+)?|[+-]?(nan|inf|NaN|Inf)", re.ASCII)
+_BOOLEANS = {"T": True, "F": False, "true": True, "false": False, "True": True, "False": False}
+_BOOLEANS |= {"TRUE": True, "FALSE": False}
+_IDS = re.compile(r"(.*_)?id|identifier|name|refcode", re.IGNORECASE)
+_WIDTHS = {str(width): width for width in range(1, 1000)}
+_STRUCTURAL = {"properties", "lattice", "pbc"}
 
 
 @dataclass(frozen=True)
@@ -28,11 +41,23 @@ class _Frame:
     unread: int = 0  # lines after the atoms that are neither atoms nor blank
 
 
+@dataclass(frozen=True)
+class _Comment:
+    """What a comment line says about its frame."""
+
+    extended: bool = False
+    lattice: NDArray[np.float64] | None = None  # (3, 3), rows are vectors, Angstrom
+    pbc: tuple[bool, bool, bool] | None = None
+    species: int = 0  # where a row holds the element, and the first of the three coordinates
+    position: int = 1
+    info: dict[str, InfoValue] = field(default_factory=dict)
+
+
 def read_xyz(text: str, *, limits: Limits) -> Iterator[Draft]:
     """Yield one draft for every frame of an XYZ or extXYZ file."""
     for index, frame in enumerate(_frames(text.split("\n"), limits.max_atoms), start=1):
         try:
-            comment = parse_comment(frame.comment)
+            comment = _comment(frame.comment)
         except Unreadable as error:
             draft = refused(f"line {frame.line + 1}: {error}", suffix=str(index))
             draft.format = "extXYZ"
@@ -48,17 +73,15 @@ def read_xyz(text: str, *, limits: Limits) -> Iterator[Draft]:
         yield draft
 
 
-def _draft(frame: _Frame, comment: Comment) -> Draft:
+def _draft(frame: _Frame, comment: _Comment) -> Draft:
     if frame.fault:
         raise Unreadable(frame.fault)
-    column = comment.columns
-    needed = max(column.species, column.position + 2) + 1
     try:
-        start = column.position
+        start = comment.position
         values = [(float(row[start]), float(row[start + 1]), float(row[start + 2])) for row in frame.rows]
-        symbols = [row[column.species] for row in frame.rows]
+        symbols = [row[comment.species] for row in frame.rows]
     except (ValueError, IndexError):
-        values, symbols = _slowly(frame, comment, needed=needed)
+        values, symbols = _slowly(frame, comment)
     pbc = comment.pbc or (_PERIODIC_BY_LATTICE if comment.lattice is not None else (False, False, False))
     positions = np.array(values, dtype=float).reshape(-1, 3)
     draft = Draft(symbols=symbols, positions=positions, cell=comment.lattice, pbc=pbc, info=comment.info)
@@ -67,15 +90,97 @@ def _draft(frame: _Frame, comment: Comment) -> Draft:
     return draft
 
 
-def _slowly(frame: _Frame, comment: Comment, *, needed: int) -> tuple[list[tuple[float, float, float]], list[str]]:
+def _slowly(frame: _Frame, comment: _Comment) -> tuple[list[tuple[float, float, float]], list[str]]:
     """Read rows one by one, to name the line at fault and to understand Fortran's way of writing numbers."""
-    start = comment.columns.position
+    start = comment.position
+    needed = max(comment.species, start + 2) + 1
     values = []
     for line, row in enumerate(frame.rows, start=frame.line + 2):
         if len(row) < needed:
             raise Unreadable(f"line {line}: expected an element and three coordinates, found {shown(' '.join(row))}")
         values.append(coordinates(row[start : start + 3], line=line))
-    return values, [row[comment.columns.species] for row in frame.rows]
+    return values, [row[comment.species] for row in frame.rows]
+
+
+def _comment(line: str) -> _Comment:
+    """Return what the line says; free text gives an empty comment.
+
+    Raises Unreadable on a lattice, pbc or Properties that make no sense.
+    """
+    if len(line) > _LONGEST:
+        raise Unreadable(f"the comment line has {len(line):,} characters; the limit is {_LONGEST:,}")
+    extended = _EXTENDED.search(line) is not None
+    if not extended and not _ANY_PAIR.search(line):
+        return _Comment()
+    pairs = [(key, value) for key, value in _PAIR.findall(line) if value or extended]
+    structural = {key.lower(): _unquoted(value) for key, value in pairs if key.lower() in _STRUCTURAL}
+    info = {_key(key): _value(key, value) for key, value in pairs if key.lower() not in _STRUCTURAL}
+    species, position = _columns(structural["properties"]) if "properties" in structural else (0, 1)
+    return _Comment(
+        extended=extended,
+        lattice=_lattice(structural["lattice"]) if "lattice" in structural else None,
+        pbc=_pbc(structural["pbc"]) if "pbc" in structural else None,
+        species=species,
+        position=position,
+        info=info,
+    )
+
+
+def _key(key: str) -> str:
+    return "id" if key.lower() == "id" else key
+
+
+def _value(key: str, text: str) -> InfoValue:
+    plain = _unquoted(text)
+    if _IDS.fullmatch(key):
+        return plain
+    if not text:
+        return True  # a key alone
+    if plain in _BOOLEANS:
+        return _BOOLEANS[plain]
+    if _INTEGER.fullmatch(plain) and len(plain) < 19:
+        return int(plain)
+    return float(plain) if _REAL.fullmatch(plain) else plain
+
+
+def _unquoted(text: str) -> str:
+    if len(text) > 1 and text[0] + text[-1] in ('""', "''"):
+        return re.sub(r"\\(.)", r"\1", text[1:-1])
+    return text[1:-1] if len(text) > 1 and text[0] + text[-1] in ("{}", "[]") else text
+
+
+def _lattice(text: str) -> NDArray[np.float64]:
+    try:
+        values = [number(token) for token in re.split(r"[\s,\[\]]+", text) if token]
+    except ValueError:
+        values = []
+    if len(values) != 9:
+        raise Unreadable(f"Lattice must be nine numbers, found {shown(text)}")
+    return np.array(values).reshape(3, 3)
+
+
+def _pbc(text: str) -> tuple[bool, bool, bool]:
+    flags = [{"1": True, "0": False, **_BOOLEANS}.get(token) for token in re.split(r"[\s,\[\]]+", text) if token]
+    if len(flags) == 1:
+        flags *= 3
+    if len(flags) != 3 or None in flags:
+        raise Unreadable(f"pbc must be three of T and F, found {shown(text)}")
+    return bool(flags[0]), bool(flags[1]), bool(flags[2])
+
+
+def _columns(text: str) -> tuple[int, int]:
+    """Return where a row holds the element, and the first of the three coordinates."""
+    parts = text.split(":")
+    starts: dict[str, int] = {}
+    at = 0
+    try:
+        for name, _, width in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+            starts[name.lower()] = at
+            at += _WIDTHS[width]
+        return starts["species"] if "species" in starts else starts["z"], starts["pos"]
+    except (ValueError, KeyError):
+        example = "species:S:1:pos:R:3"
+        raise Unreadable(f"Properties must name species and pos, as in {example}; found {shown(text)}") from None
 
 
 def _frames(lines: list[str], max_atoms: int) -> Iterator[_Frame]:
@@ -135,6 +240,31 @@ def _is_atom(line: str) -> bool:
         return all(np.isfinite(number(token)) for token in tokens[1:4])
     except ValueError:
         return False
+
+
+def extxyz_blocks(records: Sequence[StructureRecord], comments: Sequence[Mapping[str, InfoValue]]) -> Iterator[str]:
+    """Yield one extXYZ block for every record that has atoms, its key=value pairs in the comment line.
+
+    Positions and cell are in Angstrom. Refused records have no coordinates and are left out, empty texts as well.
+    """
+    from ase import Atoms
+    from ase.io.extxyz import write_extxyz
+
+    for record, comment in zip(records, comments, strict=True):
+        if record.atoms is None:
+            continue
+        atoms = record.atoms
+        bare = Atoms(atoms.numbers, atoms.positions, cell=atoms.cell, pbc=atoms.pbc)  # type: ignore[no-untyped-call]
+        cells = {key: _safe(value) if isinstance(value, str) else value for key, value in comment.items()}
+        bare.info = {key: value for key, value in cells.items() if value != ""}
+        text = io.StringIO()
+        write_extxyz(text, [bare])
+        yield text.getvalue()
+
+
+def _safe(text: str) -> str:
+    """Return text on one line; ASE's reader drops backslashes, which its writer leaves as they are."""
+    return " ".join(text.replace("\\", "/").split())
 
 
 FORMAT = Format(

@@ -66,7 +66,7 @@ def damaged_oe62(rng: Random) -> bytes:
         for _ in range(rng.choice((1, 1, 3))):
             place = rng.choice((table, table["columns"], table["index"], table["data"], *table["data"] * 4))
             key = rng.choice(list(place)) if isinstance(place, dict) else rng.randrange(len(place))
-            place[key] = rng.choice(UNUSUAL)
+            place[key] = copy.deepcopy(rng.choice(UNUSUAL))
             if not all(isinstance(part, list) for part in (table, *table.values()) if part is not table):
                 break
             table["data"] = [row if isinstance(row, list) and row else [0] for row in table["data"]] or [[0]]

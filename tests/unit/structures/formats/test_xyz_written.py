@@ -8,8 +8,8 @@ import pytest
 from ase import Atoms
 
 from bandgap.structures import StructureRecord, read_structures
+from bandgap.structures.formats.xyz import extxyz_blocks
 from bandgap.structures.records import Problem
-from bandgap.structures.writing import extxyz_blocks
 
 
 def crystal(name: str) -> StructureRecord:
