@@ -28,7 +28,7 @@ CANCELLED_SHARE = 0.1  # of the kills, after which a job that runs is cancelled 
 METHODS = (("last_layer_ridge", {}), ("bnn", BRIEF))
 
 
-@pytest.mark.parametrize("kills", [20, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [20, pytest.param(300, marks=[pytest.mark.slow, pytest.mark.soak])])
 def test_killed_processes_lose_no_job_run_none_twice_and_leave_none_stuck(kills: int, tmp_path: Path) -> None:
     sys.stdout.write(f"seed {SEED}; set BANDGAP_PROOF_SEED for another choice of victims and times\n")
     draw = random.Random(SEED)

@@ -33,7 +33,7 @@ NAMED = re.compile(r"damaged|cannot be read|not readable|has no manifest\.json")
 
 @pytest.mark.parametrize(
     "kinds",
-    [["upload", "checkpoint", "store"], pytest.param(5 * list(KINDS), marks=pytest.mark.slow)],
+    [["upload", "checkpoint", "store"], pytest.param(5 * list(KINDS), marks=[pytest.mark.slow, pytest.mark.soak])],
     ids=["3 cuts", "30 cuts"],
 )
 def test_power_cut_damages_one_thing_that_is_named_and_all_else_goes_on(kinds: list[str], tmp_path: Path) -> None:

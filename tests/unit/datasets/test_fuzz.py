@@ -106,7 +106,9 @@ def check_oe62(rng: Random, path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 COUNTS = pytest.mark.parametrize(
-    ("count", "fresh"), [(300, False), pytest.param(15_000, True, marks=pytest.mark.slow)], ids=["few", "many"]
+    ("count", "fresh"),
+    [(300, False), pytest.param(15_000, True, marks=[pytest.mark.slow, pytest.mark.soak])],
+    ids=["few", "many"],
 )
 
 

@@ -139,7 +139,9 @@ def test_every_format_is_among_the_files_that_are_damaged():
     assert {record.format for record in records} >= {form.name for form in FORMATS}
 
 
-@pytest.mark.parametrize(("count", "fresh"), [(1_400, False), pytest.param(70_000, True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("count", "fresh"), [(1_400, False), pytest.param(70_000, True, marks=[pytest.mark.slow, pytest.mark.soak])]
+)
 def test_damaged_files_give_sound_structures_or_a_sentence(count: int, fresh: bool, capsys: pytest.CaptureFixture[str]):
     run_mutations(check_file, count=count, fresh=fresh, capsys=capsys)
 
