@@ -1,24 +1,20 @@
-"""What a posterior gives on structures: predictions, figures on known gaps, and diagnostics for the manifest."""
+"""What a posterior gives on labelled rows: predictions, figures on known gaps, and diagnostics for the manifest."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.datasets.table import Table, elements_of
-from bandgap.descriptors import Descriptors, MBTRConfig, similarity_features
+from bandgap.datasets.table import Table
+from bandgap.descriptors import MBTRConfig, similarity_features
 from bandgap.evaluation.metrics import coverage, evaluate_predictions
 from bandgap.inference import diagnostics
 from bandgap.posterior import Posterior, PredictiveDraws
 from bandgap.predictions.conformal import ConformalScores, scores_of
-from bandgap.predictions.details import PredictionDetails, keep_jointly, noise_variances
-from bandgap.predictions.domain import Domain, Judgement
+from bandgap.predictions.domain import Domain
 from bandgap.predictions.mixtures import mixture_sd
 from bandgap.predictions.table import Predictions, predictions_from_draws
-from bandgap.runs.stored import Run
-from bandgap.structures import StructureRecord
 
 RHAT_NAME = "predictions"
 LEVEL = 0.95  # of the intervals whose coverage and width are measured
@@ -54,76 +50,6 @@ def table_predictions(
         problem=[r.problem for r in table.records],
         level_of_theory=level_of_theory,
         conformal=conformal,
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class DrawnRecords:
-    """What a posterior says of records: places of the usable ones, draws at these, and the domain of all."""
-
-    usable: NDArray[np.int64]  # (k,)
-    draws: PredictiveDraws  # at the k usable ones
-    judged: tuple[Judgement, ...]  # (n,)
-    problems: tuple[str, ...]  # (n,)
-
-
-def draw_records(run: Run, records: Sequence[StructureRecord], described: Descriptors) -> DrawnRecords:
-    """Return the draws of a stored run at the records that have a descriptor, and how all stand to its domain."""
-    found = described.problems
-    usable = [i for i, p in enumerate(found) if p is None and records[i].status != "refused"]
-    judged = run.domain.judge(
-        similarity_features(described.features, run.descriptor), [elements_of(r) for r in records]
-    )
-    problems = (
-        "; ".join(t for t in (r.problem, p.text if p else "") if t) for r, p in zip(records, found, strict=True)
-    )
-    draws = run.posterior.predictive_draws(described.features[usable])
-    return DrawnRecords(np.array(usable, dtype=np.int64), draws, judged, tuple(problems))
-
-
-def record_predictions(run: Run, records: Sequence[StructureRecord], drawn: DrawnRecords) -> Predictions:
-    """Return the predictions of a stored run, one row for every record, refused ones with empty numbers."""
-    draws, good = drawn.draws, set(drawn.usable.tolist())
-
-    def scatter(values: Floats) -> Floats:
-        full = np.full((values.shape[0], len(records)), np.nan)
-        full[:, drawn.usable] = values
-        return full
-
-    fine = [r.status == "ready" and j.text == "ok" for r, j in zip(records, drawn.judged, strict=True)]
-    return predictions_from_draws(
-        scatter(draws.flat_means_eV),
-        scatter(draws.sds_eV) if draws.sds_eV.ndim == 2 else draws.sds_eV,
-        centres=scatter(draws.centres_eV),
-        ids=[r.id for r in records],
-        files=[r.file for r in records],
-        formulas=[r.formula for r in records],
-        domain=[j.text if i in good else "" for i, j in enumerate(drawn.judged)],
-        status=["refused" if i not in good else "ok" if ready else "warning" for i, ready in enumerate(fine)],
-        problem=drawn.problems,
-        level_of_theory=run.manifest.get("level_of_theory", ""),
-        conformal=run.conformal,
-    )
-
-
-def record_details(
-    records: Sequence[StructureRecord], drawn: DrawnRecords, *, labelled: NDArray[np.bool_]
-) -> PredictionDetails:
-    """Return what pages show beside the predictions; `labelled` (n,) are the records whose gap is known."""
-    n, good = len(records), np.zeros(len(records), dtype=bool)
-    good[drawn.usable] = True
-    open_ = ~labelled[drawn.usable]
-    noise = noise_variances(drawn.draws.sds_eV, drawn.usable.size)
-    kept, means, variances = keep_jointly(drawn.draws.flat_means_eV[:, open_], noise[open_], drawn.usable[open_])
-    return PredictionDetails(
-        nearest=tuple(j.nearest if good[i] else "" for i, j in enumerate(drawn.judged)),
-        n_atoms=np.array([records[i].n_atoms if good[i] else 0 for i in range(n)], dtype=np.int64),
-        distance=np.where(good, [j.distance for j in drawn.judged], np.nan),
-        percentile=np.where(good, [j.percentile for j in drawn.judged], np.nan),
-        labelled=labelled,
-        kept=kept,
-        means_eV=means,
-        noise_variance=variances,
     )
 
 
