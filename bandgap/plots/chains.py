@@ -3,11 +3,27 @@
 Rank plots: Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021), section 4.2. Energies: Betancourt (2016).
 """
 
+from typing import Any
+
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
-from bandgap.plots.style import BASELINE, GOOD, MIND, MODEL, OBSERVED, PRIOR, TEMPLATE, Floats, density, faint, padded
+from bandgap.plots.style import (
+    BASELINE,
+    GOOD,
+    LEGEND_ROW,
+    MIND,
+    MODEL,
+    OBSERVED,
+    PRIOR,
+    Floats,
+    add_line,
+    density,
+    faint,
+    finished,
+    padded,
+)
 
 CHAIN_COLOURS = (MODEL, OBSERVED, GOOD, PRIOR, MIND, BASELINE)
 _DASHES = ("solid", "dot", "dash", "dashdot", "longdash", "longdashdot")
@@ -20,19 +36,10 @@ def traces(draws: ArrayLike, *, label: str) -> go.Figure:
     every = np.linspace(0, values.shape[1] - 1, min(values.shape[1], _POINTS)).round().astype(int)
     fig = go.Figure()
     for k, chain in enumerate(values):
-        fig.add_scatter(
-            x=every + 1,
-            y=chain[every],
-            mode="lines",
-            name=f"chain {k + 1}",
-            line={"color": CHAIN_COLOURS[k % len(CHAIN_COLOURS)], "width": 1},
-            opacity=0.75,
-            hovertemplate=f"chain {k + 1}, draw %{{x}}: %{{y:.3g}}<extra></extra>",
-        )
-    fig.update_layout(template=TEMPLATE, height=260)
-    fig.update_xaxes(title="draw after warm-up", showgrid=False)
-    fig.update_yaxes(title=label)
-    return fig
+        name, hover = f"chain {k + 1}", f"chain {k + 1}, draw %{{x}}: %{{y:.3g}}<extra></extra>"
+        colour = CHAIN_COLOURS[k % len(CHAIN_COLOURS)]
+        add_line(fig, every + 1, chain[every], colour, width=1, name=name, opacity=0.75, hovertemplate=hover)
+    return finished(fig, height=260, x={"title": "draw after warm-up", "showgrid": False}, y={"title": label})
 
 
 def rank_counts(draws: ArrayLike, *, bins: int = 20) -> Floats:
@@ -53,25 +60,13 @@ def rank_plot(draws: ArrayLike, *, bins: int = 20) -> go.Figure:
     edges = np.linspace(0, 100, bins + 1)
     fig = go.Figure()
     for k, heights in enumerate(counts):
-        fig.add_scatter(
-            x=edges,
-            y=np.append(heights, heights[-1]),
-            mode="lines",
-            name=f"chain {k + 1}",
-            line={
-                "color": CHAIN_COLOURS[k % len(CHAIN_COLOURS)],
-                "dash": _DASHES[k % len(_DASHES)],
-                "width": 2,
-                "shape": "hv",
-            },
-            hovertemplate=f"chain {k + 1}: %{{y:.0f}} draws<extra></extra>",
-        )
+        colour, look = CHAIN_COLOURS[k % len(CHAIN_COLOURS)], {"dash": _DASHES[k % len(_DASHES)], "shape": "hv"}
+        line, steps = {"color": colour, "width": 2, **look}, np.append(heights, heights[-1])
+        hover = f"chain {k + 1}: %{{y:.0f}} draws<extra></extra>"
+        fig.add_scatter(x=edges, y=steps, mode="lines", name=f"chain {k + 1}", line=line, hovertemplate=hover)
     fig.add_hline(y=values.shape[1] / bins, line={"color": BASELINE, "width": 1, "dash": "dot"})
-    legend = {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "font": {"size": 11}}
-    fig.update_layout(template=TEMPLATE, height=260, showlegend=True, legend=legend)
-    fig.update_xaxes(title="rank among all draws (%)", range=[0, 100], showgrid=False)
-    fig.update_yaxes(title="draws", rangemode="tozero")
-    return fig
+    x = {"title": "rank among all draws (%)", "range": [0, 100], "showgrid": False}
+    return finished(fig, height=260, x=x, y={"title": "draws", "rangemode": "tozero"}, legend=LEGEND_ROW)
 
 
 def energies(energy: ArrayLike) -> go.Figure:
@@ -85,18 +80,7 @@ def energies(energy: ArrayLike) -> go.Figure:
         (about, MODEL, "solid", "energy, less its mean"),
         (change, OBSERVED, "dash", "change from draw to draw"),
     ):
-        fig.add_scatter(
-            x=grid,
-            y=density(draws, grid),
-            mode="lines",
-            name=name,
-            line={"color": colour, "width": 2, "dash": dash},
-            fill="tozeroy",
-            fillcolor=faint(colour, 0.12),
-            hoverinfo="skip",
-        )
-    legend = {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "font": {"size": 11}}
-    fig.update_layout(template=TEMPLATE, height=240, showlegend=True, legend=legend)
-    fig.update_xaxes(title="energy (natural units)", showgrid=False)
-    fig.update_yaxes(visible=False)
-    return fig
+        area: dict[str, Any] = {"fill": "tozeroy", "fillcolor": faint(colour, 0.12)}
+        add_line(fig, grid, density(draws, grid), colour, name=name, line_dash=dash, hoverinfo="skip", **area)
+    x = {"title": "energy (natural units)", "showgrid": False}
+    return finished(fig, height=240, x=x, y={"visible": False}, legend=LEGEND_ROW)

@@ -15,6 +15,7 @@ from bandgap.plots.style import (
     PRIOR,
     TEMPLATE,
     bars,
+    finished,
     marker,
     padded,
 )
@@ -44,15 +45,8 @@ def difference_figure(table: pd.DataFrame, *, quantity: Quantity) -> go.Figure:
         )
     place = {"x": 0, "xref": "paper", "xanchor": "left", "yanchor": "bottom", "showarrow": False}
     names = [place | {"y": k + 0.22, "text": run} for k, run in enumerate(rows["run"])]
-    zero = {
-        "type": "line",
-        "x0": 0,
-        "x1": 0,
-        "y0": 0,
-        "y1": 1,
-        "yref": "paper",
-        "line": {"color": BASELINE, "width": 1},
-    }
+    zero = {"type": "line", "x0": 0, "x1": 0, "y0": 0, "y1": 1, "yref": "paper"}
+    zero |= {"line": {"color": BASELINE, "width": 1}}
     fig.update_layout(template=TEMPLATE, height=90 + 60 * len(rows), annotations=names, shapes=[zero])
     ends = padded(np.append(rows[["lower_eV", "upper_eV"]].to_numpy().ravel(), 0.0))
     fig.update_xaxes(title=f"difference in {quantity.label} (eV)", range=list(ends))
@@ -73,12 +67,8 @@ def learning_figure(table: pd.DataFrame, *, quantity: Quantity) -> go.Figure:
             customdata=own["runs"],
             hovertemplate="n = %{x}: %{y:.3f} eV (%{customdata} runs)<extra>" + method + "</extra>",
         )
-    fig.update_layout(
-        template=TEMPLATE, height=340, showlegend=True, legend={**LEGEND_INSIDE, "x": 0.99, "xanchor": "right"}
-    )
     ticks = sorted(table["n"].unique())
-    fig.update_xaxes(
-        title="labelled structures learned from", type="log", tickvals=ticks, ticktext=[str(n) for n in ticks]
-    )
-    fig.update_yaxes(title=quantity.axis)
-    return fig
+    places = {"type": "log", "tickvals": ticks, "ticktext": [str(n) for n in ticks]}
+    x = {"title": "labelled structures learned from", **places}
+    legend = LEGEND_INSIDE | {"x": 0.99, "xanchor": "right"}
+    return finished(fig, height=340, x=x, y={"title": quantity.axis}, legend=legend)

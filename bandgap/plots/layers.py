@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
-from bandgap.plots.style import BASELINE, MODEL, PRIOR, TEMPLATE, faint, marker
+from bandgap.plots.style import BASELINE, LEGEND_ROW, MODEL, PRIOR, TEMPLATE, add_line, add_points, faint, finished
 
 _POINTS = 400  # of a cloud
 
@@ -58,32 +58,17 @@ def layer_scales(
         quantiles = np.quantile(np.asarray(of, dtype=np.float64), [0.025, 0.25, 0.5, 0.75, 0.975], axis=0)
         y = np.arange(values.shape[1])[::-1] + shift
         for low, high, width in ((0, 4, 1.5), (1, 3, 5)):
-            fig.add_scatter(
-                x=np.stack([quantiles[low], quantiles[high], np.full(y.size, np.nan)], 1).ravel(),
-                y=np.stack([y, y, np.full(y.size, np.nan)], 1).ravel(),
-                mode="lines",
-                line={"color": colour, "width": width},
-                opacity=1.0 if width < 2 else 0.5,
-                hoverinfo="skip",
-                showlegend=False,
-            )
-        fig.add_scatter(
-            x=quantiles[2],
-            y=y,
-            mode="markers",
-            name=name,
-            marker=marker(colour, symbol, 9),
-            customdata=np.stack([quantiles[0], quantiles[4]], 1),
-            hovertemplate="median %{x:.2g} (95 %: %{customdata[0]:.2g} to %{customdata[1]:.2g})<extra></extra>",
-        )
-    legend = {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "font": {"size": 11}}
-    fig.update_layout(template=TEMPLATE, height=100 + 56 * values.shape[1], showlegend=True, legend=legend)
-    fig.update_xaxes(title=title, type="log" if log else "linear", range=None if log else [0, 1])
-    if log:
-        fig.update_xaxes(dtick=1, exponentformat="power")
+            ends = np.stack([quantiles[low], quantiles[high], np.full(y.size, np.nan)], 1).ravel()
+            heights = np.stack([y, y, np.full(y.size, np.nan)], 1).ravel()
+            shade = {"opacity": 1.0 if width < 2 else 0.5, "hoverinfo": "skip", "showlegend": False}
+            add_line(fig, ends, heights, colour, width=width, **shade)
+        hover = "median %{x:.2g} (95 %: %{customdata[0]:.2g} to %{customdata[1]:.2g})<extra></extra>"
+        beside = np.stack([quantiles[0], quantiles[4]], 1)
+        add_points(fig, quantiles[2], y, colour, symbol, 9, name=name, customdata=beside, hovertemplate=hover)
+    kind = {"type": "log", "dtick": 1, "exponentformat": "power"} if log else {"type": "linear", "range": [0, 1]}
     names = list(layers)[::-1]
-    fig.update_yaxes(tickmode="array", tickvals=list(range(len(names))), ticktext=names, showgrid=False)
-    return fig
+    ticks = {"tickmode": "array", "tickvals": list(range(len(names))), "ticktext": names, "showgrid": False}
+    return finished(fig, height=100 + 56 * values.shape[1], x={"title": title, **kind}, y=ticks, legend=LEGEND_ROW)
 
 
 def feature_changes(
@@ -111,10 +96,8 @@ def feature_changes(
         )
     )
     fig.add_vline(x=0, line={"color": BASELINE, "width": 1, "dash": "dot"})
-    fig.update_layout(template=TEMPLATE, height=110 + 22 * len(names))
-    fig.update_xaxes(title="change of the gap for one standard deviation of the feature (eV)")
-    fig.update_yaxes(autorange="reversed", showgrid=False)
-    return fig
+    x = {"title": "change of the gap for one standard deviation of the feature (eV)"}
+    return finished(fig, height=110 + 22 * len(names), x=x, y={"autorange": "reversed", "showgrid": False})
 
 
 def validation_curve(values: ArrayLike, scores: ArrayLike, *, name: str, chosen: float) -> go.Figure:
@@ -141,7 +124,5 @@ def validation_curve(values: ArrayLike, scores: ArrayLike, *, name: str, chosen:
         marker={"size": 14, "symbol": "circle-open", "color": MODEL, "line": {"width": 2}},
         hoverinfo="skip",
     )
-    fig.update_layout(template=TEMPLATE, height=280)
-    fig.update_xaxes(title=name, type="category", showgrid=False)
-    fig.update_yaxes(title="NLL of held-out rows")
-    return fig
+    axis = {"title": name, "type": "category", "showgrid": False}
+    return finished(fig, height=280, x=axis, y={"title": "NLL of held-out rows"})

@@ -1,13 +1,14 @@
 """Figures of draws from a posterior beside their prior."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
 from bandgap.foundation.quantities import Quantity
-from bandgap.plots.style import MODEL, PRIOR, TEMPLATE, Floats, density, faint, padded
+from bandgap.plots.style import MODEL, PRIOR, Floats, add_line, density, faint, finished, padded
 
 _GRID_POINTS = 241
 
@@ -27,25 +28,11 @@ def layer_weights(c: ArrayLike, *, layers: Sequence[str], prior_draws: ArrayLike
     for k, (name, after, prior) in enumerate(zip(layers, densities, priors, strict=True)):
         base, peak = float(n_layers - 1 - k), max(after.max(), prior.max())
         _ridge(fig, grid, base=base, height=0.82 * after / peak, colour=MODEL, name=name, filled=True)
-        _ridge(
-            fig,
-            grid,
-            base=base,
-            height=0.82 * prior / peak,
-            colour=PRIOR,
-            name=f"prior, {name}",
-            filled=False,
-        )
-    fig.update_layout(template=TEMPLATE, height=110 + 85 * n_layers)
-    fig.update_xaxes(title=f"{Quantity.C.axis} (share, 0 to 1)", range=[0, 1])
-    fig.update_yaxes(
-        tickmode="array",
-        tickvals=list(range(n_layers))[::-1],
-        ticktext=list(layers),
-        showgrid=False,
-        range=[-0.08, n_layers],
-    )
-    return fig
+        before = 0.82 * prior / peak
+        _ridge(fig, grid, base=base, height=before, colour=PRIOR, name=f"prior, {name}", filled=False)
+    x = {"title": f"{Quantity.C.axis} (share, 0 to 1)", "range": [0, 1]}
+    y = {"tickmode": "array", "tickvals": list(range(n_layers))[::-1], "ticktext": list(layers)}
+    return finished(fig, height=110 + 85 * n_layers, x=x, y=y | {"showgrid": False, "range": [-0.08, n_layers]})
 
 
 def draws_density(
@@ -61,49 +48,25 @@ def draws_density(
     shown = scale if before is None else np.concatenate([scale, _central(np.log10(before) if log else before)])
     grid = np.linspace(*padded(shown), _GRID_POINTS)
     x = 10**grid if log else grid
-    after = density(scale, grid)
     fig = go.Figure()
-    fig.add_scatter(
-        x=x,
-        y=after,
-        mode="lines",
-        line={"color": MODEL, "width": 2},
-        fill="tozeroy",
-        fillcolor=faint(MODEL),
-        hoverinfo="skip",
-    )
+    add_line(fig, x, density(scale, grid), MODEL, fill="tozeroy", fillcolor=faint(MODEL), hoverinfo="skip")
     if before is not None:
-        fig.add_scatter(
-            x=x,
-            y=density(np.log10(before) if log else before, grid),
-            mode="lines",
-            name="before (prior)",
-            line={"color": PRIOR, "width": 2, "dash": "dash"},
-            hoverinfo="skip",
-        )
+        prior = density(np.log10(before) if log else before, grid)
+        add_line(fig, x, prior, PRIOR, name="before (prior)", line_dash="dash", hoverinfo="skip")
     fig.add_vline(x=float(np.median(values)), line={"color": MODEL, "width": 1, "dash": "dot"})
-    fig.update_layout(template=TEMPLATE, height=200)
-    fig.update_xaxes(title=quantity.axis, type="log" if log else "linear", showgrid=False)
+    axis: dict[str, Any] = {"title": quantity.axis, "type": "log" if log else "linear", "showgrid": False}
     if log:
         ticks = _log_ticks(x)
-        fig.update_xaxes(tickmode="array", tickvals=ticks, ticktext=[f"{t:g}" for t in ticks])
-    fig.update_yaxes(visible=False)
-    return fig
+        axis |= {"tickmode": "array", "tickvals": ticks, "ticktext": [f"{t:g}" for t in ticks]}
+    return finished(fig, height=200, x=axis, y={"visible": False})
 
 
 def _ridge(fig: go.Figure, grid: Floats, *, base: float, height: Floats, colour: str, name: str, filled: bool) -> None:
     if filled:
         fig.add_scatter(x=grid, y=np.full_like(grid, base), mode="lines", line={"width": 0}, hoverinfo="skip")
-    fig.add_scatter(
-        x=grid,
-        y=base + height,
-        mode="lines",
-        name=name,
-        line={"color": colour, "width": 2, "dash": "solid" if filled else "dash"},
-        fill="tonexty" if filled else None,
-        fillcolor=faint(colour) if filled else None,
-        hoverinfo="skip",
-    )
+    area: dict[str, Any] = {"fill": "tonexty", "fillcolor": faint(colour)} if filled else {}
+    dash = "solid" if filled else "dash"
+    add_line(fig, grid, base + height, colour, name=name, line_dash=dash, hoverinfo="skip", **area)
 
 
 def _share_density(shares: Floats, grid: Floats) -> Floats:

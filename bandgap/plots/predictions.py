@@ -9,7 +9,20 @@ from numpy.typing import ArrayLike
 
 from bandgap.foundation.quantities import Quantity
 from bandgap.plots.structures import binned
-from bandgap.plots.style import BASELINE, LEGEND_INSIDE, MIND, MODEL, OBSERVED, TEMPLATE, bars, faint, marker, padded
+from bandgap.plots.style import (
+    BASELINE,
+    LEGEND_INSIDE,
+    MIND,
+    MODEL,
+    OBSERVED,
+    TEMPLATE,
+    add_line,
+    bars,
+    faint,
+    finished,
+    marker,
+    padded,
+)
 
 _INTERVAL_HOVER = "%{customdata[0]}<br>%{y:.2f} eV (%{customdata[1]:.2f} to %{customdata[2]:.2f})<extra></extra>"
 
@@ -47,11 +60,8 @@ def parity(
     lower, upper = np.asarray(lower_eV, dtype=np.float64), np.asarray(upper_eV, dtype=np.float64)
     inside = (observed >= lower) & (observed <= upper)
     ends = ends or padded(np.concatenate([observed, mean]))
-    fig = go.Figure(
-        go.Scatter(
-            x=ends, y=ends, mode="lines", line={"color": BASELINE, "width": 1}, hoverinfo="skip", showlegend=False
-        )
-    )
+    fig = go.Figure()
+    add_line(fig, ends, ends, BASELINE, width=1, hoverinfo="skip", showlegend=False)
     for chosen, colour, symbol, name in (
         (inside, MODEL, "circle", "in its interval"),
         (~inside, MIND, "diamond-open", "outside its interval"),
@@ -66,10 +76,9 @@ def parity(
             customdata=np.asarray(ids, dtype=object)[chosen],
             hovertemplate="%{customdata}<br>observed %{x:.2f} eV<br>predicted %{y:.2f} eV<extra></extra>",
         )
-    fig.update_layout(template=TEMPLATE, height=400, showlegend=True, legend=LEGEND_INSIDE)
-    fig.update_xaxes(title=f"observed {Quantity.GAP.axis}", range=list(ends), constrain="domain")
-    fig.update_yaxes(title=Quantity.MEAN.axis, range=list(ends), scaleanchor="x", scaleratio=1, constrain="domain")
-    return fig
+    both = {"range": list(ends), "constrain": "domain"}
+    y = {"title": Quantity.MEAN.axis, "scaleanchor": "x", "scaleratio": 1, **both}
+    return finished(fig, height=400, x={"title": f"observed {Quantity.GAP.axis}", **both}, y=y, legend=LEGEND_INSIDE)
 
 
 def intervals(

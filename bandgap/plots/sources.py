@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from bandgap.foundation.quantities import Quantity
-from bandgap.plots.style import BASELINE, GOOD, MODEL, TEMPLATE, marker
+from bandgap.plots.style import BASELINE, GOOD, MODEL, add_points, finished
 
 
 def learning_curve(history: Sequence[Sequence[float]], *, sd_eV: float) -> go.Figure:
@@ -19,30 +19,12 @@ def learning_curve(history: Sequence[Sequence[float]], *, sd_eV: float) -> go.Fi
     epochs = np.arange(1, len(errors) + 1)
     fig = go.Figure()
     for k, (name, colour, dash) in enumerate((("learned from", BASELINE, "dot"), ("held out", MODEL, "solid"))):
-        fig.add_scatter(
-            x=epochs,
-            y=errors[:, k],
-            mode="lines",
-            name=name,
-            line={"color": colour, "dash": dash},
-            hovertemplate=f"epoch %{{x}}, {name}: %{{y:.3f}} eV<extra></extra>",
-        )
+        look, hover = {"color": colour, "dash": dash}, f"epoch %{{x}}, {name}: %{{y:.3f}} eV<extra></extra>"
+        fig.add_scatter(x=epochs, y=errors[:, k], mode="lines", name=name, line=look, hovertemplate=hover)
     if len(errors):
         best = int(errors[:, 1].argmin())
-        fig.add_scatter(
-            x=[epochs[best]],
-            y=[errors[best, 1]],
-            mode="markers",
-            name=f"kept (epoch {epochs[best]})",
-            marker=marker(GOOD, "diamond", 10),
-            hovertemplate="kept: %{y:.3f} eV<extra></extra>",
-        )
-    fig.update_layout(
-        template=TEMPLATE,
-        height=320,
-        showlegend=True,
-        legend={"x": 0.99, "y": 0.99, "xanchor": "right", "yanchor": "top", "bgcolor": "rgba(0,0,0,0)"},
-        xaxis_title="epoch",
-        yaxis={"title": Quantity.RMSE.axis, "rangemode": "tozero"},
-    )
-    return fig
+        name, hover = f"kept (epoch {epochs[best]})", "kept: %{y:.3f} eV<extra></extra>"
+        add_points(fig, [epochs[best]], [errors[best, 1]], GOOD, "diamond", 10, name=name, hovertemplate=hover)
+    legend = {"x": 0.99, "y": 0.99, "xanchor": "right", "yanchor": "top", "bgcolor": "rgba(0,0,0,0)"}
+    y = {"title": Quantity.RMSE.axis, "rangemode": "tozero"}
+    return finished(fig, height=320, x={"title": "epoch"}, y=y, legend=legend)

@@ -26,6 +26,8 @@ LEGEND_INSIDE = {
     "font": {"size": 12},
 }
 
+LEGEND_ROW = {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "font": {"size": 11}}
+
 LEGEND_ABOVE = {
     "legend": {"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom", "font": {"size": 12}},
     "margin": {"t": 34},
@@ -86,6 +88,28 @@ def theme_css() -> str:
             drawn = f'.js-plotly-plot [style*="{part}: rgb({red}, {green}, {blue})"]'  # as Plotly writes it
             rules.append(f"{drawn} {{ {part}: {present} !important }}")
     return "\n".join(rules)
+
+
+def finished(
+    fig: go.Figure, *, height: int, x: dict[str, Any], y: dict[str, Any], legend: dict[str, Any] | None = None
+) -> go.Figure:
+    """Return the figure in the common template with settings of its axes, and with a legend where one is given."""
+    fig.update_layout(template=TEMPLATE, height=height)
+    if legend is not None:
+        fig.update_layout(showlegend=True, legend=legend)
+    fig.update_xaxes(**x)
+    fig.update_yaxes(**y)
+    return fig
+
+
+def add_line(fig: go.Figure, x: ArrayLike, y: ArrayLike, colour: str, *, width: float = 2, **more: Any) -> None:
+    """Add a line; all the rest is as for a scatter of Plotly, such as `line_dash`."""
+    fig.add_scatter(x=x, y=y, mode="lines", line={"color": colour, "width": width}, **more)
+
+
+def add_points(fig: go.Figure, x: ArrayLike, y: ArrayLike, *look: Any, **more: Any) -> None:
+    """Add points; `look` is colour, symbol and size of `marker`, all the rest is as for a scatter of Plotly."""
+    fig.add_scatter(x=x, y=y, mode="markers", marker=marker(*look), **more)
 
 
 def padded(values: Floats) -> tuple[float, float]:
