@@ -18,7 +18,7 @@ from bandgap.cli.report import print_table, write_figures
 from bandgap.foundation.errors import BandgapError
 
 PEERS = ("kernel_ridge", "gaussian_process", "random_forest", "gradient_boosting")
-LEVELS = tuple(f"{name}+levels" for name in ("feature_gp", *PEERS))
+LEVELS = tuple(f"{name}+levels" for name in ("feature_gp", "last_layer_ridge@1", "fine_tune@1", *PEERS))
 METHODS = ("feature_gp", "last_layer_ridge", "last_layer_ridge@1", "fine_tune@1", *PEERS, *LEVELS)
 COMPARED = 4  # runs on the page Compare
 

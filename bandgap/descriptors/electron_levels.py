@@ -1,4 +1,4 @@
-"""Electron levels as features: which there are, and for which gaps they would be the answer itself."""
+"""Electron levels behind the descriptor's features: which there are, and for which gaps they would be the answer."""
 
 import typing
 from typing import Final, Literal

@@ -63,7 +63,6 @@ def register_methods(library: Library) -> None:
             "summary": m.summary,
             "cost": m.cost,
             "needs": m.needs,
-            "levels": m.levels,
             "resumable": m.resumable is not None,
             "settings": to_dict(m.configure({})),
         }

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from bandgap.foundation.errors import InputError
+from bandgap.posterior.baseline import Baseline, BaselinePosterior
 from bandgap.posterior.conformal import ConformalPosterior
 from bandgap.posterior.feature_gp import FeatureGPPosterior
 from bandgap.posterior.gaussian_process import GaussianProcessPosterior
@@ -43,15 +44,19 @@ def restore_posterior(
             own = {k.removeprefix(f"{i}."): v for k, v in arrays.items() if k.startswith(f"{i}.")}
             parts.append(restore_posterior(own, scalars=part, diagnostics=Diagnostics()))
         return PosteriorMixture(tuple(parts), diagnostics)
+    if kind == BaselinePosterior.kind:
+        rest = restore_posterior(arrays, scalars=scalars["rest"], diagnostics=Diagnostics())
+        return BaselinePosterior.around(rest, scalars=scalars, diagnostics=diagnostics)
     if kind not in KINDS:
-        raise InputError(
-            f"posterior of kind {kind!r} does not exist here. Accepted: {', '.join([*KINDS, PosteriorMixture.kind])}."
-        )
+        accepted = ", ".join([*KINDS, PosteriorMixture.kind, BaselinePosterior.kind])
+        raise InputError(f"posterior of kind {kind!r} does not exist here. Accepted: {accepted}.")
     return KINDS[kind].from_arrays(arrays, scalars=scalars, diagnostics=diagnostics)
 
 
 __all__ = [
     "KINDS",
+    "Baseline",
+    "BaselinePosterior",
     "ConformalPosterior",
     "Diagnostics",
     "FeatureGPPosterior",

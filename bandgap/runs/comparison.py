@@ -82,7 +82,7 @@ class Entrant:
 
 
 def entrant_of(name: str) -> Entrant:
-    """Return what NAME, NAME@K or NAME+levels means; raises InputError for another form, or for unable methods.
+    """Return what NAME, NAME@K or NAME+levels means; raises InputError for another form.
 
     >>> entrant_of("fine_tune@1"), entrant_of("feature_gp+levels")
     (Entrant(method='fine_tune', networks=1, levels=False), Entrant(method='feature_gp', networks=None, levels=True))
@@ -94,8 +94,6 @@ def entrant_of(name: str) -> Entrant:
             f"method {name!r}. Write NAME, or NAME@K for the first K networks of the source, and either with +levels "
             "for a method that is given electron levels."
         )
-    if plus and not get_method(plain).levels:
-        raise InputError(f"{plain} takes no electron levels. Leave +levels out.")
     return Entrant(plain, int(count) if at else None, bool(plus))
 
 

@@ -4,6 +4,7 @@ import datetime
 import shutil
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from bandgap.datasets.splits import Split, grouped_split, hold_back, permuted_sp
 from bandgap.datasets.table import Table, learnable
 from bandgap.descriptors import similarity_features
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.descriptors.electron_levels import Levels
+from bandgap.descriptors.electron_levels import Levels, refuse_own_gaps
 from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import peak_memory_bytes
@@ -42,7 +43,6 @@ from bandgap.sources.stored import source_fingerprint
 from bandgap.structures import StructureRecord
 from bandgap.structures.formula import reduced
 from bandgap.transfer import Method, TargetData, get_method
-from bandgap.transfer.shared.level_choice import with_levels
 
 DEFAULT_TEST_SHARE = 0.2
 
@@ -77,8 +77,9 @@ def transfer_run(
     `conformal_share`, are held back from the fit for conformal intervals; with `by_formula` no formula is in two of
     these sets, and the test set may be a little smaller. A source of several sets starts from the
     output of the set `head` (default: the one that `head_choice` finds), a source of several networks gives the mixture
-    of their posteriors. With `levels` the structures' own electron levels by this method are features too, in eV, for
-    methods that take them. Raises InputError when there are too few rows, and ConfigError for a method that takes none.
+    of their posteriors. With `levels` the structures' own electron levels by this method are features too, in eV, or
+    their gap a baseline (`Method`). Raises InputError when there are too few rows, and for levels where the gaps are of
+    such a calculation themselves.
 
     A method that samples a network leaves its state every `checkpoint_every` iterations (0: never) in the folder
     `checkpoints` (default: "checkpoint" in `out`), goes on from it where there is one, to the same posterior, and the
@@ -92,9 +93,8 @@ def transfer_run(
     sources = open_sources(source_folder)
     several = len(sources.heads) > 1
     members = sources.load(verify=not several, extras=not several)
-    descriptor = with_levels(
-        next(iter(members[0].values())).descriptor, levels, method=chosen, level_of_theory=level_of_theory
-    )
+    refuse_own_gaps(levels, level_of_theory)
+    descriptor = replace(next(iter(members[0].values())).descriptor, levels=levels)
     table = learnable(records, gaps_eV, descriptor=descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
     if n_test is None:
         n_test = min(round(DEFAULT_TEST_SHARE * len(table)), max(0, len(table) - (n or 0)))

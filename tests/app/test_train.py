@@ -185,11 +185,11 @@ def test_another_workspace_cannot_see_or_change_a_run(visit: Visit, workspace: W
 
 
 def with_gaussian_process(workspace: Workspace, *, installed: bool) -> str:
-    """Register a method that takes electron levels, and whether the worker can compute them; return a data set."""
+    """Register two methods, and whether the worker can compute electron levels; return a data set."""
     cost = {"cost": "seconds", "settings": {}}
     methods = {
-        "feature_gp": {"title": "Gaussian process", "summary": "Learns from features.", "levels": True, **cost},
-        "fine_tune": {"title": "Fine-tuning", "summary": "Goes on training.", "levels": False, **cost},
+        "feature_gp": {"title": "Gaussian process", "summary": "Learns from features.", **cost},
+        "fine_tune": {"title": "Fine-tuning", "summary": "Goes on training.", **cost},
     }
     workspace.library.register("method", methods)
     workspace.library.register("system", {"worker": {"levels": installed}})
@@ -199,19 +199,17 @@ def with_gaussian_process(workspace: Workspace, *, installed: bool) -> str:
 LEVELS = "Learn from electron levels too (GFN1-xTB)"
 
 
-def test_levels_are_part_of_the_run_of_a_method_that_takes_them(visit: Visit, workspace: Workspace) -> None:
+def test_levels_are_part_of_the_runs_of_all_methods(visit: Visit, workspace: Workspace) -> None:
     with_gaussian_process(workspace, installed=True)
-    at = tick(visit("train"), LEVELS)
-    click(at, "Start the transfer")
-    (job,) = transfers(workspace)
-    assert job.payload["levels"] == "GFN1-xTB" and job.title == "Gaussian process, n = 42, electron levels"
-
-
-def test_levels_are_refused_for_other_methods_and_for_gaps_like_them(visit: Visit, workspace: Workspace) -> None:
-    dataset = with_gaussian_process(workspace, installed=True)
     at = tick(tick(visit("train"), LEVELS), "Fine-tuning")
-    assert "Fine-tuning takes no electron levels. Untick it or the levels under More settings" in texts(at)
-    assert next(button for button in at.button if button.label == "Start 2 transfers").disabled
+    click(at, "Start 2 transfers")
+    jobs = transfers(workspace)
+    assert {job.title for job in jobs} == {f"{m}, n = 42, electron levels" for m in ("Gaussian process", "Fine-tuning")}
+    assert {job.payload["levels"] for job in jobs} == {"GFN1-xTB"}
+
+
+def test_levels_are_refused_for_gaps_like_them(visit: Visit, workspace: Workspace) -> None:
+    dataset = with_gaussian_process(workspace, installed=True)
     gaps = np.linspace(5.0, 8.0, 60)
     workspace.library.save_gaps(dataset, gaps, labels={}, level_of_theory="GFN2-xTB")
     at = tick(visit("train"), LEVELS)

@@ -135,7 +135,7 @@ def start_button(
     primary: bool,
 ) -> None:
     """Say how long it will take, or what is in the way, and start on a press."""
-    problem = obstacle(runs, usable=usable) or levels_obstacle(runs, dataset, methods=methods)
+    problem = obstacle(runs, usable=usable) or levels_obstacle(runs, dataset)
     if problem:
         st.error(problem)
     else:
@@ -165,17 +165,9 @@ def obstacle(runs: list[dict[str, Any]], *, usable: int) -> str:
     return ""
 
 
-def levels_obstacle(runs: list[dict[str, Any]], dataset: Dataset, *, methods: Mapping[str, Mapping[str, Any]]) -> str:
+def levels_obstacle(runs: list[dict[str, Any]], dataset: Dataset) -> str:
     """Return why electron levels cannot be given to these runs, or an empty text."""
-    unable = [methods[run["method"]]["title"] for run in runs if not methods[run["method"]].get("levels")]
-    if not runs or "levels" not in runs[0]:
-        return ""
-    if unable:
-        able = "; ".join(method["title"] for method in methods.values() if method.get("levels"))
-        return (
-            f"{unable[0]} takes no electron levels. Untick it or the levels under More settings; they are for: {able}."
-        )
-    return own_gaps_problem(dataset.level_of_theory)
+    return own_gaps_problem(dataset.level_of_theory) if runs and "levels" in runs[0] else ""
 
 
 def start(dataset: Dataset, runs: list[dict[str, Any]], *, methods: Mapping[str, Mapping[str, Any]]) -> None:
@@ -221,7 +213,8 @@ _TEST_HELP = (
 )
 _LEVELS_HELP = (
     "Gap, HOMO and LUMO of every structure by tight binding: seconds of computing for each crystal, here and for every "
-    "prediction, and often much smaller errors. For Gaussian processes, kernel ridge and trees."
+    "prediction, and often much smaller errors. Gaussian processes, kernel ridge and trees learn from all three; the "
+    "other methods learn what a straight line in this gap leaves of yours."
 )
 _LEVELS_MISSING = (
     " Not installed on this server: `pip install -c constraints.txt '.[xtb]'` in the folder of bandgap's README."

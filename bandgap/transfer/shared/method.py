@@ -13,6 +13,7 @@ from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.posterior import Posterior
 from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.baseline import fit_baseline, with_baseline
 
 Family = Literal[
     "all layers, Bayesian",
@@ -104,7 +105,8 @@ class Method:
 
     `resumable` is the same fit where it can go on after a break; None where it starts anew. `needs` names the part that
     a source must carry for it beyond its point estimate, "" for none.
-    With `levels` it learns from electron levels behind the descriptor's features too, which the others cannot be given.
+    With `levels` it learns from features behind the descriptor's, such as electron levels, as from the others; without,
+    the first of them is its baseline (`baseline`).
     A method with `fit_together` takes all networks of a source into one model; of the others, the posteriors from each
     network are mixed.
     """
@@ -132,10 +134,22 @@ class Method:
         progress: Progress = no_progress,
         checkpoint: Checkpoint | None = None,
     ) -> Posterior:
-        """Fit; a method that can go on from a checkpoint is given this one."""
+        """Fit, with what is behind the descriptor's features as a baseline where the method does not learn from it.
+
+        A method that can go on from a checkpoint is given this one.
+        """
+        baseline, n_features = None, source.network.n_features
+        if not self.levels and data.features.shape[1] > n_features:
+            beside_source = self.family != "without transfer"
+            baseline, left = fit_baseline(source, data.features, data.gaps_eV, beside_source=beside_source)
+            data = TargetData(data.features[:, :n_features], left)
         if self.resumable is None:
-            return self.fit(source, data, config, seed=seed, device=device, progress=progress)
-        return self.resumable(source, data, config, seed=seed, device=device, progress=progress, checkpoint=checkpoint)
+            posterior = self.fit(source, data, config, seed=seed, device=device, progress=progress)
+        else:
+            posterior = self.resumable(
+                source, data, config, seed=seed, device=device, progress=progress, checkpoint=checkpoint
+            )
+        return posterior if baseline is None else with_baseline(posterior, baseline, seed=seed)
 
     def configure(self, settings: Mapping[str, Any]) -> Any:
         """Build the method's config from plain settings; raises ConfigError that names an unknown one."""

@@ -1,4 +1,4 @@
-"""Electron levels as features of whole jobs: a run with them, its predictions, comparisons, and what is refused."""
+"""Electron levels as features or baselines of whole jobs: runs, predictions, comparisons, and what is refused."""
 
 import json
 from dataclasses import replace
@@ -8,17 +8,20 @@ import pytest
 
 from bandgap.datasets.table import learnable
 from bandgap.descriptors.electron_levels import own_gaps_problem
+from bandgap.evaluation.heldout import load_heldout
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.runs.comparison import Comparison, Entrant, compare, entrant_of, levels_of
 from bandgap.runs.prediction import predict_run
+from bandgap.runs.stored import load_run
 from bandgap.runs.transfer import transfer_run
 from bandgap.sources.sets import open_sources
 from bandgap.transfer import METHODS
+from tests.unit.transfer.method_settings import BRIEF
 
 pytest.importorskip("tblite")
 
 QUICK = {"draws": 8, "proposals": 50}
-ABLE = [name for name, method in METHODS.items() if method.levels]
+LEARNING = [name for name, method in METHODS.items() if method.levels]
 
 
 def transfer(source_folder, world, out, **more):
@@ -37,19 +40,26 @@ def test_run_with_levels_predicts_new_structures_with_them(source_folder, world,
     np.testing.assert_array_equal(found.mean_eV, again.mean_eV)
 
 
-@pytest.mark.parametrize("method", ABLE)
-def test_every_method_that_takes_levels_fits_and_predicts(source_folder, world, tmp_path, method):
-    run = transfer(source_folder, world, tmp_path, method=method, settings=QUICK if method == "feature_gp" else {})
-    assert np.isfinite(predict_run(run, world.records[:2]).mean_eV).all()
+@pytest.mark.parametrize("method", METHODS)
+def test_run_of_every_method_takes_levels_and_gives_its_test_predictions_again(joint_folder, world, tmp_path, method):
+    """From two networks, whose mixture holds a line of its own for each, with conformal intervals and a self-check."""
+    more = {"method": method, "settings": BRIEF.get(method, {}), "head": "other", "conformal_share": 0.2}
+    run = load_run(transfer(joint_folder, world, tmp_path, **more))
+    assert ("baseline_slope" in run.manifest["diagnostics"]) == (method not in LEARNING)
+    heldout = load_heldout(tmp_path, run.manifest)
+    records = {record.id: record for record in world.records}
+    found = predict_run(tmp_path, [records[i] for i in heldout.predictions.ids])
+    np.testing.assert_allclose(found.mean_eV, heldout.predictions.mean_eV, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(found.quantiles_new, heldout.predictions.quantiles_new, rtol=0, atol=1e-4)
+    held_back = set(run.manifest["conformal"]["ids"])
+    assert len(held_back) == 3 and run.conformal is not None and (run.conformal.scores >= 0).all()
 
 
-def test_methods_that_take_levels_are_those_that_look_at_the_descriptor():
-    assert ABLE == ["feature_gp", "kernel_ridge", "gaussian_process", "random_forest", "gradient_boosting"]
+def test_methods_that_learn_from_levels_are_those_that_look_at_the_descriptor():
+    assert LEARNING == ["feature_gp", "kernel_ridge", "gaussian_process", "random_forest", "gradient_boosting"]
 
 
-def test_other_methods_and_own_gaps_are_refused_in_words(source_folder, world, tmp_path):
-    with pytest.raises(ConfigError, match="fine_tune takes no electron levels. Choose feature_gp, kernel_ridge"):
-        transfer(source_folder, world, tmp_path, method="fine_tune", settings={})
+def test_own_gaps_and_unknown_levels_are_refused_in_words(source_folder, world, tmp_path):
     with pytest.raises(InputError, match="The gaps are of GFN1-xTB, and GFN1-xTB levels would nearly be the answer"):
         transfer(source_folder, world, tmp_path, level_of_theory="GFN1-xTB")
     with pytest.raises(ConfigError, match="levels is 'DFT'"):
@@ -60,8 +70,7 @@ def test_other_methods_and_own_gaps_are_refused_in_words(source_folder, world, t
 def test_names_say_how_a_method_takes_part():
     assert entrant_of("feature_gp@2+levels") == Entrant("feature_gp", 2, True)
     assert levels_of(["fine_tune", "feature_gp"]) == "none" and levels_of(["feature_gp+levels"]) == "GFN1-xTB"
-    with pytest.raises(InputError, match="fine_tune takes no electron levels"):
-        entrant_of("fine_tune+levels")
+    assert entrant_of("fine_tune+levels") == Entrant("fine_tune", None, True)
     for name in ("feature_gp+xtb", "feature_gp@", "feature_gp@0"):
         with pytest.raises(InputError, match=r"Write NAME, or NAME@K"):
             entrant_of(name)
@@ -73,10 +82,12 @@ def test_comparison_gives_levels_to_those_that_ask(source_folder, world):
         learnable(world.records, world.gaps_eV, descriptor=replace(world.descriptor, levels=levels))
         for levels in ("none", "GFN1-xTB")
     ]
-    plan = Comparison({"feature_gp": QUICK, "feature_gp+levels": QUICK, "kernel_ridge": {}}, (14,), (0,), 6)
-    alone = Comparison({"feature_gp": QUICK, "kernel_ridge": {}}, (14,), (0,), 6)
+    given = {"feature_gp": QUICK, "freeze": {}, "kernel_ridge": {}}
+    plan = Comparison({**given, "feature_gp+levels": QUICK, "freeze+levels": {}}, (14,), (0,), 6)
+    alone = Comparison(given, (14,), (0,), 6)
     wide = {fit.method: fit.figures for fit in compare(members, tables[1], plan, device="cpu")}
     narrow = {fit.method: fit.figures for fit in compare(members, tables[0], alone, device="cpu")}
     for name, figures in narrow.items():
         assert wide[name] == pytest.approx(figures)
-    assert wide["feature_gp+levels"]["rmse_eV"] != pytest.approx(wide["feature_gp"]["rmse_eV"])
+    for name in ("feature_gp", "freeze"):
+        assert wide[f"{name}+levels"]["rmse_eV"] != pytest.approx(wide[name]["rmse_eV"])

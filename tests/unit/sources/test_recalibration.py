@@ -9,7 +9,13 @@ from bandgap.foundation.errors import InputError
 from bandgap.networks.perceptron import NetworkConfig
 from bandgap.networks.standardise import Standardiser
 from bandgap.sources.model import SourceCard, SourceConfig, SourceModel
-from bandgap.sources.recalibration import LEAST_CORRELATION, gap_map, source_gaps_eV, standardiser_for
+from bandgap.sources.recalibration import (
+    LEAST_CORRELATION,
+    baseline_slope,
+    gap_map,
+    source_gaps_eV,
+    standardiser_for,
+)
 
 DESCRIPTOR = MBTRConfig(
     species=("H",),
@@ -113,3 +119,51 @@ def test_auto_keeps_the_source_statistics_where_labels_cannot_tell(rows):
 def test_features_of_another_descriptor_are_refused(source):
     with pytest.raises(InputError, match=rf"features have shape \(6, 2\), the model was fitted on {P} features"):
         standardiser_for(source, np.zeros((6, 2)), np.arange(6.0), statistics="source")
+
+
+def beside(n, *, seed, noise=0.3):
+    """A baseline and a source that know much of the same: gaps are 0.6 of one and 0.3 of the other."""
+    rng = np.random.default_rng(seed)
+    f = rng.normal(5.0, 1.0, n)
+    g = 0.8 * f + rng.normal(0.0, 0.6, n)
+    return g, f, 1.0 + 0.6 * g + 0.3 * f + noise * rng.normal(size=n)
+
+
+def test_slope_of_a_baseline_is_the_mode_beside_that_of_the_source():
+    """Two more rows, the priors as observations of both slopes in units of the residuals' sd."""
+    g, f, y = beside(12, seed=3)
+    a = np.stack([g, f, np.ones(12)], 1)
+    s = np.sqrt(np.linalg.lstsq(a, y)[1][0] / 9)
+    priors = [[2.0, 0.0, 0.0], [0.0, 2.0, 0.0]]
+    expected = np.linalg.lstsq(np.vstack([a / s, priors]), np.concatenate([y / s, [1.0, 1.0]]))[0]
+    slope, sd = baseline_slope(y, g, f)
+    assert slope == pytest.approx(expected[0])
+    rows = np.vstack([(a - a.mean(0))[:, :2] / s, np.array(priors)[:, :2]])
+    assert sd == pytest.approx(np.sqrt(np.linalg.inv(rows.T @ rows)[0, 0]))
+
+
+def test_slope_fitted_alone_takes_what_the_source_knows_as_well():
+    g, f, y = beside(4000, seed=4)
+    joint, alone = baseline_slope(y, g, f)[0], baseline_slope(y, g)[0]
+    assert joint == pytest.approx(0.6, abs=5 * 0.3 / (0.6 * np.sqrt(4000)))
+    assert alone == pytest.approx(0.6 + 0.3 * 0.8 / (0.8**2 + 0.6**2), abs=0.05)
+
+
+def test_few_rows_leave_a_slope_near_its_prior():
+    """Five rows of noise alone: least squares gives slopes of any size, the mode hardly leaves (1/2, 1/2)."""
+    found, plain = [], []
+    for seed in range(200):
+        g, f, _ = beside(5, seed=seed)
+        y = 3.0 * np.random.default_rng([seed, 1]).normal(size=5)
+        found.append(baseline_slope(y, g, f)[0])
+        plain.append(np.linalg.lstsq(np.stack([g, f, np.ones(5)], 1), y)[0][0])
+    assert np.sqrt(np.mean(np.square(np.array(found) - 0.5))) < 0.25 * np.sqrt(np.mean(np.square(plain)))
+
+
+@pytest.mark.parametrize("beside_source", [True, False])
+def test_baseline_without_scatter_is_found_exactly_and_one_that_is_constant_says_nothing(beside_source):
+    g, f, _ = beside(20, seed=5)
+    f = f if beside_source else None
+    assert baseline_slope(2.0 - 0.7 * g, g, f)[0] == pytest.approx(-0.7, abs=1e-4)
+    slope, sd = baseline_slope(g, np.full(20, 3.0), f)
+    assert slope == pytest.approx(0.5 if beside_source else 1.0) and sd == pytest.approx(0.5)

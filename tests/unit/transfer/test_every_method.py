@@ -32,6 +32,12 @@ DESCRIPTOR = MBTRConfig(
     k2=Term("inverse_distance", 0.2, 1.2, 3, 0.1, weighting="exp", cutoff_angstrom=4.0, threshold=0.01),
 )
 P = n_features(DESCRIPTOR)
+SOURCE = SourceConfig(
+    (8, 4),
+    TrainingConfig(max_epochs=60, batch_size=32, learning_rate=5e-3),
+    (VariationalConfig(epochs=30, learning_rate=3e-3),),
+    SnapshotConfig(count=6, rank=5),
+)
 every_method = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 # Methods that work on the source's scales, or on these mapped to the target: their settings say which.
 SCALED = {name: method for name, method in METHODS.items() if "standardise" in {f.name for f in fields(method.config)}}
@@ -57,18 +63,9 @@ def made(n, *, seed, shift=0.0):
 
 @pytest.fixture(scope="module")
 def source():
-    training = TrainingConfig(max_epochs=60, batch_size=32, learning_rate=5e-3)
-    return train_source(
-        *made(300, seed=0),
-        descriptor=DESCRIPTOR,
-        config=SourceConfig(
-            (8, 4), training, (VariationalConfig(epochs=30, learning_rate=3e-3),), SnapshotConfig(count=6, rank=5)
-        ),
-        data=("made",),
-        elements=("H", "C"),
-        seed=0,
-        device="cpu",
-    )
+    features, gaps = made(300, seed=0)
+    about = {"data": ("made",), "elements": ("H", "C"), "seed": 0, "device": "cpu"}
+    return train_source(features, gaps, descriptor=DESCRIPTOR, config=SOURCE, **about)
 
 
 @pytest.fixture(scope="module")

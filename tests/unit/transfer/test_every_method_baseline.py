@@ -1,0 +1,137 @@
+"""What holds for every transfer method beside a baseline: a value in eV behind the features of every structure."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bandgap.foundation.errors import Cancelled, InputError
+from bandgap.inference.checkpoints import Checkpoint
+from bandgap.posterior import BaselinePosterior, restore_posterior
+from bandgap.predictions.mixtures import mixture_quantiles
+from bandgap.sources.training import train_source
+from bandgap.transfer import METHODS, TargetData
+from tests.unit.transfer.method_settings import BRIEF, QUICK
+from tests.unit.transfer.test_every_method import DESCRIPTOR, SOURCE, P, made, truth
+
+BESIDE = {name: method for name, method in METHODS.items() if not method.levels}
+every_other_method = pytest.mark.parametrize("method", BESIDE.values(), ids=BESIDE)
+
+
+@pytest.fixture(scope="module")
+def source():
+    features, gaps = made(300, seed=0)
+    about = {"data": ("made",), "elements": ("H", "C"), "seed": 0, "device": "cpu"}
+    return train_source(features, gaps, descriptor=DESCRIPTOR, config=SOURCE, **about)
+
+
+def beside(n, *, seed, noise=0.2):
+    """Rows with a baseline that knows what the source does not, and gaps that are partly either's."""
+    x, _ = made(n, seed=seed)
+    rng = np.random.default_rng([seed, 1])
+    g = (truth(x) + 0.8 * rng.normal(size=n)).astype(np.float32)
+    return np.column_stack([x, g]), 1.0 + 0.7 * g + 0.4 * truth(x) + noise * rng.normal(size=n)
+
+
+def fit(method, source, data, *, settings=BRIEF, seed=0, **more):
+    config = method.configure(settings.get(method.name, {}))
+    return method.fit_or_resume(source, data, config, seed=seed, device="cpu", **more)
+
+
+@every_other_method
+def test_gaps_that_are_a_line_of_the_baseline_are_found_exactly(method, source):
+    x, _ = beside(40, seed=1)
+    new, _ = beside(10, seed=2)
+    posterior = fit(method, source, TargetData(x, 2.0 + 0.8 * x[:, P].astype(float)))
+    np.testing.assert_allclose(posterior.mean_draws_eV(new).mean((0, 1)), 2.0 + 0.8 * new[:, P], atol=2e-5)
+    assert posterior.diagnostics.figures["baseline_slope"] == pytest.approx(0.8, abs=1e-5)
+
+
+@every_other_method
+def test_baseline_is_a_line_about_the_fit_of_what_it_leaves(method, source):
+    """The method itself is given nothing but the rest, and comes back from its arrays with the line."""
+    x, y = beside(40, seed=1)
+    new, _ = beside(10, seed=2)
+    posterior = fit(method, source, TargetData(x, y))
+    line = posterior.baseline
+    distances = x[:, P].astype(float) - line.centre_eV
+    plain = fit(method, source, TargetData(x[:, :P], y - line.slope * distances))
+    assert not isinstance(plain, BaselinePosterior)
+    assert distances.mean() == pytest.approx(0.0, abs=1e-6) and 0.3 < line.slope < 1.2
+    expected = plain.mean_draws_eV(new[:, :P]).mean((0, 1)) + line.slope * (new[:, P].astype(float) - line.centre_eV)
+    np.testing.assert_allclose(posterior.mean_draws_eV(new).mean((0, 1)), expected, atol=1e-9)
+    scalars = {"kind": posterior.kind, **posterior.scalars()}
+    again = restore_posterior(posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics)
+    np.testing.assert_allclose(again.mean_draws_eV(new), posterior.mean_draws_eV(new), rtol=0, atol=1e-6)
+
+
+@every_other_method
+def test_baseline_lowers_the_error_on_new_rows(method, source):
+    (x, y), (new, gaps) = beside(60, seed=3), beside(200, seed=4)
+    rmse = {}
+    for width in (P, P + 1):
+        means = fit(method, source, TargetData(x[:, :width], y), settings=QUICK).mean_draws_eV(new[:, :width])
+        rmse[width] = np.sqrt(np.mean((means.mean((0, 1)) - gaps) ** 2))
+    assert rmse[P + 1] < 0.8 * rmse[P]
+
+
+@pytest.mark.parametrize("n", [20, 40])
+@pytest.mark.parametrize("name", ["last_layer_ridge", "last_layer_pcp", "nptl_head"])
+def test_intervals_about_a_baseline_cover(name, n, source):
+    """Thirty training sets of n rows, 50 new rows each; the hidden features are those that the gaps are made of."""
+    inside = []
+    for seed in range(30):
+        (x, y), (new, gaps) = beside(n, seed=100 + seed), beside(50, seed=200 + seed)
+        settings = {name: {"samples": 40, "choice_samples": 4} if name == "nptl_head" else {"chains": 2, "draws": 50}}
+        draws = fit(METHODS[name], source, TargetData(x, y), settings=settings, seed=seed).predictive_draws(new)
+        low, high = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.05, 0.95])
+        inside.append(np.mean((low < gaps) & (gaps < high)))
+    assert 0.85 < np.mean(inside) < 0.95
+
+
+def test_methods_that_learn_from_the_descriptor_are_given_the_baseline_among_it(source):
+    x, y = beside(40, seed=1)
+    assert set(METHODS) - set(BESIDE) == {
+        "feature_gp",
+        "kernel_ridge",
+        "gaussian_process",
+        "random_forest",
+        "gradient_boosting",
+    }
+    for name in set(METHODS) - set(BESIDE):
+        posterior = fit(METHODS[name], source, TargetData(x, y))
+        assert not isinstance(posterior, BaselinePosterior)
+        moved = x + np.eye(P + 1, dtype=np.float32)[P]
+        assert not np.allclose(posterior.mean_draws_eV(x), posterior.mean_draws_eV(moved))
+
+
+@pytest.mark.parametrize("method", [m for m in BESIDE.values() if m.resumable], ids=lambda m: m.name)
+def test_fit_beside_a_baseline_goes_on_from_a_checkpoint_to_the_same_posterior(method, source, tmp_path):
+    x, y = beside(40, seed=1)
+    data, kept = TargetData(x, y), Checkpoint(tmp_path / "chains.safetensors", 5)
+    whole = fit(method, source, data)
+
+    def cancel(update):
+        if update.done and update.done >= 15:
+            raise Cancelled("cancelled by the test")
+
+    with pytest.raises(Cancelled):
+        fit(method, source, data, progress=cancel, checkpoint=kept)
+    assert list(tmp_path.iterdir())
+    resumed = fit(method, source, data, checkpoint=kept)
+    np.testing.assert_array_equal(resumed.mean_draws_eV(x), whole.mean_draws_eV(x))
+
+
+def test_gaps_that_are_the_baseline_itself_are_refused(source):
+    x, _ = beside(40, seed=1)
+    x[:, P] = np.arange(40) / 8.0
+    with pytest.raises(InputError, match="The gaps are 1 times the baseline and a constant: nothing is left to learn"):
+        fit(METHODS["target_only"], source, TargetData(x, x[:, P].astype(float)))
+
+
+def test_source_without_a_slope_is_no_obstacle(source):
+    """A source that says the same of all structures leaves the line to the baseline alone."""
+    x, y = beside(40, seed=1)
+    flat = replace(source, params={k: 0.0 * v for k, v in source.params.items()})
+    posterior = fit(METHODS["target_only"], flat, TargetData(x, y))
+    np.testing.assert_allclose(posterior.baseline.slope, np.polyfit(x[:, P].astype(float), y, 1)[0], rtol=0.02)
