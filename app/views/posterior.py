@@ -1,7 +1,7 @@
 """Posterior: what the transfer learned, which layers moved, and whether the chains agree."""
 
 import streamlit as st
-from components.posterior import chain_view, layer_view, method_view, posterior_words
+from components.posterior import chain_view, layer_view, method_view
 from components.posterior.heldout_view import heldout_view
 from components.shared import frame, stores, tables, words
 from components.shared.run_choice import choose_run
@@ -16,7 +16,7 @@ def page() -> None:
     if run is None:
         return
     files = read_run(run.id)
-    st.markdown(posterior_words.accuracy_sentence(files.metrics, n_test=files.n_test))
+    st.markdown(words.accuracy_sentence(files.metrics, n_test=files.n_test))
     frame.warn([words.escaped(files.left_out), *files.warnings])
     if "c" in files.draws:
         layer_view.layers(files)

@@ -15,6 +15,8 @@ from bandgap.foundation.progress import Progress
 
 METHODS = ("btl_pcp_pe", "fine_tune")
 N_TRAIN, N_TEST = 200, 300
+SHOWN_LEVEL = 0.95  # of the intervals on the page Home
+SHOWN_FIGURES = ("rmse_eV", "mae_eV", "coverage_95", "width_95_eV")
 
 demo_data = typer.Typer(no_args_is_help=True)
 
@@ -78,6 +80,29 @@ def _run(method: str, out: Path, seed: int, device: str, progress: Progress) -> 
     return read_manifest(folder, kind="run")
 
 
+def shown_result(run: Path) -> dict[str, Any]:
+    """Return what the page Home shows of a finished run: its figures, and its held-out crystals with 95 % intervals.
+
+    Gaps are in eV, rounded to 0.001. Raises ArtifactError or InputError where the folder is not that of a run with
+    held-out structures.
+    """
+    from bandgap.evaluation.heldout import load_heldout
+    from bandgap.storage.manifests import read_manifest
+
+    manifest = read_manifest(run, kind="run")
+    heldout = load_heldout(run, manifest)
+    lower, upper = heldout.predictions.interval(SHOWN_LEVEL)
+    ends = {"gap_eV": heldout.gaps_eV, "mean_eV": heldout.predictions.mean_eV, "lower_eV": lower, "upper_eV": upper}
+    return {
+        "how": "bandgap demo, then bandgap demo-data result",
+        **{name: manifest[name] for name in ("method", "title", "n", "seed", "level_of_theory")},
+        "n_test": len(heldout),
+        "metrics": {name: round(manifest["metrics"][name], 4) for name in SHOWN_FIGURES},
+        "crystals": {"id": list(heldout.predictions.ids), "formula": list(heldout.predictions.formulas)}
+        | {name: [round(float(value), 3) for value in values] for name, values in ends.items()},
+    }
+
+
 @demo_data.callback()
 def _root() -> None:
     """Make the data that the demo uses again, from its seed."""
@@ -92,6 +117,20 @@ def seal(
     from bandgap.datasets.demo_making.shipping import seal_source_model
 
     typer.echo(f"written to {seal_source_model(out, how=how)}")
+
+
+@demo_data.command(
+    "result",
+    epilog="Example: bandgap demo-data result --run bandgap-demo/seed-0/btl_pcp_pe "
+    "--out app/components/home/demo_result.json",
+)
+def result(
+    run: Annotated[Path, typer.Option(metavar="DIR", help="Folder of a run that `bandgap demo` has written.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="JSON file to write.")],
+) -> None:
+    """Write what the page Home shows of the demo before there is a run of one's own."""
+    out.write_text(json.dumps(shown_result(run), separators=(",", ":")) + "\n", encoding="utf-8")
+    typer.echo(f"written to {out}")
 
 
 @demo_data.command("make", epilog="Example: bandgap demo-data make --out data --jobs 2")

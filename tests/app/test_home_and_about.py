@@ -1,14 +1,23 @@
 """Home: what there is and the next step, in every state of a workspace; About: server, room, repeating, licence."""
 
+import json
 import shlex
 from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from bandgap.datasets.demo import load_demo
+from bandgap.datasets.splits import permuted_split
+from bandgap.evaluation.metrics import coverage, mae, mean_width, rmse
 from bandgap.jobs.catalogue import register_system
-from tests.app.conftest import BROKEN, WATER, Workspace, texts
+from bandgap.jobs.worker import work_all
+from tests.app.conftest import BROKEN, MAIN, WATER, Workspace, texts
+from tests.app.test_finished_run import figure, train_source
 
+DEMO_RESULT = MAIN.parent / "components" / "home" / "demo_result.json"
 Visit = Callable[..., AppTest]
 
 
@@ -27,6 +36,49 @@ def test_empty_home_offers_the_demo_data_and_leads_to_them(visit: Visit, workspa
     at.button[0].click().run()
     assert [job.kind for job in workspace.jobs.jobs(workspace.id)] == ["import_demo"]
     assert at.title[0].value == "Data"
+
+
+def test_result_that_home_shows_is_the_demos_own() -> None:
+    """Its crystals are those that the demo holds out, with the gaps that are shipped, and its figures follow."""
+    made, crystals = json.loads(DEMO_RESULT.read_text()), load_demo("crystals")
+    split = permuted_split(crystals.table["id"], n_test=made["n_test"], n_train=made["n"], seed=made["seed"])
+    rows, shown = crystals.table.iloc[split.test], made["crystals"]
+    assert (made["n"], made["n_test"], made["seed"], made["method"]) == (200, 300, 0, "btl_pcp_pe")
+    assert (made["level_of_theory"], shown["id"]) == (crystals.level_of_theory, list(rows["id"]))
+    gaps, mean, lower, upper = (np.array(shown[name]) for name in ("gap_eV", "mean_eV", "lower_eV", "upper_eV"))
+    np.testing.assert_allclose(gaps, rows["gap_eV"], atol=6e-4)  # three decimals
+    assert shown["formula"] == [crystals.records[i].formula for i in split.test]
+    figures = (rmse(gaps, mean), mae(gaps, mean), coverage(gaps, lower, upper=upper), mean_width(lower, upper))
+    stored = [made["metrics"][name] for name in ("rmse_eV", "mae_eV", "coverage_95", "width_95_eV")]
+    np.testing.assert_allclose(figures, stored, atol=2e-3)
+
+
+def test_home_without_a_finished_run_shows_what_the_demo_gives_and_the_three_steps(visit: Visit) -> None:
+    at, made = visit("home"), json.loads(DEMO_RESULT.read_text())
+    assert "In the demo the model learned from 200 crystals. On 300 held-out structures the error is **" in texts(at)
+    table, crystals = at.dataframe[0].value, made["crystals"]
+    assert list(table["structure"]) == crystals["formula"][: len(table)] and 5 < len(table) < 12
+    assert table["interval"][0] == f"{crystals['lower_eV'][0]:.2f} to {crystals['upper_eV'][0]:.2f}"
+    drawn = [x for trace in figure(at, 0)["data"][1:] for x in trace["customdata"]]
+    assert set(drawn) < set(crystals["id"]) and len(drawn) == 60
+    links = [link.proto.label for link in at.get("page_link")]
+    assert links[-3:] == ["1. Data", "2. Train", "3. Predict"]
+
+
+def test_home_shows_error_and_coverage_of_the_last_finished_run(
+    visit: Visit, workspace: Workspace, tmp_path: Path
+) -> None:
+    source = train_source(tmp_path / "source")
+    workspace.library.register("source", {"demo": {"title": "the demo", "folder": str(source)}})
+    workspace.add_run(workspace.add_labelled(), method="last_layer_ridge")
+    work_all(workspace.home)
+    at = visit("home")
+    text = texts(at)
+    assert "In the demo" not in text and "**last\\_layer\\_ridge, n = 40**, on waters" in text
+    assert "On 10 held-out structures the error is **" in text and "fall in their 95 % prediction interval" in text
+    assert sum(len(trace["customdata"]) for trace in figure(at, 0)["data"][1:]) == 10
+    workspace.add_run(workspace.library.datasets(workspace.id)[0].id, method="fine_tune")
+    assert "**last\\_layer\\_ridge, n = 40**, on waters" in texts(visit("home"))  # the newer one is not finished
 
 
 def test_home_with_unlabelled_structures_asks_for_gaps(visit: Visit, workspace: Workspace) -> None:

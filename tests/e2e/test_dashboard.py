@@ -48,14 +48,30 @@ def test_page_of_a_full_workspace_fits_both_widths_and_themes(visited: Page, tit
     follow_link(visited, title)
     if title in TOUR:
         assert tour_picture(visited, *TOUR[title]) < TOUR_KB * 1000
-    picture(visited, f"{name}-{WIDE}", width=WIDE)
-    assert faint_texts(visited) == []
-    visited.emulate_media(color_scheme="dark")
-    picture(visited, f"{name}-{WIDE}-dark", width=WIDE)
-    assert faint_texts(visited) == [], "in the dark theme"
-    visited.emulate_media(color_scheme="light")
-    picture(visited, f"{name}-{PHONE}", width=PHONE)
-    assert visited.evaluate(_WIDER) == [0, 0], "pixels that the page is wider than the window"
+    expect_to_fit(visited, name)
+
+
+def test_home_of_an_empty_workspace_shows_what_comes_out_at_both_widths_and_themes(
+    page: Page, dashboard: Dashboard
+) -> None:
+    page.goto(dashboard.at())
+    expect_ready(page, "Home")
+    for text in ("What comes out", "In the demo the model learned from 200 crystals.", "Three steps"):
+        expect(page.get_by_text(text)).to_be_visible()
+    assert page.get_by_test_id("stBaseButton-primary").count() == 1
+    expect_to_fit(page, "home-empty")
+
+
+def expect_to_fit(page: Page, name: str) -> None:
+    """Keep pictures of the page: it is not wider than the window, and its texts can be read in both themes."""
+    picture(page, f"{name}-{WIDE}", width=WIDE)
+    assert faint_texts(page) == []
+    page.emulate_media(color_scheme="dark")
+    picture(page, f"{name}-{WIDE}-dark", width=WIDE)
+    assert faint_texts(page) == [], "in the dark theme"
+    page.emulate_media(color_scheme="light")
+    picture(page, f"{name}-{PHONE}", width=PHONE)
+    assert page.evaluate(_WIDER) == [0, 0], "pixels that the page is wider than the window"
 
 
 def follow_link(page: Page, title: str) -> None:

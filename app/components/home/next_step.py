@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from components.shared import words
-from components.train.run_setup import MIN_LABELLED
+from components.shared.stores import MIN_LABELLED
 
 Target = Literal["demo", "data", "train", "posterior", "predict"]
 

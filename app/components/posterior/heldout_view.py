@@ -24,7 +24,7 @@ def heldout_view(run: RunRow) -> None:
     with right:
         shown = table[["id", "gap_eV", "mean_eV", "lower_eV", "upper_eV", "formula", "domain", "file"]]
         st.dataframe(
-            shown, hide_index=True, placeholder="", height=tables.height(shown, rows=11), column_config=SHORT_HEADERS
+            shown, hide_index=True, placeholder="", height=tables.height(shown, rows=11), column_config=COLUMNS
         )
         st.caption("Largest error first.")
 
@@ -45,7 +45,7 @@ def with_known_gaps(predicted: pd.DataFrame, run: RunRow) -> pd.DataFrame:
     return joined.iloc[(joined["mean_eV"] - joined["gap_eV"]).abs().argsort()[::-1]]
 
 
-SHORT_HEADERS = tables.columns(["id", "formula", "domain", "file"]) | {
+COLUMNS = tables.columns(["id", "formula", "domain", "file"]) | {
     "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f"),
     "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f"),
     "lower_eV": st.column_config.NumberColumn("from (eV)", format="%.2f"),

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 
 from bandgap.foundation.quantities import disagreement, worst_of
-from components.shared.words import percent
 
 STAYED = 0.15  # a mean share below this reads as "stays close"
 MOVED = 0.5
@@ -114,18 +113,3 @@ def _names(which: Sequence[int], layers: int) -> str:
 
 def _values(which: Sequence[int], mean: np.ndarray, sd: np.ndarray) -> str:
     return ", ".join(f"c{k + 1} = {mean[k]:.2f} +/- {sd[k]:.2f}" for k in which)
-
-
-def accuracy_sentence(metrics: Mapping[str, Any], *, n_test: int) -> str:
-    """Say how large the error is on held-out structures and whether the intervals hold what they state."""
-    conformal = ""
-    if "coverage_conformal_95" in metrics:
-        conformal = (
-            f" Conformal intervals hold {percent(metrics['coverage_conformal_95'])} of them and are "
-            f"{metrics['width_conformal_95_eV']:.1f} eV wide."
-        )
-    return (
-        f"On {n_test:,} held-out structures the error is **{metrics['rmse_eV']:.2f} eV** (RMSE; mean absolute error "
-        f"{metrics['mae_eV']:.2f} eV); {percent(metrics['coverage_95'])} of the gaps fall in their "
-        f"95 % prediction interval, which is {metrics['width_95_eV']:.1f} eV wide on average.{conformal}"
-    )

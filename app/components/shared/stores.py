@@ -9,6 +9,8 @@ from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import JobStore
 
+MIN_LABELLED = 20  # labelled structures of a data set from which a transfer may start
+
 
 def home() -> Home:
     """Return the data directory."""

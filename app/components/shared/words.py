@@ -1,7 +1,8 @@
 """Sentences of the dashboard: what is true and what to do, in the field's plain words."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.store import Event, Job, State
@@ -122,6 +123,21 @@ def counts(numbers: dict[str, int]) -> str:
         parts.append(f"{numbers['refused']:,} refused")
     gaps = f"{numbers['usable']:,} have a gap and can be learned from" if numbers["usable"] else "none has a gap yet"
     return f"**{count(numbers['all'], 'structure')}**: {', '.join(parts)}; {gaps}."
+
+
+def accuracy_sentence(metrics: Mapping[str, Any], *, n_test: int) -> str:
+    """Say how large the error is on held-out structures and whether the intervals hold what they state."""
+    conformal = ""
+    if "coverage_conformal_95" in metrics:
+        conformal = (
+            f" Conformal intervals hold {percent(metrics['coverage_conformal_95'])} of them and are "
+            f"{metrics['width_conformal_95_eV']:.1f} eV wide."
+        )
+    return (
+        f"On {n_test:,} held-out structures the error is **{metrics['rmse_eV']:.2f} eV** (RMSE; mean absolute error "
+        f"{metrics['mae_eV']:.2f} eV); {percent(metrics['coverage_95'])} of the gaps fall in their "
+        f"95 % prediction interval, which is {metrics['width_95_eV']:.1f} eV wide on average.{conformal}"
+    )
 
 
 def _label(name: str) -> str:

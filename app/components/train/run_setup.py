@@ -18,7 +18,6 @@ from components.shared import frame, stores, tables, words
 from components.shared.estimate_words import estimate_sentence
 from components.train.method_choice import choose_methods
 
-MIN_LABELLED = 20
 DEFAULT_N = 200
 
 
@@ -33,9 +32,9 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, pr
     with right:
         source = choose_source(sources)
     total = usable[dataset.id]
-    if total < MIN_LABELLED:
+    if total < stores.MIN_LABELLED:
         st.warning(
-            f"{words.count(total, 'structure')} with a gap; at least {MIN_LABELLED} are needed. "
+            f"{words.count(total, 'structure')} with a gap; at least {stores.MIN_LABELLED} are needed. "
             "Give more of them a gap on the Data page."
         )
         return

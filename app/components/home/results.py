@@ -1,0 +1,94 @@
+"""What comes out, in one glance: crystals with intervals beside a figure, of the demo or of the newest finished run."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import session
+import streamlit as st
+
+from bandgap import plots
+from bandgap.foundation.errors import BandgapError
+from bandgap.jobs.rows import RunRow
+from components.shared import frame, stores, words
+from components.shared.drawing import drawn
+from components.shared.heldout_runs import read_heldout_run
+from components.shared.run_files import read_run
+
+DEMO = Path(__file__).with_name("demo_result.json")  # made by `bandgap demo`, then `bandgap demo-data result`
+LEVEL = 0.95
+LISTED, DRAWN = 9, 60  # rows of the table and of the figure, in the order in which they were drawn for the test
+COLUMNS = {
+    "structure": st.column_config.TextColumn("structure", width=112),
+    "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f", width=86),
+    "interval": st.column_config.TextColumn("interval (eV)", width=92, alignment="right"),
+    "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f", width=76),
+}
+
+
+def demo_result() -> None:
+    """Show what the demo gives, as it was made with the package."""
+    made = read_demo_result()
+    st.subheader("What comes out", anchor=False)
+    accuracy = words.accuracy_sentence(made["metrics"], n_test=made["n_test"])
+    st.markdown(f"In the demo the model learned from {made['n']:,} crystals. {accuracy}", width=720)
+    crystals = pd.DataFrame(made["crystals"])
+    _table_and_figure(crystals.assign(structure=crystals["formula"]), of="crystals of the demo")
+
+
+@st.cache_resource(show_spinner=False)
+def read_demo_result() -> Mapping[str, Any]:
+    """Return the demo's figures and its held-out crystals, as `bandgap demo-data result` has written them."""
+    found: dict[str, Any] = json.loads(DEMO.read_text(encoding="utf-8"))
+    return found
+
+
+def last_result(run: RunRow) -> None:
+    """Show the error and the coverage of a finished run, what it warns of, and its held-out structures."""
+    st.subheader("Last result", anchor=False)
+    name = words.escaped(stores.dataset_names(run.workspace).get(run.dataset, "a deleted data set"))
+    title = words.escaped(run.title)
+    try:
+        files, heldout = read_run(run.id), read_heldout_run(run)
+    except BandgapError as error:
+        frame.problem(error, about=title)
+        return
+    st.markdown(
+        f"**{title}**, on {name}. {words.accuracy_sentence(files.metrics, n_test=files.n_test)}",
+        width=720,
+    )
+    frame.warn(files.warnings)
+    lower, upper = heldout.predictions.interval(LEVEL)
+    numbers = {"mean_eV": heldout.predictions.mean_eV, "lower_eV": lower, "upper_eV": upper, "gap_eV": heldout.gaps_eV}
+    ids = list(heldout.predictions.ids)
+    _table_and_figure(pd.DataFrame({"id": ids, "structure": ids, **numbers}), of="held-out structures")
+    if st.button("See what it learned", icon=":material/ssid_chart:"):
+        session.choose("run", run.id)
+        st.switch_page("views/posterior.py")
+
+
+def _table_and_figure(found: pd.DataFrame, *, of: str) -> None:
+    """Draw rows of a table of predictions (id, structure, mean_eV, lower_eV, upper_eV, gap_eV) in both ways."""
+    left, right = st.columns(2, gap="large")
+    listed, points = found.head(LISTED), found.head(DRAWN)
+    with left:
+        ends = zip(listed["lower_eV"], listed["upper_eV"], strict=True)
+        st.dataframe(
+            listed.assign(interval=[f"{low:.2f} to {high:.2f}" for low, high in ends])[list(COLUMNS)],
+            hide_index=True,
+            height="content",
+            column_config=COLUMNS,
+            alt=f"Some {of} with their predicted gaps, 95 % intervals and known gaps",
+        )
+        st.caption(f"{len(listed)} of them, drawn at random, with 95 % prediction intervals.")
+    with right:
+        columns = (points[name].to_numpy() for name in ("gap_eV", "mean_eV", "lower_eV", "upper_eV"))
+        frame.figure(
+            drawn(plots.parity, *columns, ids=points["id"].tolist()),
+            key="result",
+            alt=f"Predicted against known gaps of some {of}",
+            caption=f"{len(points)} of them: points on the line are right, and about one in twenty should be a "
+            "diamond, outside its interval.",
+        )
