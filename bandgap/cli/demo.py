@@ -1,5 +1,6 @@
 """`bandgap demo` and `bandgap demo-data make`: the whole job on the shipped data, and how that data is made."""
 
+import json
 import time
 from pathlib import Path
 from typing import Annotated, Any
