@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from bandgap.datasets.crystals import labels_from_info
+from bandgap.datasets.gaps import labels_from_info
 from bandgap.datasets.table import learnable
 from bandgap.descriptors import PRESETS
 from bandgap.descriptors.cache import DescriptorCache

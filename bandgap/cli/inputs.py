@@ -87,7 +87,7 @@ def load_gaps(records: Sequence[StructureRecord], choice: LabelChoice) -> tuple[
     import numpy as np
 
     if choice.key is not None:
-        from bandgap.datasets.crystals import labels_from_info
+        from bandgap.datasets.gaps import labels_from_info
 
         gaps = labels_from_info(records, choice.key, unit=choice.unit or "eV")
         level_of_theory = choice.level_of_theory

@@ -90,7 +90,7 @@ def evaluate(
     """
     import numpy as np
 
-    from bandgap.datasets.levels import mixed_levels_warning
+    from bandgap.datasets.gaps import mixed_levels_warning
     from bandgap.evaluation.metrics import evaluate_gaussian
     from bandgap.predictions.table import read_predictions_csv
 

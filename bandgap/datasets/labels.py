@@ -11,21 +11,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.datasets.levels import distinct_levels, mixed_levels_warning
+from bandgap.datasets.gaps import LARGEST_GAP_EV, TO_EV, Unit, distinct_levels, mixed_levels_warning
 from bandgap.datasets.matching import Matched, match_names
 from bandgap.foundation.errors import InputError, printable, shown
 
-Unit = Literal["eV", "Hartree"]
-
-EV_PER_HARTREE = 27.211386245988  # CODATA 2018
-LARGEST_GAP_EV = 100.0  # several times the gap of solid helium or neon: beyond it, the unit is wrong
-
-_TO_EV: dict[Unit, float] = {"eV": 1.0, "Hartree": EV_PER_HARTREE}
 _UNIT_WORDS: dict[str, Unit] = {"ev": "eV", "ha": "Hartree", "hartree": "Hartree", "hartrees": "Hartree"}
 _OTHER_UNITS = {"mev", "ry", "rydberg", "kcal", "kj", "cm", "cm1", "nm", "au"}
 _GAP_WORDS = {"gap", "bandgap", "eg", "egap"}
@@ -196,7 +189,7 @@ def _unit(header: str, unit: Unit | None, *, where: str) -> Unit:
     stated: set[Unit] = {_UNIT_WORDS[word] for word in words if word in _UNIT_WORDS}
     other = sorted(_OTHER_UNITS & set(words))
     accepted = "Accepted: eV and Hartree (Ha), as in gap_eV or gap_Ha."
-    if unit is not None and unit not in _TO_EV:
+    if unit is not None and unit not in TO_EV:
         raise InputError(f"{where}: unit is {unit!r}. Accepted: eV, Hartree.")
     if other or len(stated) > 1:
         raise InputError(
@@ -248,7 +241,7 @@ def _numbers(cells: list[tuple[int, str]], unit: Unit, *, layout: _Layout, where
     for line, cell in cells:
         text = cell.replace(",", ".") if commas and not mixed else cell
         value = float(text) if _NUMBER.fullmatch(text) else float("nan")
-        value *= _TO_EV[unit]
+        value *= TO_EV[unit]
         if not 0.0 <= value <= LARGEST_GAP_EV:
             wrong.append(f"{line} ({shown(cell)})")
         values.append(value)

@@ -8,24 +8,40 @@ and the first of the unoccupied levels that a row lists, in eV.
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-from ase import Atoms
-from ase.data import atomic_numbers
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from bandgap.datasets.labels import LARGEST_GAP_EV
-from bandgap.datasets.oe62_levels import LEVELS, Level
+from bandgap.datasets.gaps import LARGEST_GAP_EV
 from bandgap.datasets.split_json import read_split_json
 from bandgap.foundation.errors import InputError, printable
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.structures import StructureRecord
-from bandgap.structures.checks import CLOSEST_ANGSTROM
-from bandgap.structures.neighbours import LARGEST_ANGSTROM
+from bandgap.structures.elements import ELEMENTS
+from bandgap.structures.neighbours import CLOSEST_ANGSTROM, LARGEST_ANGSTROM
+
+if TYPE_CHECKING:
+    from ase import Atoms  # not loaded with this module, whose levels pages read
+
+Level = Literal["pbe", "pbe0", "pbe0_tzvp", "pbe0_qzvp", "pbe0_water", "gw_tzvp", "gw_qzvp", "gw"]
+
+# level: (column of occupied levels, column of unoccupied levels, words for tables). GW at the basis-set limit breaks
+# the pattern of the other names.
+LEVELS: dict[Level, tuple[str, str, str]] = {
+    "pbe": ("energies_occ_pbe", "energies_unocc_pbe", "PBE+vdW"),
+    "pbe0": ("energies_occ_pbe0_vac_tier2", "energies_unocc_pbe0_vac_tier2", "PBE0"),
+    "pbe0_tzvp": ("energies_occ_pbe0_vac_tzvp", "energies_unocc_pbe0_vac_tzvp", "PBE0 (def2-TZVP)"),
+    "pbe0_qzvp": ("energies_occ_pbe0_vac_qzvp", "energies_unocc_pbe0_vac_qzvp", "PBE0 (def2-QZVP)"),
+    "pbe0_water": ("energies_occ_pbe0_water", "energies_unocc_pbe0_water", "PBE0 (water)"),
+    "gw_tzvp": ("energies_occ_gw_tzvp", "energies_unocc_gw_tzvp", "G0W0@PBE0 (def2-TZVP)"),
+    "gw_qzvp": ("energies_occ_gw_qzvp", "energies_unocc_gw_qzvp", "G0W0@PBE0 (def2-QZVP)"),
+    "gw": ("cbs_occ_gw", "cbs_unocc_gw", "G0W0@PBE0 (basis-set limit)"),
+}
 
 _EVERY = 1000  # rows between two looks at progress and cancellation
+_NUMBER_OF = {symbol: number for number, symbol in enumerate(ELEMENTS, start=1)}
 _LARGEST_EV = 1e5  # of a frontier level; what is larger is damage
 
 
@@ -137,8 +153,10 @@ def _edge(cell: object, *, last: bool) -> float | None:
     return float(value)
 
 
-def _atoms(row: dict[str, Any]) -> Atoms:
+def _atoms(row: dict[str, Any]) -> "Atoms":
     """Parse complete XYZ text: count, comment, then symbol x y z separated by blanks or tabs."""
+    from ase import Atoms
+
     text = row["xyz_pbe_relaxed"]
     lines = text.rstrip().split("\n") if isinstance(text, str) else []
     if len(lines) < 3 or lines[0].strip() != str(len(lines) - 2):
@@ -147,7 +165,7 @@ def _atoms(row: dict[str, Any]) -> Atoms:
         raise _Unusable("number_of_atoms differs from the geometry")
     cells = [line.split() for line in lines[2:]]
     try:
-        numbers = [atomic_numbers[cell[0]] for cell in cells]
+        numbers = [_NUMBER_OF[cell[0]] for cell in cells]
         positions = np.array([(float(x), float(y), float(z)) for _, x, y, z, *_ in cells])
     except (KeyError, ValueError, IndexError):
         raise _Unusable("geometry holds a line that is no atom") from None

@@ -10,9 +10,6 @@ from bandgap.foundation.errors import InputError
 
 Rows = NDArray[np.int64]
 
-OE62_SHARES = (40_000 / 61_489, 10_000 / 61_489)
-"""Training and validation shares of the source set: 40,000 and 10,000 of OE62's 61,489 molecules."""
-
 
 @dataclass(frozen=True, eq=False)
 class Split:
@@ -24,15 +21,6 @@ class Split:
     train: Rows
     test: Rows
     held_back: Rows = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-
-
-@dataclass(frozen=True, eq=False)
-class SourceSplit:
-    """Row numbers of the structures that train, validate and test the source network."""
-
-    train: Rows
-    validation: Rows
-    test: Rows
 
 
 def permuted_split(ids: Sequence[str], *, n_test: int, n_train: int | None, seed: int) -> Split:
@@ -106,15 +94,3 @@ def hold_back(split: Split, *, share: float, groups: Sequence[str] | None = None
             "below 1, such as 0.2; at least one structure is held back, and one is left to train on."
         )
     return replace(split, train=split.train[: n - count], held_back=split.train[n - count :])
-
-
-def source_split(n: int, *, seed: int) -> SourceSplit:
-    """Permute rows 0..n-1 and cut them as OE62: 40,000 train and 10,000 validate of 61,489, the rest test.
-
-    Raises InputError below 10 rows.
-    """
-    if n < 10:
-        raise InputError(f"split: {n} structures are too few to train a source network. Accepted: at least 10.")
-    n_train, n_validation = (round(share * n) for share in OE62_SHARES)
-    drawn = np.random.default_rng(seed).permutation(n).astype(np.int64)
-    return SourceSplit(drawn[:n_train], drawn[n_train : n_train + n_validation], drawn[n_train + n_validation :])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bandgap.datasets.levels import mixed_levels_warning
+from bandgap.datasets.gaps import mixed_levels_warning
 from bandgap.evaluation.heldout import HeldOut, figures_at
 from bandgap.evaluation.paired import Figure, PairedDifference, common_rows, paired_difference, sentence
 from bandgap.foundation.errors import InputError

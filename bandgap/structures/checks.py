@@ -7,10 +7,9 @@ from numpy.typing import NDArray
 from bandgap.foundation.errors import printable
 from bandgap.structures.draft import Draft, Unreadable
 from bandgap.structures.elements import DEUTERIUM, to_numbers
-from bandgap.structures.neighbours import LARGEST_ANGSTROM, check_volume, close_pairs, completed
+from bandgap.structures.neighbours import CLOSEST_ANGSTROM, LARGEST_ANGSTROM, check_volume, close_pairs, completed
 from bandgap.structures.records import Limits, Problem, StructureRecord
 
-CLOSEST_ANGSTROM = 0.5  # the shortest bond is H2's, 0.74; closer means disorder, doubled atoms or a wrong unit
 NO_HYDROGEN = "no hydrogen atoms in the file; the model was trained with hydrogens, expect a shift"
 _CARBON, _HYDROGEN = 6, 1
 _CHAINS = {5, 7, 8, 9, 14, 15, 16, 17, 34, 35, 53}  # with carbon, what organic molecules consist of: B N O F Si P S ...

@@ -9,6 +9,7 @@ from scipy.spatial import cKDTree
 
 from bandgap.structures.draft import Unreadable
 
+CLOSEST_ANGSTROM = 0.5  # the shortest bond is H2's, 0.74; closer means disorder, doubled atoms or a wrong unit
 THINNEST_ANGSTROM = 0.5
 LARGEST_ANGSTROM = 1e5  # larger coordinates are garbage, and their squares leave no digits for distances
 Floats = NDArray[np.float64]

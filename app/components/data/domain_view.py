@@ -9,7 +9,7 @@ import session
 import streamlit as st
 
 from bandgap import plots
-from bandgap.datasets.levels import distinct_levels
+from bandgap.datasets.gaps import distinct_levels
 from bandgap.foundation.csv_tables import rearm
 from bandgap.jobs.home import domain_paths
 from bandgap.jobs.rows import Dataset

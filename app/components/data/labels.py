@@ -9,8 +9,8 @@ import session
 import streamlit as st
 from numpy.typing import NDArray
 
-from bandgap.datasets.labels import Unit, match_labels, read_labels
-from bandgap.datasets.stored_gaps import gaps_from_numbers, merged_gaps
+from bandgap.datasets.gaps import Unit, gaps_from_numbers, merged_gaps
+from bandgap.datasets.labels import match_labels, read_labels
 from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import Dataset, Verdict

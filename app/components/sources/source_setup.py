@@ -8,7 +8,7 @@ from typing import Any, Literal
 import session
 import streamlit as st
 
-from bandgap.datasets.oe62_levels import LEVELS
+from bandgap.datasets.oe62 import LEVELS
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.rows import Dataset

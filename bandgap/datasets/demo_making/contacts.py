@@ -1,4 +1,4 @@
-"""Geometry of molecular crystals: contacts between molecules against van-der-Waals radii, density, cell widths."""
+"""Geometry of molecular crystals: contacts between molecules against van-der-Waals radii, and density."""
 
 from typing import Final
 
@@ -7,23 +7,19 @@ from ase.data import atomic_masses
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from bandgap.structures.drawing import GRAM_PER_CM3
+from bandgap.structures.neighbours import heights
+
 Floats = NDArray[np.float64]
 
 # Bondi, J. Phys. Chem. 68, 441 (1964), in Angstrom.
 VDW_RADII: Final = {1: 1.20, 6: 1.70, 7: 1.55, 8: 1.52, 9: 1.47, 16: 1.80, 17: 1.75}
 DECIMALS: Final = 4  # of the positions and cells that are shipped; gaps are computed on exactly these
-GRAM_PER_CM3: Final = 1.66053906660  # one atomic mass unit per cubic Angstrom
 
 
 def density_g_cm3(numbers: NDArray[np.int64], cell: Floats) -> float:
     """Return the density of a cell (3, 3) in Angstrom that holds these atoms."""
     return float(atomic_masses[numbers].sum() / abs(np.linalg.det(cell)) * GRAM_PER_CM3)
-
-
-def cell_widths(cell: Floats) -> Floats:
-    """Return the distances (3,) between opposite faces of a cell whose rows are the lattice vectors."""
-    inverse = np.linalg.inv(cell)
-    return np.asarray(1.0 / np.linalg.norm(inverse, axis=0), dtype=np.float64)
 
 
 def closest_contact(numbers: NDArray[np.int64], positions: Floats, cell: Floats, *, atoms_per_molecule: int) -> float:
@@ -35,7 +31,7 @@ def closest_contact(numbers: NDArray[np.int64], positions: Floats, cell: Floats,
     radii = np.array([VDW_RADII[int(z)] for z in numbers])
     reach = 3.0 * float(radii.max())
     extent = float(np.ptp(positions, axis=0).max()) * np.sqrt(3.0) + reach
-    spans = np.ceil(extent / cell_widths(cell)).astype(int)
+    spans = np.ceil(extent / heights(cell)).astype(int)
     shifts = np.stack(np.meshgrid(*(np.arange(-s, s + 1) for s in spans), indexing="ij"), axis=-1).reshape(-1, 3)
     low, high = positions.min(axis=0) - reach, positions.max(axis=0) + reach
     images = (positions[None] + (shifts @ cell)[:, None]).reshape(-1, 3)

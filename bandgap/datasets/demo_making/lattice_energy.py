@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import erfc
 
-from bandgap.datasets.demo_making.contacts import VDW_RADII, Floats, cell_widths
+from bandgap.datasets.demo_making.contacts import VDW_RADII, Floats
+from bandgap.structures.neighbours import heights
 
 # Operators (diagonal, translation) of the general position.
 _E: Final = ((1, 1, 1), (0.0, 0.0, 0.0))
@@ -196,7 +197,7 @@ def _pairs_of_operator(
     """Return i, j, D, t and weight of the pairs with the images D p + (translation + integers) L."""
     centre = positions.mean(axis=0)
     far = 2.0 * float(np.linalg.norm(positions - centre, axis=1).max()) + reach
-    spans = np.ceil(far / cell_widths(cell)).astype(int) + 1
+    spans = np.ceil(far / heights(cell)).astype(int) + 1
     grid = np.stack(np.meshgrid(*(np.arange(-s, s + 1) for s in spans), indexing="ij"), axis=-1).reshape(-1, 3)
     shifts = grid + translation - np.round((centre * diagonal - centre) @ np.linalg.inv(cell))
     near = np.linalg.norm(centre * diagonal + shifts @ cell - centre, axis=1) < far

@@ -16,11 +16,10 @@ from joblib import Parallel, delayed
 
 from bandgap.datasets.demo_making.contacts import Floats, density_g_cm3
 from bandgap.datasets.demo_making.enumeration import Candidate, Purpose, candidates, item_seed
-from bandgap.datasets.demo_making.items import Item
 from bandgap.datasets.demo_making.lattice_energy import SPACE_GROUPS
 from bandgap.datasets.demo_making.packing import MIN_CONTACT, Packed, pack
 from bandgap.datasets.demo_making.sample_cifs import N_SAMPLES, write_sample_cifs
-from bandgap.datasets.demo_making.shipping import write_manifest, write_set
+from bandgap.datasets.demo_making.shipping import Item, write_manifest, write_set
 from bandgap.datasets.demo_making.xtb import (
     SMALLEST_GAP_EV,
     Conformer,

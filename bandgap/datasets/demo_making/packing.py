@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from bandgap.datasets.demo_making.contacts import DECIMALS, Floats, cell_widths, closest_contact
+from bandgap.datasets.demo_making.contacts import DECIMALS, Floats, closest_contact
 from bandgap.datasets.demo_making.lattice_energy import (
     FREE_ENTRIES,
     SPACE_GROUPS,
@@ -28,6 +28,7 @@ from bandgap.datasets.demo_making.lattice_energy import (
     rotation,
     soft_repulsion,
 )
+from bandgap.structures.neighbours import heights
 
 MIN_CONTACT: Final = 0.80  # of the van-der-Waals sum
 _REFINED: Final = 2  # starts that are relaxed to the end
@@ -121,7 +122,7 @@ def _relax(molecule: RigidMolecule, at: Placement, space_group: str, stage: _Sta
     ]
     value = np.inf
     for _ in range(stage.rounds):
-        if cell_widths(at.cell).min() < 0.5 * _NARROWEST_ANGSTROM:
+        if heights(at.cell).min() < 0.5 * _NARROWEST_ANGSTROM:
             break
         pairs = neighbours(molecule, at, space_group, reach=stage.reach)
 
@@ -155,7 +156,7 @@ def _unpack(x: Floats, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> P
 def _sound(molecule: RigidMolecule, at: Placement, space_group: str) -> bool:
     """Return whether the cell is neither flat nor so small that molecules must have run into each other."""
     volume = float(np.prod(np.diag(at.cell))) / len(SPACE_GROUPS[space_group])
-    wide = cell_widths(at.cell).min() >= _NARROWEST_ANGSTROM
+    wide = heights(at.cell).min() >= _NARROWEST_ANGSTROM
     return bool(wide and volume > _COLLAPSED * _spheres(molecule))
 
 

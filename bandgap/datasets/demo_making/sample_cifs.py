@@ -1,6 +1,5 @@
 """The unlabelled CIF files of the demo data: eight sound ones and four that are damaged on purpose."""
 
-import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,8 +8,8 @@ from typing import Final
 import numpy as np
 from ase.data import chemical_symbols
 
-from bandgap.datasets.demo_making.contacts import Floats
-from bandgap.datasets.demo_making.items import Item
+from bandgap.datasets.demo_making.shipping import Item
+from bandgap.structures.shapes import cell_lengths_angles
 
 N_SAMPLES: Final = 12
 N_PLAIN: Final = 3  # of the sound ones, written with every atom and without symmetry
@@ -49,7 +48,7 @@ def cif_text(item: Item, *, symmetric: bool = True) -> str:
     group = str(item.row["space_group"]) if symmetric else "P1"
     n = len(item.numbers) // len(_OPERATORS[group])
     fractional = item.positions[:n] @ np.linalg.inv(item.cell)
-    a, b, c, alpha, beta, gamma = _cell_parameters(item.cell)
+    a, b, c, alpha, beta, gamma = np.concatenate(cell_lengths_angles(item.cell))
     name = re.sub(r"\W+", "_", f"{item.row['formula']}")
     lines = [
         f"data_{name}",
@@ -78,13 +77,6 @@ def cif_text(item: Item, *, symmetric: bool = True) -> str:
         symbol = chemical_symbols[int(z)]
         lines.append(f"{symbol}{k} {symbol} {x:.6f} {y:.6f} {w:.6f} 1")
     return "\n".join(lines) + "\n"
-
-
-def _cell_parameters(cell: Floats) -> tuple[float, ...]:
-    """Return a, b, c in Angstrom and alpha, beta, gamma in degrees."""
-    lengths = np.linalg.norm(cell, axis=1)
-    cosines = (float(cell[i] @ cell[j] / lengths[i] / lengths[j]) for i, j in ((1, 2), (0, 2), (0, 1)))
-    return (*map(float, lengths), *(math.degrees(math.acos(c)) for c in cosines))
 
 
 def _spaced(formula: str) -> str:

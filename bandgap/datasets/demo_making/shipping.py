@@ -1,4 +1,4 @@
-"""Write the demo data: structures as gzipped extXYZ, labels as CSV, and the manifest with checksums."""
+"""Write the demo data: structures as gzipped extXYZ, labels as CSV, the manifest with checksums and distributions."""
 
 import gzip
 import hashlib
@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import platform
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,8 +16,6 @@ from ase.data import chemical_symbols
 from numpy.typing import NDArray
 
 from bandgap.datasets.demo_making.contacts import DECIMALS, Floats
-from bandgap.datasets.demo_making.distributions import distributions
-from bandgap.datasets.demo_making.items import Item
 from bandgap.foundation.csv_tables import csv_text
 
 MANIFEST: Final = "manifest.json"
@@ -33,6 +32,30 @@ _HOW: Final = {
     "boundary conditions on the geometry as shipped",
     "new_crystals": "crystals made like those above and in neither set; four were damaged on purpose",
 }
+STATISTICS: Final = ("mean", "sd", "min", "p05", "median", "p95", "max")
+
+# Name in the manifest: words for the README.
+QUANTITIES: Final[Mapping[str, str]] = {
+    "n_atoms": "atoms",
+    "gap_eV": "gap (eV)",
+    "density_g_cm3": "density (g/cm3)",
+    "closest_contact": "closest contact (of the van-der-Waals sum)",
+    "lattice_energy_kcal_mol": "lattice energy (kcal/mol per molecule)",
+    "molecule_gap_eV": "GFN2-xTB gap of the molecule (eV)",
+    "molecule_gap_gfn1_eV": "GFN1-xTB gap of the molecule (eV)",
+    "crystal_minus_molecule_eV": "crystal minus molecule, as labelled (GFN1 - GFN2, eV)",
+    "crystal_minus_molecule_gfn1_eV": "crystal minus molecule, both GFN1-xTB (eV)",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """One molecule (cell None) or crystal: its row of the label table, atomic numbers, positions in Angstrom."""
+
+    row: Mapping[str, str | int | float]
+    numbers: NDArray[np.int64]  # (n,)
+    positions: Floats  # (n, 3)
+    cell: Floats | None  # (3, 3), rows are the lattice vectors
 
 
 def write_set(folder: Path, name: str, items: Sequence[Item]) -> pd.DataFrame:
@@ -92,6 +115,29 @@ def write_manifest(
     return path
 
 
+def distributions(table: pd.DataFrame) -> dict[str, Any]:
+    """Return the statistics of every quantity that the table has, and the counts of space groups and of Z."""
+    table = table.copy()
+    if "molecule_gap_eV" in table:
+        table["crystal_minus_molecule_eV"] = table["gap_eV"] - table["molecule_gap_eV"]
+        table["crystal_minus_molecule_gfn1_eV"] = table["gap_eV"] - table["molecule_gap_gfn1_eV"]
+    result: dict[str, Any] = {name: _statistics(table[name].to_numpy()) for name in QUANTITIES if name in table}
+    for column in ("space_group", "Z"):
+        if column in table:
+            counts = table[column].astype(str).value_counts()
+            result[column] = {str(k): int(counts[k]) for k in sorted(counts.index)}
+    return result
+
+
+def markdown_table(summary: Mapping[str, Any]) -> str:
+    """Return the statistics of one set as a Markdown table."""
+    lines = ["| | " + " | ".join(STATISTICS) + " |", "|---" * (len(STATISTICS) + 1) + "|"]
+    for name, words in QUANTITIES.items():
+        if name in summary:
+            lines.append(f"| {words} | " + " | ".join(f"{summary[name][s]:.2f}" for s in STATISTICS) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def seal_source_model(folder: Path, *, how: str) -> Path:
     """Write the checksums of the files in `source_model` into the manifest, with how it was made in one sentence."""
     path = folder / MANIFEST
@@ -116,3 +162,10 @@ def _checksum(path: Path) -> dict[str, str | int]:
 
 def _row(number: np.int64, position: Floats | NDArray[np.float64]) -> str:
     return chemical_symbols[int(number)] + "".join(f" {x:.{DECIMALS}f}" for x in position) + "\n"
+
+
+def _statistics(values: Any) -> dict[str, float]:
+    x = np.asarray(values, dtype=np.float64)
+    p05, median, p95 = np.quantile(x, [0.05, 0.5, 0.95])
+    figures = (x.mean(), x.std(ddof=1), x.min(), p05, median, p95, x.max())
+    return {name: round(float(value), 4) for name, value in zip(STATISTICS, figures, strict=True)}

@@ -14,9 +14,8 @@ from bandgap.datasets.demo import (
     verify_demo_data,
 )
 from bandgap.datasets.demo_making.contacts import closest_contact, density_g_cm3
-from bandgap.datasets.demo_making.distributions import distributions, markdown_table
 from bandgap.datasets.demo_making.lattice_energy import SPACE_GROUPS
-from bandgap.datasets.demo_making.shipping import seal_source_model
+from bandgap.datasets.demo_making.shipping import distributions, markdown_table, seal_source_model
 from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.sources.stored import load_source
 from bandgap.structures import read_paths

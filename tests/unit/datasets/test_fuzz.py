@@ -12,10 +12,11 @@ import pytest
 from scipy.spatial.distance import pdist
 
 from bandgap.datasets import split_json
-from bandgap.datasets.labels import LARGEST_GAP_EV, match_labels, read_labels
+from bandgap.datasets.gaps import LARGEST_GAP_EV
+from bandgap.datasets.labels import match_labels, read_labels
 from bandgap.datasets.oe62 import LEVELS, read_oe62
 from bandgap.foundation.errors import InputError
-from bandgap.structures.checks import CLOSEST_ANGSTROM
+from bandgap.structures.neighbours import CLOSEST_ANGSTROM
 from tests.mutations import BYTES, Random, assert_sentence, damaged, run_mutations
 from tests.unit.datasets.test_oe62 import COLUMNS, ROWS
 
@@ -64,7 +65,8 @@ def damaged_oe62(rng: Random) -> bytes:
     table = copy.deepcopy(published())
     if rng.random() < 0.7:
         for _ in range(rng.choice((1, 1, 3))):
-            place = rng.choice((table, table["columns"], table["index"], table["data"], *table["data"] * 4))
+            places = (table, table["columns"], table["index"], table["data"], *table["data"] * 4)
+            place = rng.choice([place for place in places if place])
             key = rng.choice(list(place)) if isinstance(place, dict) else rng.randrange(len(place))
             place[key] = copy.deepcopy(rng.choice(UNUSUAL))
             if not all(isinstance(part, list) for part in (table, *table.values()) if part is not table):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bandgap.datasets.splits import grouped_split, hold_back, permuted_split, source_split
+from bandgap.datasets.splits import grouped_split, hold_back, permuted_split
 from bandgap.foundation.errors import InputError
 
 IDS = [f"crystal{i}" for i in range(30)]
@@ -48,24 +48,6 @@ def test_permuted_split_more_training_keeps_the_test_rows():
 def test_permuted_split_too_few_rows_is_refused(n_test, n_train, text):
     with pytest.raises(InputError, match=text):
         permuted_split(IDS, n_test=n_test, n_train=n_train, seed=0)
-
-
-def test_source_split_of_oe62_is_40000_10000_and_the_rest():
-    split = source_split(61_489, seed=1)
-    assert (split.train.size, split.validation.size, split.test.size) == (40_000, 10_000, 11_489)
-    assert np.unique(np.concatenate([split.train, split.validation, split.test])).size == 61_489
-
-
-def test_source_split_smaller_file_keeps_the_shares():
-    split = source_split(1911, seed=1)
-    assert (split.train.size, split.validation.size, split.test.size) == (1243, 311, 357)
-
-
-def test_source_split_every_part_has_rows_from_ten_on():
-    split = source_split(10, seed=0)
-    assert min(split.train.size, split.validation.size, split.test.size) > 0
-    with pytest.raises(InputError, match="9 structures are too few to train a source network"):
-        source_split(9, seed=0)
 
 
 def test_hold_back_takes_the_rows_that_were_drawn_last():

@@ -10,14 +10,14 @@ import pytest
 from ase.neighborlist import primitive_neighbor_list
 from hypothesis import HealthCheck, example, given, settings
 
-from bandgap.datasets.crystals import labels_from_info
 from bandgap.datasets.demo import data_folder, unlabelled_cifs
+from bandgap.datasets.gaps import labels_from_info
 from bandgap.descriptors import config_for, featurize
 from bandgap.foundation.errors import InputError
 from bandgap.structures import Limits, StructureRecord, read_structures
-from bandgap.structures.checks import CLOSEST_ANGSTROM
 from bandgap.structures.drawing import shape_of
 from bandgap.structures.formats import FORMATS
+from bandgap.structures.neighbours import CLOSEST_ANGSTROM
 from tests.mutations import Random, assert_sentence, damaged, run_mutations, wrapped
 from tests.unit.structures.samples import AIMS, METHANE_XYZ, PDB, POSCAR, RES, cif
 from tests.unit.structures.test_archives import zipped

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from bandgap.datasets.demo_making.contacts import cell_widths, closest_contact, density_g_cm3
+from bandgap.datasets.demo_making.contacts import closest_contact, density_g_cm3
+from bandgap.structures.neighbours import heights
 
 CARBON = np.array([6])
 HYDROGENS = np.array([1, 1])
@@ -46,6 +47,6 @@ def test_density_of_diamond_is_the_known_one():
 
 
 def test_widths_of_a_skewed_cell_are_distances_between_faces():
-    assert cell_widths(np.array([[2.0, 0.0, 0.0], [2.0, 3.0, 0.0], [0.0, 0.0, 4.0]])) == pytest.approx(
+    assert heights(np.array([[2.0, 0.0, 0.0], [2.0, 3.0, 0.0], [0.0, 0.0, 4.0]])) == pytest.approx(
         [6.0 / np.hypot(2.0, 3.0), 3.0, 4.0]
     )

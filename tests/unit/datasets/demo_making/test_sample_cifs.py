@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bandgap.datasets.demo import load_demo
-from bandgap.datasets.demo_making.items import Item
 from bandgap.datasets.demo_making.sample_cifs import cif_text
+from bandgap.datasets.demo_making.shipping import Item
 from bandgap.structures import read_structures
 
 

@@ -1,0 +1,95 @@
+"""Gaps of comment lines and of files' numbers: units, limits, and levels of theory, which are compared as words."""
+
+import numpy as np
+import pytest
+from ase import Atoms
+
+from bandgap.datasets.gaps import (
+    distinct_levels,
+    gaps_from_numbers,
+    labels_from_info,
+    merged_gaps,
+    mixed_levels_warning,
+)
+from bandgap.foundation.errors import InputError
+from bandgap.structures import StructureRecord
+
+NAN = float("nan")
+
+
+def record(id_, **info):
+    return StructureRecord(id_, "set.extxyz", "extXYZ", Atoms("He"), (), info)
+
+
+def test_labels_from_info_absent_key_gives_nan():
+    gaps = labels_from_info([record("a", gap=2.5), record("b"), record("c", gap=0), record("d", gap="3.5")], "gap")
+    np.testing.assert_array_equal(gaps, [2.5, np.nan, 0.0, 3.5])
+
+
+def test_labels_from_info_hartree_is_converted():
+    assert labels_from_info([record("a", gap=0.1)], "gap", unit="Hartree")[0] == pytest.approx(2.7211386)
+
+
+@pytest.mark.parametrize(
+    ("records", "text"),
+    [
+        pytest.param(
+            [record("a", gap_eV=1.0, n=3), record("b", gap_eV=2.0, name="x", ok=True)],
+            r"no structure has the key 'gap'. Keys with numbers: gap_eV \(2 of 2\), n \(1 of 2\)\.",
+            id="absent",
+        ),
+        pytest.param([record("a", name="x")], "No structure carries a number in its comment line", id="no-numbers"),
+        pytest.param([record("a", gap=-0.1)], "set.extxyz, a: gap=-0.1 is not a band gap", id="negative"),
+        pytest.param([record("a", gap="wide")], "set.extxyz, a: gap='wide' is not a band gap", id="text"),
+        pytest.param([record("a", gap=True)], "gap=True is not a band gap", id="flag"),
+        pytest.param([record("a", gap=float("nan"))], "gap=nan is not a band gap", id="nan"),
+        pytest.param([record("a", gap=2684.0)], "gap=2684.0 eV is no band gap; is the unit right?", id="unit"),
+    ],
+)
+def test_labels_from_info_unusable_values_are_named(records, text):
+    with pytest.raises(InputError, match=text):
+        labels_from_info(records, "gap")
+
+
+def test_labels_from_info_unknown_unit_is_refused():
+    with pytest.raises(InputError, match="unit is 'Ry'. Accepted: eV, Hartree"):
+        labels_from_info([record("a", gap=1.0)], "gap", unit="Ry")
+
+
+def test_numbers_take_the_unit_that_was_chosen() -> None:
+    gaps = gaps_from_numbers(["a", "b"], np.array([0.25, NAN]), unit="Hartree", name="gap")
+    assert gaps[0] == pytest.approx(6.8028465) and np.isnan(gaps[1])
+
+
+@pytest.mark.parametrize(("value", "unit"), [(-0.1, "eV"), (101.0, "eV"), (5.0, "Hartree")])
+def test_number_that_is_no_gap_is_named_with_its_structure(value: float, unit: str) -> None:
+    with pytest.raises(
+        InputError, match=rf"energy in {unit} is not a band gap in b \({value:g}\)\. Accepted: 0 to 100"
+    ):
+        gaps_from_numbers(["a", "b"], np.array([1.0, value]), unit=unit, name="energy")  # type: ignore[arg-type]
+
+
+def test_new_gaps_win_and_mixed_levels_are_a_warning() -> None:
+    merged, level, warnings = merged_gaps(np.array([1.0, 2.0, NAN]), np.array([NAN, 3.0, 4.0]), levels=("PBE", "HSE06"))
+    assert merged.tolist() == [1.0, 3.0, 4.0] and level == "PBE; HSE06"
+    assert len(warnings) == 1 and warnings[0].startswith("Levels of theory are mixed (PBE, HSE06).")
+
+
+def test_level_of_gaps_that_are_all_replaced_no_longer_counts() -> None:
+    assert merged_gaps(np.array([1.0]), np.array([2.0]), levels=("PBE", "HSE06"))[1:] == ("HSE06", ())
+
+
+def test_level_that_only_some_gaps_state_is_a_warning() -> None:
+    _, level, warnings = merged_gaps(np.array([1.0, NAN]), np.array([NAN, 2.0]), levels=("", "PBE"))
+    assert level == "PBE" and warnings == (
+        "Some gaps are of PBE, the others state no level of theory. State it, to see mixed levels.",
+    )
+
+
+def test_distinct_levels_ignore_case_and_blanks():
+    assert distinct_levels(["PBE", " pbe ", "", "HSE06  (vdW)"]) == ("PBE", "HSE06 (vdW)")
+
+
+def test_mixed_levels_warning_only_where_they_differ():
+    assert mixed_levels_warning(["PBE", "", "pbe"]) == ""
+    assert "mixed (PBE, GW)" in mixed_levels_warning(["PBE", "GW"])
