@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         feature_blocks,
         feature_terms,
         n_features,
-        n_levels,
         similarity_features,
     )
     from bandgap.descriptors.presets import PRESETS, config_for
@@ -34,7 +33,6 @@ __all__ = [
     "feature_terms",
     "featurize",
     "n_features",
-    "n_levels",
     "similarity_features",
 ]
 

@@ -5,15 +5,19 @@ Sci. Technol. 3, 045017 (2022). A term is a sum of Gaussian bumps on a grid, one
 elements (k2) or per triple (k3); the vector is k1, then k2, then k3, each in the order of atomic numbers.
 """
 
+import itertools
 import math
 import typing
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.descriptors.electron_levels import N_LEVELS, Levels, check_levels
+from bandgap.descriptors import electron_levels, size
+from bandgap.descriptors.electron_levels import Levels, check_levels
+from bandgap.descriptors.parts import Part
 from bandgap.foundation.errors import ConfigError
 from bandgap.structures.elements import ELEMENTS
 
@@ -23,7 +27,7 @@ Normalisation = Literal["per_heavy_atom", "per_atom", "l2_per_term", "none"]
 
 _FUNCTIONS = {1: ("atomic_number",), 2: ("distance", "inverse_distance"), 3: ("angle", "cosine")}
 _WEIGHTINGS = {1: ("none",), 2: ("exp", "inverse_square"), 3: ("exp", "smooth_cutoff")}
-LARGEST = 1000  # atoms other than hydrogen in a molecule, as far as the size is told
+PARTS = (size.PART, electron_levels.PART)  # in the order of the vector
 _NORMALISATIONS = typing.get_args(Normalisation)
 
 
@@ -85,7 +89,7 @@ class MBTRConfig:
 
     `roots` takes the square root of every value, so that rare pairs of atoms count more beside frequent ones. `size`
     adds one last feature, the logarithm of the number of atoms other than hydrogen in a molecule, averaged over these
-    atoms; a network of bonds counts as `LARGEST` atoms. `neutral` describes zwitterions in their neutral form
+    atoms; a network of bonds counts as 1,000 atoms. `neutral` describes zwitterions in their neutral form
     (`structures.zwitterions`). `levels` adds the gap, the HOMO and the LUMO of the structure in eV by this method, as
     the very last features (`tight_binding`).
     """
@@ -138,32 +142,25 @@ class Estimate:
 
 def n_features(config: MBTRConfig) -> int:
     """Return the length of a structure's vector."""
-    return _n_shape(config) + config.size + n_levels(config)
+    return int(feature_terms(config)[-1].stop)
 
 
-def n_levels(config: MBTRConfig) -> int:
-    """Return how many of the last features are electron levels."""
-    return 0 if config.levels == "none" else N_LEVELS
+def parts_of(config: MBTRConfig) -> list[tuple[Part, Any]]:
+    """Return the parts behind the terms that the settings ask for, each with the value of its setting."""
+    asked = [(part, getattr(config, part.setting)) for part in PARTS]
+    return [(part, value) for part, value in asked if part.width(value)]
 
 
 def similarity_features(features: NDArray[np.floating[Any]], config: MBTRConfig) -> NDArray[np.floating[Any]]:
     """Return the features (n, p) whose directions say how alike structures are: all but the size and the levels."""
-    others = config.size + n_levels(config)
+    others = sum(part.width(value) for part, value in parts_of(config) if not part.alike)
     return features[:, :-others] if others else features
 
 
 def feature_terms(config: MBTRConfig) -> tuple[slice, ...]:
-    """Return the places of the terms in the vector, k1 first, and of the size and the levels where there are any."""
-    slices: list[slice] = []
-    start = 0
-    for order, term in config.terms:
-        end = start + _n_blocks(order, len(config.species)) * term.n
-        slices.append(slice(start, end))
-        start = end
-    for width in (int(config.size), n_levels(config)):
-        slices += [slice(start, start + width)] if width else []
-        start += width
-    return tuple(slices)
+    """Return the places of the terms in the vector, k1 first, and of the parts behind them."""
+    widths = [_n_blocks(order, len(config.species)) * term.n for order, term in config.terms]
+    return tuple(_places([*widths, *(part.width(value) for part, value in parts_of(config))]))
 
 
 def feature_blocks(config: MBTRConfig) -> tuple[tuple[str, slice], ...]:
@@ -171,18 +168,10 @@ def feature_blocks(config: MBTRConfig) -> tuple[tuple[str, slice], ...]:
 
     In a triple, the middle element is the apex of the angle.
     """
-    blocks: list[tuple[str, slice]] = []
-    start = 0
-    for order, term in config.terms:
-        for name in _block_names(order, config.species):
-            blocks.append((name, slice(start, start + term.n)))
-            start += term.n
-    if config.size:
-        blocks.append(("size", slice(start, start + 1)))
-        start += 1
-    if n_levels(config):
-        blocks.append((f"{config.levels} gap, HOMO, LUMO", slice(start, start + N_LEVELS)))
-    return tuple(blocks)
+    blocks = [(name, term.n) for order, term in config.terms for name in _block_names(order, config.species)]
+    blocks += [(part.name(value), part.width(value)) for part, value in parts_of(config)]
+    names, widths = zip(*blocks, strict=True)
+    return tuple(zip(names, _places(widths), strict=True))
 
 
 def estimate(config: MBTRConfig, n_structures: int) -> Estimate:
@@ -191,8 +180,9 @@ def estimate(config: MBTRConfig, n_structures: int) -> Estimate:
     return Estimate(n_features=width, n_bytes=4 * width * n_structures)
 
 
-def _n_shape(config: MBTRConfig) -> int:
-    return sum(_n_blocks(order, len(config.species)) * term.n for order, term in config.terms)
+def _places(widths: Sequence[int]) -> list[slice]:
+    """Return the places of neighbours of these widths, from 0 on."""
+    return [slice(end - width, end) for width, end in zip(widths, itertools.accumulate(widths), strict=True)]
 
 
 def _n_blocks(order: int, n: int) -> int:

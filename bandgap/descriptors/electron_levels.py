@@ -1,20 +1,36 @@
 """Electron levels behind the descriptor's features: which there are, and for which gaps they would be the answer."""
 
 import typing
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.descriptors import tight_binding
+from bandgap.descriptors.parts import NoFeaturesError, Part
 from bandgap.foundation.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from ase import Atoms
 
 Levels = Literal["none", "GFN1-xTB"]
 
 METHOD: Final = "GFN1-xTB"
-N_LEVELS: Final = 3  # gap, HOMO, LUMO
 
 
 def check_levels(levels: str) -> None:
     """Raise ConfigError for a method of electron levels that there is not."""
     if levels not in typing.get_args(Levels):
         raise ConfigError(f"levels is {levels!r}. Accepted: {', '.join(typing.get_args(Levels))}.")
+
+
+def electron_levels(atoms: "Atoms", levels: Levels) -> NDArray[np.float64]:
+    """Return gap, HOMO and LUMO (3,) in eV by this method. Raises NoFeaturesError where the structure has none."""
+    assert levels != "none"  # which is described by no features
+    try:
+        return tight_binding.levels_eV(atoms, method=levels)
+    except tight_binding.NoLevelsError as error:
+        raise NoFeaturesError(f"has no {levels} levels: {error}.") from error
 
 
 def own_gaps_problem(level_of_theory: str) -> str:
@@ -31,3 +47,13 @@ def refuse_own_gaps(levels: Levels, level_of_theory: str) -> None:
     """Raise InputError where levels are asked for and the gaps to learn are of tight binding themselves."""
     if levels != "none" and (problem := own_gaps_problem(level_of_theory)):
         raise InputError(problem)
+
+
+PART: Final = Part(
+    "levels",
+    width=lambda levels: 0 if levels == "none" else 3,
+    name=lambda levels: f"{levels} gap, HOMO, LUMO",
+    describe=electron_levels,
+    slow=True,
+    check=tight_binding.check_installed,
+)

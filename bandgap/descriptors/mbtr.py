@@ -15,9 +15,7 @@ from ase.geometry import wrap_positions
 from dscribe.descriptors import MBTR
 from numpy.typing import NDArray
 
-from bandgap.descriptors import tight_binding
-from bandgap.descriptors.config import LARGEST, MBTRConfig, Term
-from bandgap.structures.bonds import molecule_sizes
+from bandgap.descriptors.config import MBTRConfig, Term, parts_of
 from bandgap.structures.elements import ELEMENTS
 from bandgap.structures.neighbours import heights
 from bandgap.structures.zwitterions import neutral_form
@@ -31,7 +29,7 @@ def describe(atoms: Atoms, config: MBTRConfig) -> NDArray[np.float64]:
     """Return the vector (p,) of one structure; periodic along exactly the axes along which `atoms` is periodic.
 
     `atoms` stays as it is. A lone atom has a zero k2 and k3. Call `obstacle` first: this raises what DScribe raises,
-    and NoLevelsError where electron levels are asked for and the structure has none.
+    and NoFeaturesError where the structure lacks what a part asks for.
     """
     plain = _plain_copy(neutral_form(atoms) if config.neutral else atoms)
     periodic = bool(plain.pbc.any())
@@ -44,18 +42,7 @@ def describe(atoms: Atoms, config: MBTRConfig) -> NDArray[np.float64]:
             parts.append(_normalised(part, config, atoms=plain))
     if config.roots:
         parts = [np.sqrt(np.maximum(part, 0.0)) for part in parts]
-    if config.size:
-        parts.append(np.array([size(plain)]))
-    if config.levels != "none":
-        parts.append(tight_binding.levels_eV(plain, method=config.levels))
-    return np.concatenate(parts)
-
-
-def size(atoms: Atoms) -> float:
-    """Return the logarithm of the number of heavy atoms in a molecule, the mean over heavy atoms (over all without)."""
-    sizes = np.log(molecule_sizes(atoms, largest=LARGEST))
-    heavy = np.asarray(atoms.numbers) > 1
-    return float(sizes[heavy if heavy.any() else slice(None)].mean())
+    return np.concatenate([*parts, *(part.describe(plain, value) for part, value in parts_of(config))])
 
 
 def obstacle(atoms: Atoms, config: MBTRConfig) -> str | None:

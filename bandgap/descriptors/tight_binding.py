@@ -7,13 +7,15 @@ cell of the same crystal may have other levels.
 
 import os
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
-from ase import Atoms
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ase import Atoms
 
 Method = Literal["GFN1-xTB", "GFN2-xTB"]
 Floats = NDArray[np.float64]
@@ -66,7 +68,7 @@ def electrons(
     return Electrons(float(energies[occupied].max()), float(energies[~occupied].min()), charges)
 
 
-def levels_eV(atoms: Atoms, *, method: Method) -> Floats:
+def levels_eV(atoms: "Atoms", *, method: Method) -> Floats:
     """Return gap, HOMO and LUMO (3,) of a structure in eV; what is periodic is so along all three axes.
 
     Raises NoLevelsError, and ConfigError where tblite is not installed.

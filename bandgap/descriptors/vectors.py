@@ -12,9 +12,9 @@ import numpy as np
 from ase import Atoms
 from numpy.typing import NDArray
 
-from bandgap.descriptors import tight_binding
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.descriptors.config import MBTRConfig, estimate, n_features
+from bandgap.descriptors.config import PARTS, MBTRConfig, estimate, n_features, parts_of
+from bandgap.descriptors.parts import NoFeaturesError
 from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.foundation.errors import BudgetError
 from bandgap.foundation.progress import Progress, Update, no_progress
@@ -23,8 +23,8 @@ from bandgap.structures import Problem, StructureRecord
 FORMAT = 1  # raise it when the same settings give other numbers: older cache entries are then not found any more
 CHUNK_ATOMS = 1_000  # atoms in a chunk: about 20 ms of molecules or 0.3 s of crystals between two updates
 CHUNK_STRUCTURES = 64
-LEVELS_CHUNK_ATOMS = 200  # with electron levels, which take a hundred times as long
-LEVELS_PROCESSES_FROM = 40  # structures with electron levels
+SLOW_CHUNK_ATOMS = 200  # with a slow part such as electron levels, which take a hundred times as long
+SLOW_PROCESSES_FROM = 40  # structures with a slow part
 PROCESSES_FROM_ATOMS = 200_000  # about 5 s of work in one process
 CACHE_BATCH = 1_000  # structures looked up in the cache between two updates
 
@@ -97,9 +97,8 @@ def _refuse_over_budget(config: MBTRConfig, n_structures: int, budget_bytes: int
 
 def _places_by_key(records: Sequence[StructureRecord], config: MBTRConfig) -> dict[str, list[int]]:
     """Return the rows of every distinct structure that is not refused, by cache key."""
-    chosen = to_dict(config)
-    if config.levels == "none":
-        del chosen["levels"]
+    newer = {part.setting for part in PARTS} - {part.setting for part, _ in parts_of(config)} - {"size"}
+    chosen = {name: value for name, value in to_dict(config).items() if name not in newer}  # as keys were without them
     settings = fingerprint({"mbtr": chosen, "format": FORMAT, "dscribe": version("dscribe")})
     places: dict[str, list[int]] = {}
     for i, record in enumerate(records):
@@ -135,9 +134,9 @@ def _rows(
 def _computed(
     missing: Mapping[str, Atoms], config: MBTRConfig, *, n_jobs: int
 ) -> Generator[dict[str, Row], None, None]:
-    if missing and config.levels != "none":
-        tight_binding.check_installed()
-    chunks = _chunks(missing, CHUNK_ATOMS if config.levels == "none" else LEVELS_CHUNK_ATOMS)
+    for part, _ in parts_of(config) if missing else ():
+        part.check()
+    chunks = _chunks(missing, SLOW_CHUNK_ATOMS if _is_slow(config) else CHUNK_ATOMS)
     if n_jobs == 1 or not _pays_processes(missing, config):
         for chunk in chunks:
             yield _compute_chunk(chunk, config)
@@ -151,11 +150,15 @@ def _computed(
 
 def _pays_processes(missing: Mapping[str, Atoms], config: MBTRConfig) -> bool:
     """Return whether there is more work than the seconds that it takes to start processes and load DScribe in them."""
-    if config.levels != "none":
-        return len(missing) > LEVELS_PROCESSES_FROM
+    if _is_slow(config):
+        return len(missing) > SLOW_PROCESSES_FROM
     weights = {False: 1, True: 4}  # an atom of a crystal takes about four times as long as one of a molecule
     work = sum(len(atoms) * weights[bool(atoms.pbc.any())] for atoms in missing.values())
     return work > PROCESSES_FROM_ATOMS or (config.k3 is not None and len(missing) > CHUNK_STRUCTURES)
+
+
+def _is_slow(config: MBTRConfig) -> bool:
+    return any(part.slow for part, _ in parts_of(config))
 
 
 def _chunks(missing: Mapping[str, Atoms], most_atoms: int) -> list[dict[str, Atoms]]:
@@ -182,8 +185,8 @@ def _compute(atoms: Atoms, config: MBTRConfig) -> Row:
         return reason
     try:
         row = mbtr.describe(atoms, config).astype(np.float32)
-    except tight_binding.NoLevelsError as error:
-        return f"has no {config.levels} levels: {error}."
+    except NoFeaturesError as error:
+        return str(error)
     except Exception as error:  # one structure never costs the others, whatever DScribe meets in it
         _log.exception("DScribe failed on a structure of %d atoms", len(atoms))
         return f"could not be described by DScribe ({type(error).__name__}: {error})."

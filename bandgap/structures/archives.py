@@ -22,7 +22,8 @@ _DAMAGE = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, RuntimeError, NotImplementedError,
     MemoryError,
 )  # fmt: skip
-_NESTED = {"zip", "gz", "tgz", "tar", "bz2", "xz", "7z", "rar"}
+_NESTED = "an archive inside an archive is not opened. Unpack it once and upload what is inside."
+_ARCHIVES = {"zip", "gz", "tgz", "tar", "bz2", "xz", "7z", "rar"}
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def gunzip(data: bytes, *, limits: Limits) -> bytes:
         raise Unreadable(f"not a gzip file that can be opened ({reason_of(error)}). Is the file cut off?") from None
     _check_size(len(content), len(data), limit=limits.max_file_bytes, limits=limits)
     if content.startswith((GZIP_MAGIC, *ZIP_MAGIC)):
-        raise Unreadable("an archive inside an archive is not opened. Unpack it once and upload what is inside.")
+        raise Unreadable(_NESTED)
     return content
 
 
@@ -91,14 +92,13 @@ def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, *, left: int, limi
         with archive.open(entry) as stream:
             content = stream.read(limit + 1)  # the size in the header may be a lie
         _check_size(len(content), entry.compress_size, limit=limit, limits=limits)
+        if suffix_of(name) in _ARCHIVES or content.startswith((GZIP_MAGIC, *ZIP_MAGIC)):
+            raise Unreadable(_NESTED)
     except Unreadable as error:
         return Member(name, refusal=str(error))
     except _DAMAGE as error:
         reason = reason_of(error)
         return Member(name, refusal=f"damaged in the archive, or packed in a way that is not supported ({reason})")
-    if suffix_of(name) in _NESTED or content.startswith((GZIP_MAGIC, *ZIP_MAGIC)):
-        nested = "an archive inside an archive is not opened. Unpack it once and upload what is inside."
-        return Member(name, refusal=nested)
     return Member(name, content)
 
 

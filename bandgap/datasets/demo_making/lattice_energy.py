@@ -20,31 +20,22 @@ from bandgap.structures.neighbours import heights
 
 # Operators (diagonal, translation) of the general position.
 _E: Final = ((1, 1, 1), (0.0, 0.0, 0.0))
+_INVERSE: Final = ((-1, -1, -1), (0.0, 0.0, 0.0))
 SPACE_GROUPS: Final[dict[str, tuple[tuple[tuple[int, int, int], tuple[float, float, float]], ...]]] = {
     "P1": (_E,),
-    "P-1": (_E, ((-1, -1, -1), (0.0, 0.0, 0.0))),
+    "P-1": (_E, _INVERSE),
     "P21": (_E, ((-1, 1, -1), (0.0, 0.5, 0.0))),
-    "P21/c": (
-        _E,
-        ((-1, -1, -1), (0.0, 0.0, 0.0)),
-        ((-1, 1, -1), (0.0, 0.5, 0.5)),
-        ((1, -1, 1), (0.0, 0.5, 0.5)),
-    ),
+    "P21/c": (_E, _INVERSE, ((-1, 1, -1), (0.0, 0.5, 0.5)), ((1, -1, 1), (0.0, 0.5, 0.5))),
     "P212121": (
-        _E,
-        ((-1, -1, 1), (0.5, 0.0, 0.5)),
-        ((-1, 1, -1), (0.0, 0.5, 0.5)),
-        ((1, -1, -1), (0.5, 0.5, 0.0)),
+        _E, ((-1, -1, 1), (0.5, 0.0, 0.5)), ((-1, 1, -1), (0.0, 0.5, 0.5)), ((1, -1, -1), (0.5, 0.5, 0.0)),
     ),
-}
+}  # fmt: skip
 # Entries (row, column) of L that are free; all others are zero.
+_TRICLINIC: Final = ((0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2))
+_MONOCLINIC: Final = ((0, 0), (1, 1), (2, 0), (2, 2))
 FREE_ENTRIES: Final[dict[str, tuple[tuple[int, int], ...]]] = {
-    "P1": ((0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2)),
-    "P-1": ((0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2)),
-    "P21": ((0, 0), (1, 1), (2, 0), (2, 2)),
-    "P21/c": ((0, 0), (1, 1), (2, 0), (2, 2)),
-    "P212121": ((0, 0), (1, 1), (2, 2)),
-}
+    "P1": _TRICLINIC, "P-1": _TRICLINIC, "P21": _MONOCLINIC, "P21/c": _MONOCLINIC, "P212121": ((0, 0), (1, 1), (2, 2)),
+}  # fmt: skip
 _SIGMA: Final = {1: 2.42, 6: 3.55, 7: 3.25, 8: 2.96, 9: 2.94, 16: 3.55, 17: 3.40}  # Angstrom
 _EPSILON: Final = {1: 0.030, 6: 0.070, 7: 0.170, 8: 0.210, 9: 0.061, 16: 0.250, 17: 0.300}  # kcal/mol
 _COULOMB: Final = 332.0637  # kcal/mol Angstrom / e^2

@@ -67,37 +67,23 @@ def make_demo_data(
         raise ConfigError(f"found {n_molecules=} and {n_crystals=}. Accepted: at least 1 of each.")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    partial = {name: folder / f"{name}.seed-{seed}.partial.jsonl" for name in ("molecules", "crystals")}
-    molecules, molecules_failed = make_items(
-        "molecules",
-        make_molecule,
-        seed=seed,
-        n=n_molecules,
-        n_jobs=n_jobs,
-        partial=partial["molecules"],
-        progress=progress,
-    )
-    crystals, crystals_failed = make_items(
-        "crystals",
-        make_crystal,
-        seed=seed,
-        n=n_crystals + N_SAMPLES,
-        n_jobs=n_jobs,
-        partial=partial["crystals"],
-        progress=progress,
-    )
+    wanted: dict[Purpose, tuple[Callable[[Candidate, int], Item], int]] = {
+        "molecules": (make_molecule, n_molecules),
+        "crystals": (make_crystal, n_crystals + N_SAMPLES),
+    }
+    partial = {name: folder / f"{name}.seed-{seed}.partial.jsonl" for name in wanted}
+    made = {
+        name: make_items(name, make, seed=seed, n=n, n_jobs=n_jobs, partial=partial[name], progress=progress)
+        for name, (make, n) in wanted.items()
+    }
+    crystals = made["crystals"][0]
     tables = {
-        "molecules": write_set(folder, "molecules", molecules),
+        "molecules": write_set(folder, "molecules", made["molecules"][0]),
         "crystals": write_set(folder, "crystals", crystals[:n_crystals]),
     }
     write_sample_cifs(folder / "new_crystals", crystals[n_crystals:])
-    manifest = write_manifest(
-        folder,
-        seed=seed,
-        tables=tables,
-        failures={"molecules": molecules_failed, "crystals": crystals_failed},
-        settings=_SETTINGS,
-    )
+    failures: dict[str, Counter[str]] = {name: failed for name, (_, failed) in made.items()}
+    manifest = write_manifest(folder, seed=seed, tables=tables, failures=failures, settings=_SETTINGS)
     for path in partial.values():
         path.unlink()
     return manifest

@@ -1,0 +1,44 @@
+"""What holds for every part behind the terms of MBTR, whoever adds one."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from ase.build import molecule
+
+from bandgap.descriptors import MBTRConfig, config_for, feature_terms, n_features, similarity_features
+from bandgap.descriptors.config import PARTS, parts_of
+from bandgap.descriptors.mbtr import describe
+from bandgap.descriptors.parts import Part
+from bandgap.foundation.config import from_dict, to_dict
+
+PLAIN = config_for(species=["H", "C", "O"])
+ASKED = {"size": True, "levels": "GFN1-xTB"}  # a value of the setting of every part that asks for it
+EACH = pytest.mark.parametrize("part", PARTS, ids=[part.setting for part in PARTS])
+
+
+def test_descriptor_that_was_stored_before_a_part_existed_has_none():
+    stored = to_dict(PLAIN)
+    for part in PARTS:
+        del stored[part.setting]
+    assert from_dict(MBTRConfig, stored) == PLAIN
+    assert parts_of(PLAIN) == []
+
+
+@EACH
+def test_part_adds_its_features_behind_those_of_the_terms(part: Part):
+    if part.slow:
+        pytest.importorskip("tblite")
+    config = dataclasses.replace(PLAIN, **{part.setting: ASKED[part.setting]})
+    atoms = molecule("CH3OH")
+    plain, vector = describe(atoms, PLAIN), describe(atoms, config)
+    assert parts_of(config) == [(part, ASKED[part.setting])]
+    assert len(vector) == n_features(config) == n_features(PLAIN) + part.width(ASKED[part.setting])
+    np.testing.assert_array_equal(vector[: len(plain)], plain)
+    assert np.isfinite(vector).all()
+    assert feature_terms(config)[-1] == slice(len(plain), len(vector))
+    assert similarity_features(vector[None], config).shape[1] == (len(vector) if part.alike else len(plain))
+
+
+def test_parts_that_say_how_alike_structures_are_stand_before_the_others():
+    assert sorted(PARTS, key=lambda part: not part.alike) == list(PARTS)
