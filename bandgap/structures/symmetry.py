@@ -36,8 +36,8 @@ class Site:
         """Set the occupancy from SHELX's site occupation factor, 1/2 for a full atom on a mirror plane."""
         if abs(share - 1) <= _OCCUPANCY_SLACK or len(operations) == 1 or not np.isfinite(self.fractional).all():
             return replace(self, occupancy=share)
-        images, _ = expand(np.array([self.fractional]), cell=cell, operations=operations)
-        return replace(self, occupancy=share * len(operations) / len(images))
+        (images,) = _images(np.array([self.fractional]), operations)
+        return replace(self, occupancy=share * _coinciding(images, cell))
 
 
 def cell_vectors(lengths: list[float], angles: list[float]) -> Floats:
@@ -117,9 +117,7 @@ def from_sites(
     largest = np.abs(fractional).max()
     if largest > _LARGEST_FRACTION:
         raise Unreadable(f"a fractional coordinate of {largest:.3g}{where} is out of all proportion")
-    positions, sources = expand(fractional, cell=cell, operations=operations)
-    if len(positions) > limits.max_atoms:
-        raise Unreadable(f"the structure has {len(positions):,} atoms in its cell; the limit is {limits.max_atoms:,}")
+    positions, sources = expand(fractional, cell=cell, operations=operations, limits=limits)
     symbols = [sites[source].symbol for source in sources]
     if len(operations) > 1:
         keep = drop_repeated(positions, cell=cell, elements=symbols)
@@ -134,21 +132,23 @@ def from_sites(
     return draft
 
 
-def expand(fractional: Floats, *, cell: Floats, operations: Operations) -> tuple[Floats, NDArray[np.intp]]:
+def expand(
+    fractional: Floats, *, cell: Floats, operations: Operations, limits: Limits
+) -> tuple[Floats, NDArray[np.intp]]:
     """Copy atoms (n, 3) over the cell; return fractional positions (m, 3) and the source atom of each (m,).
 
-    Images of one atom closer than MERGE_ANGSTROM become their mean. P 1 returns the atoms as they are.
+    Images of one atom closer than MERGE_ANGSTROM become their mean. P 1 returns the atoms as they are. Raises
+    Unreadable over the limit of atoms, before the work of merging.
     """
     if len(operations) <= 1:
         return fractional, np.arange(len(fractional))
-    images = np.einsum("kij,nj->nki", operations[:, :, :3], fractional) + operations[:, :, 3]
-    images -= np.floor(images)
-    parts, sources = [], []
-    for atom, points in enumerate(images):
-        merged = _merge(points, cell)
-        parts.append(merged)
-        sources.append(np.full(len(merged), atom, dtype=np.intp))
-    return np.concatenate(parts), np.concatenate(sources)
+    images = _images(fractional, operations)
+    shares = [_coinciding(points, cell) for points in images]
+    count = sum(len(operations) // share for share in shares)
+    if count > limits.max_atoms:
+        raise Unreadable(f"the structure has {count:,} atoms in its cell; the limit is {limits.max_atoms:,}")
+    parts = [points if share == 1 else _merged(points, cell) for points, share in zip(images, shares, strict=True)]
+    return np.concatenate(parts), np.repeat(np.arange(len(parts)), [len(part) for part in parts])
 
 
 def drop_repeated(fractional: Floats, *, cell: Floats, elements: list[str]) -> NDArray[np.bool_]:
@@ -186,10 +186,19 @@ def _matrices(operations: list[gemmi.Op]) -> Operations:
     return np.array([np.array(op.float_seitz(), dtype=float)[:3] for op in operations])
 
 
-def _merge(points: Floats, cell: Floats) -> Floats:
-    """Merge images (k, 3) of one atom that coincide; the rest is returned as it is."""
-    if np.count_nonzero(_distances(points, points[0], cell=cell) < MERGE_ANGSTROM) == 1:
-        return points  # operators form a group, so every image has as many coinciding ones as the first
+def _images(fractional: Floats, operations: Operations) -> Floats:
+    """Return the images (n, operation, 3) of atoms (n, 3), in the cell."""
+    images: Floats = np.einsum("kij,nj->nki", operations[:, :, :3], fractional) + operations[:, :, 3]
+    return images - np.floor(images)
+
+
+def _coinciding(points: Floats, cell: Floats) -> int:
+    """Return how many images (k, 3) of one atom are where the first is; operators form a group, so each has as many."""
+    return int(np.count_nonzero(_distances(points, points[0], cell=cell) < MERGE_ANGSTROM))
+
+
+def _merged(points: Floats, cell: Floats) -> Floats:
+    """Return images (k, 3) of one atom with the mean of those that coincide."""
     merged = []
     left = points
     while len(left):

@@ -6,6 +6,7 @@ from ase.neighborlist import neighbor_list
 
 from bandgap.structures import Limits, read_structures
 from bandgap.structures.neighbours import close_pairs, heights
+from tests.mutations import time_limit
 from tests.unit.structures.samples import METHANE_XYZ, cif, read_one
 
 NO_HYDROGEN = "no hydrogen atoms in the file; the model was trained with hydrogens, expect a shift"
@@ -112,3 +113,12 @@ def test_more_atoms_than_the_limit_are_refused_and_the_limit_can_be_set():
 def test_atoms_over_the_limit_after_symmetry_are_refused():
     record = read_structures(cif().encode(), "a.cif", limits=Limits(max_atoms=11))[0]
     assert record.problem == "the structure has 12 atoms in its cell; the limit is 11"
+
+
+def test_atoms_over_the_limit_by_two_thousand_operators_are_refused_before_their_images_are_merged():
+    shifts = [f"x+{a}/24,y+{b}/24,z+{c}/24" for a in range(20) for b in range(10) for c in range(10)]
+    sites = [(f"C{k}", "C", 0.001 * k, 0.37, 0.013 * k % 1) for k in range(1000)]
+    text = cif(symbol=None, operators=shifts, sites=sites, cell=(3.0, 3.0, 3.0, 90.0, 90.0, 90.0))
+    with time_limit(2.0):
+        (record,) = read_structures(text.encode(), "a.cif")
+    assert record.problem.endswith("atoms in its cell; the limit is 1,000")
