@@ -15,9 +15,16 @@ from bandgap.posterior.feature_gp import FeatureGPPosterior
 from bandgap.posterior.gaussian_process import GaussianProcessPosterior
 from bandgap.posterior.last_layer import LastLayerPosterior
 from bandgap.posterior.mixture import PosteriorMixture, mix
-from bandgap.posterior.network import NetworkPosterior
-from bandgap.posterior.protocol import Diagnostics, Floats, Posterior, PredictiveDraws, StoredPosterior, with_noise
-from bandgap.posterior.scaled_network import ScaledNetworkPosterior
+from bandgap.posterior.network import NetworkPosterior, ScaledNetworkPosterior
+from bandgap.posterior.protocol import (
+    Diagnostics,
+    Floats,
+    Posterior,
+    PredictiveDraws,
+    StoredPosterior,
+    part,
+    with_noise,
+)
 
 _KINDS: tuple[type[StoredPosterior], ...] = (
     NetworkPosterior,
@@ -39,11 +46,11 @@ def restore_posterior(
     """
     kind = scalars.get("kind", NetworkPosterior.kind)
     if kind == PosteriorMixture.kind:
-        parts = []
-        for i, part in enumerate(scalars["members"]):
-            own = {k.removeprefix(f"{i}."): v for k, v in arrays.items() if k.startswith(f"{i}.")}
-            parts.append(restore_posterior(own, scalars=part, diagnostics=Diagnostics()))
-        return PosteriorMixture(tuple(parts), diagnostics)
+        members = [
+            restore_posterior(part(arrays, f"{i}."), scalars=own, diagnostics=Diagnostics())
+            for i, own in enumerate(scalars["members"])
+        ]
+        return PosteriorMixture(tuple(members), diagnostics)
     if kind == BaselinePosterior.kind:
         rest = restore_posterior(arrays, scalars=scalars["rest"], diagnostics=Diagnostics())
         return BaselinePosterior.around(rest, scalars=scalars, diagnostics=diagnostics)

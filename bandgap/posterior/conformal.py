@@ -21,12 +21,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from bandgap.posterior.fold_models import MODELS, FoldModels
-from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws
+from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, part, tensors
 
 SMOOTHING = 0.2  # s; on organic crystals, n = 100 to 1,000, within 0.02 of the best NLL for kernels and for trees
 MOST_ERRORS = 200
@@ -46,6 +45,8 @@ class ConformalPosterior:
     """
 
     kind: ClassVar[str] = "conformal"
+    n_chains: ClassVar[int] = 1
+    n_members: ClassVar[int] = 1
 
     models: FoldModels
     fold: NDArray[np.int64]  # (n,)
@@ -54,17 +55,9 @@ class ConformalPosterior:
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
 
     @property
-    def n_chains(self) -> int:
-        return 1
-
-    @property
     def n_draws(self) -> int:
         """Number of folds."""
         return int(self.fold.max()) + 1
-
-    @property
-    def n_members(self) -> int:
-        return 1
 
     @property
     def rms_eV(self) -> float:
@@ -109,8 +102,9 @@ class ConformalPosterior:
 
     def to_arrays(self) -> dict[str, Tensor]:
         """Return everything but the scalars and the diagnostics as named tensors."""
-        own = {"fold": torch.from_numpy(self.fold), "errors_eV": torch.from_numpy(self.errors_eV)}
-        return own | {f"models.{name}": value for name, value in self.models.to_arrays().items()}
+        return tensors(self, ("fold", "errors_eV")) | {
+            f"models.{name}": value for name, value in self.models.to_arrays().items()
+        }
 
     def scalars(self) -> dict[str, Any]:
         """Return kind and scalars of the models, and the smoothing."""
@@ -119,6 +113,6 @@ class ConformalPosterior:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics) -> Self:
         """Build a posterior from `to_arrays` and `scalars`."""
-        own = {k.removeprefix("models."): v for k, v in arrays.items() if k.startswith("models.")}
-        models = MODELS[scalars["models"]["kind"]].from_arrays(own, scalars=scalars["models"])
+        stored = scalars["models"]
+        models = MODELS[stored["kind"]].from_arrays(part(arrays, "models."), scalars=stored)
         return cls(models, arrays["fold"].numpy(), arrays["errors_eV"].numpy(), scalars["smoothing"], diagnostics)

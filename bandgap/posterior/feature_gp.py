@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import ndtri
@@ -19,8 +18,7 @@ from torch import Tensor
 
 from bandgap.inference.gaussian_process.sum_kernel import INTERCEPT_VARIANCE, Kernels, SumKernelProblem
 from bandgap.networks.standardise import FLOOR
-from bandgap.posterior.level_kernels import LevelKernels
-from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws
+from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_block, part, tensors
 from bandgap.sources.views import NetworkView, SourceNetwork
 
 SCORES = 8  # draws of the mean for each draw of the scales
@@ -53,6 +51,42 @@ class Units:
 
 
 @dataclass(frozen=True, eq=False)
+class LevelKernels:
+    """Two kernels of electron levels: a straight line in each level, and a smooth function of all.
+
+    In units of the training rows: means and scales (k,) of the levels, and what makes kernels comparable. The linear
+    kernel has mean diagonal 1 over these rows; the smooth one is exp(-d^2 / 2), d over the median distance of two.
+    """
+
+    mean: Floats
+    scale: Floats
+    diagonal: float
+    distance: float
+
+    @classmethod
+    def of(cls, levels: Floats) -> "LevelKernels":
+        """Return the kernels for training rows (n, k)."""
+        sd = levels.std(axis=0)
+        start = cls(levels.mean(axis=0), np.where(sd > 0, sd, 1.0), 1.0, 1.0)
+        z = start._scaled(levels)
+        diagonal = float((z**2).sum(axis=1).mean())
+        typical = float(np.median(cdist(z, z)[np.triu_indices(len(z), 1)]))
+        return cls(start.mean, start.scale, diagonal or 1.0, typical if typical > 1e-3 else 1.0)
+
+    def grams(self, a: Floats, b: Floats) -> tuple[Floats, Floats]:
+        """Return both kernels between levels (a, k) and (b, k)."""
+        u, v = self._scaled(a), self._scaled(b)
+        return u @ v.T / self.diagonal, np.exp(-0.5 * (cdist(u, v) / self.distance) ** 2)
+
+    def diagonals(self, a: Floats) -> Floats:
+        """Return both diagonals (2, n) at levels (n, k)."""
+        return np.stack([(self._scaled(a) ** 2).sum(axis=1) / self.diagonal, np.ones(len(a))])
+
+    def _scaled(self, levels: Floats) -> Floats:
+        return (levels - self.mean) / self.scale
+
+
+@dataclass(frozen=True, eq=False)
 class FeatureGPPosterior:
     """Training rows and draws of the scales.
 
@@ -61,6 +95,8 @@ class FeatureGPPosterior:
     """
 
     kind: ClassVar[str] = "feature_gp"
+    n_chains: ClassVar[int] = 1
+    n_members: ClassVar[int] = 1  # the networks are parts of one model
 
     networks: tuple[SourceNetwork, ...]
     kernel_mean: Floats  # (p,)
@@ -79,18 +115,9 @@ class FeatureGPPosterior:
         return replace(self, theta=theta, diagnostics=diagnostics)
 
     @property
-    def n_chains(self) -> int:
-        return 1
-
-    @property
     def n_draws(self) -> int:
         """Number of draws of the mean."""
         return SCORES * len(self.theta)
-
-    @property
-    def n_members(self) -> int:
-        """One: the networks are parts of one model."""
-        return 1
 
     @cached_property
     def y_mean_eV(self) -> float:
@@ -143,8 +170,7 @@ class FeatureGPPosterior:
 
     def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
         """Return draws of the mean; a new observation is the mixture over draws of the scales, for raw (n, p)."""
-        blocks = [features[i : i + ROWS_PER_BLOCK] for i in range(0, max(1, len(features)), ROWS_PER_BLOCK)]
-        means, centres, sds = (np.concatenate(part, axis=-1) for part in zip(*map(self._block, blocks), strict=True))
+        means, centres, sds = by_block(self._block, features, rows=ROWS_PER_BLOCK)
         return PredictiveDraws(means[None], centres, sds)
 
     def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats, Floats]:
@@ -200,7 +226,7 @@ class FeatureGPPosterior:
     def to_arrays(self) -> dict[str, Tensor]:
         """Return everything but the scalars and the diagnostics as named tensors."""
         networks = {f"network.{i}.{k}": v for i, n in enumerate(self.networks) for k, v in n.to_arrays().items()}
-        return networks | {name: torch.from_numpy(np.ascontiguousarray(getattr(self, name))) for name in _ARRAYS}
+        return networks | tensors(self, _ARRAYS)
 
     def scalars(self) -> dict[str, Any]:
         """Return the seed, the networks' scalars and whether the size has a length of its own."""
@@ -210,11 +236,10 @@ class FeatureGPPosterior:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics) -> Self:
         """Build a posterior from `to_arrays` and `scalars`."""
-        networks = []
-        for i, own_scalars in enumerate(scalars["networks"]):
-            prefix = f"network.{i}."
-            own = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-            networks.append(SourceNetwork.from_arrays(own, scalars=own_scalars))
+        networks = [
+            SourceNetwork.from_arrays(part(arrays, f"network.{i}."), scalars=own)
+            for i, own in enumerate(scalars["networks"])
+        ]
         plain = {name: arrays[name].numpy() for name in _ARRAYS if name in arrays}
         plain.setdefault("levels", np.empty((len(plain["inputs"]), 0)))  # runs of older versions
         return cls(

@@ -4,18 +4,17 @@ Both evaluate stored arrays with numpy alone. Trees are walked as scikit-learn w
 float32, is at most the threshold. Thresholds are rounded down to float32, which decides the same for every float32.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bandgap.posterior.protocol import Floats, by_block, tensors
 from bandgap.posterior.training_rows import TrainingRows, columns_of
 
-Floats = NDArray[np.float64]
 Rows = NDArray[np.floating[Any]]
 ROWS_PER_BLOCK = 1024  # structures predicted at once, so that memory stays bounded
 
@@ -48,18 +47,16 @@ class LaplacianModels:
 
     def predict_eV(self, features: Rows) -> Floats:
         """Return the prediction (fold, m) of every model for raw features (m, p)."""
-        return _by_block(self._block, features)
+        return by_block(self._block, features, rows=ROWS_PER_BLOCK)[0]
 
-    def _block(self, features: Rows) -> Floats:
+    def _block(self, features: Rows) -> tuple[Floats]:
         distances = self.rows.distances(features, "cityblock")
         folds = zip(self.lengths, self.coefficients, strict=True)
-        predicted: Floats = self.intercepts[:, None] + np.stack([np.exp(-distances / s) @ a for s, a in folds])
-        return predicted
+        return (self.intercepts[:, None] + np.stack([np.exp(-distances / s) @ a for s, a in folds]),)
 
     def to_arrays(self) -> dict[str, Tensor]:
         """Return everything but the number of features as named tensors."""
-        names = ("lengths", "coefficients", "intercepts")
-        return self.rows.to_arrays() | {name: torch.from_numpy(getattr(self, name)) for name in names}
+        return self.rows.to_arrays() | tensors(self, _LAPLACIAN_ARRAYS)
 
     def scalars(self) -> dict[str, Any]:
         """Return the number of features."""
@@ -68,9 +65,8 @@ class LaplacianModels:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any]) -> Self:
         """Build the models from `to_arrays` and `scalars`."""
-        names = ("lengths", "coefficients", "intercepts")
         rows = TrainingRows.from_arrays(arrays, n_features=scalars["n_features"])
-        return cls(rows, *(arrays[name].numpy() for name in names))
+        return cls(rows, *(arrays[name].numpy() for name in _LAPLACIAN_ARRAYS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,11 +89,11 @@ class TreeModels:
 
     def predict_eV(self, features: Rows) -> Floats:
         """Return the prediction (fold, m) of every model for raw features (m, p)."""
-        return _by_block(self._block, features)
+        return by_block(self._block, features, rows=ROWS_PER_BLOCK)[0]
 
-    def _block(self, features: Rows) -> Floats:
+    def _block(self, features: Rows) -> tuple[Floats]:
         x = columns_of(features, self.columns, n_features=self.n_features).astype(np.float32)
-        return self.intercepts[:, None] + np.stack([self._sum_of_leaves(roots, x) for roots in self.roots])
+        return (self.intercepts[:, None] + np.stack([self._sum_of_leaves(roots, x) for roots in self.roots]),)
 
     def _sum_of_leaves(self, roots: NDArray[np.int64], x: NDArray[np.float32]) -> Floats:
         row = np.arange(len(x))
@@ -113,7 +109,7 @@ class TreeModels:
 
     def to_arrays(self) -> dict[str, Tensor]:
         """Return everything but the number of features as named tensors."""
-        return {name: torch.from_numpy(getattr(self, name)) for name in _TREE_ARRAYS}
+        return tensors(self, _TREE_ARRAYS)
 
     def scalars(self) -> dict[str, Any]:
         """Return the number of features."""
@@ -125,10 +121,6 @@ class TreeModels:
         return cls(scalars["n_features"], **{name: arrays[name].numpy() for name in _TREE_ARRAYS})
 
 
+_LAPLACIAN_ARRAYS = ("lengths", "coefficients", "intercepts")
 _TREE_ARRAYS = ("columns", "intercepts", "roots", "feature", "threshold", "children", "value")
 MODELS: Mapping[str, type[FoldModels]] = {kind.kind: kind for kind in (LaplacianModels, TreeModels)}
-
-
-def _by_block(evaluate: Callable[[Rows], Floats], features: Rows) -> Floats:
-    starts = range(0, max(1, len(features)), ROWS_PER_BLOCK)
-    return np.concatenate([evaluate(features[i : i + ROWS_PER_BLOCK]) for i in starts], axis=1)

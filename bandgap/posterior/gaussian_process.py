@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 from torch import Tensor
 
-from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws
+from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_block, tensors
 from bandgap.posterior.training_rows import TrainingRows
 
 ROWS_PER_BLOCK = 1024  # structures predicted at once, so that memory stays bounded
@@ -46,6 +45,8 @@ class GaussianProcessPosterior:
     """
 
     kind: ClassVar[str] = "gaussian_process"
+    n_chains: ClassVar[int] = 1
+    n_members: ClassVar[int] = 1
 
     rows: TrainingRows
     coefficients: Floats
@@ -58,17 +59,9 @@ class GaussianProcessPosterior:
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
 
     @property
-    def n_chains(self) -> int:
-        return 1
-
-    @property
     def n_draws(self) -> int:
         """Number of draws of the mean."""
         return int(NORMAL_SCORES.size)
-
-    @property
-    def n_members(self) -> int:
-        return 1
 
     @property
     def noise_eV(self) -> float:
@@ -77,9 +70,7 @@ class GaussianProcessPosterior:
 
     def mean_and_sd_eV(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
         """Return mean and standard deviation of the noise-free gap, (n,) each, in eV, for raw features (n, p)."""
-        starts = range(0, max(1, len(features)), ROWS_PER_BLOCK)
-        blocks = [self._block(features[i : i + ROWS_PER_BLOCK]) for i in starts]
-        mean, latent = (np.concatenate(part) for part in zip(*blocks, strict=True))
+        mean, latent = by_block(self._block, features, rows=ROWS_PER_BLOCK)
         return self.y_mean_eV + self.y_sd_eV * mean, self.y_sd_eV * np.sqrt(latent)
 
     def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
@@ -103,8 +94,7 @@ class GaussianProcessPosterior:
 
     def to_arrays(self) -> dict[str, Tensor]:
         """Return everything but the scalars and the diagnostics as named tensors."""
-        own = {name: torch.from_numpy(np.ascontiguousarray(getattr(self, name))) for name in _ARRAYS}
-        return self.rows.to_arrays() | own
+        return self.rows.to_arrays() | tensors(self, _ARRAYS)
 
     def scalars(self) -> dict[str, Any]:
         """Return the kernel's scales and the scale of the gaps."""

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bandgap.networks.perceptron import Params, hidden_features
 from bandgap.networks.standardise import Standardiser
-from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, with_noise
+from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, part, tensors, with_noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +23,7 @@ class LastLayerPosterior:
     """Draws of the output layer, index order (chain, draw, ...); sigma and the weights in standardised gap units."""
 
     kind: ClassVar[str] = "last_layer"
+    n_members: ClassVar[int] = 1
 
     standardiser: Standardiser
     hidden: Params  # weight.1, bias.1, ... of all layers but the output layer
@@ -39,10 +40,6 @@ class LastLayerPosterior:
     def n_draws(self) -> int:
         """Number of draws of each chain."""
         return int(self.sigma.shape[1])
-
-    @property
-    def n_members(self) -> int:
-        return 1
 
     @property
     def sigma_eV(self) -> Floats:
@@ -66,9 +63,7 @@ class LastLayerPosterior:
     def to_arrays(self) -> dict[str, Tensor]:
         """Return everything but the scalars and the diagnostics as named tensors."""
         arrays = {f"hidden.{name}": value.contiguous() for name, value in self.hidden.items()}
-        numbers = {"output": self.output, "sigma": self.sigma}
-        arrays |= {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in numbers.items()}
-        return arrays | self.standardiser.to_arrays()
+        return arrays | tensors(self, ("output", "sigma")) | self.standardiser.to_arrays()
 
     def scalars(self) -> dict[str, Any]:
         """Return the seed and the scalars of the standardiser."""
@@ -79,7 +74,7 @@ class LastLayerPosterior:
         """Build a posterior from `to_arrays` and `scalars`."""
         return cls(
             standardiser=Standardiser.from_arrays(arrays, scalars=scalars),
-            hidden={k.removeprefix("hidden."): v for k, v in arrays.items() if k.startswith("hidden.")},
+            hidden=part(arrays, "hidden."),
             output=arrays["output"].numpy(),
             sigma=arrays["sigma"].numpy(),
             seed=scalars["seed"],

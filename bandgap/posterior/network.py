@@ -7,7 +7,7 @@ what else is predicted. A point estimate is one chain with one draw, an empty ba
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bandgap.foundation.errors import InputError
 from bandgap.networks.standardise import Standardiser
-from bandgap.posterior.function_share import function_share
-from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, with_noise
+from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_block, with_noise
 
 ROWS_PER_BLOCK = 4096  # structures evaluated at once, so that memory stays bounded
 
@@ -30,6 +30,7 @@ class NetworkPosterior:
     """
 
     kind: ClassVar[str] = "network"
+    n_members: ClassVar[int] = 1
 
     standardiser: Standardiser
     theta_hat_1: Tensor  # (width, p + 1)
@@ -54,19 +55,14 @@ class NetworkPosterior:
         return int(self.sigma.shape[1])
 
     @property
-    def n_members(self) -> int:
-        return 1
-
-    @property
     def sigma_eV(self) -> Floats:
         """Noise standard deviation of every draw, (chain, draw), in eV."""
         return self.sigma * self.standardiser.y_sd_eV
 
     def mean_draws_eV(self, features: NDArray[np.floating]) -> Floats:
         """Return f(x; theta) of every draw, (chain, draw, n), in eV, for raw features (n, p)."""
-        x = self.standardiser.features(features)
-        blocks = [self._evaluate(x[i : i + ROWS_PER_BLOCK]) for i in range(0, max(1, x.shape[0]), ROWS_PER_BLOCK)]
-        return self.standardiser.gaps_eV(np.concatenate(blocks, axis=-1))
+        (found,) = by_block(lambda x: (self._evaluate(x),), self.standardiser.features(features), rows=ROWS_PER_BLOCK)
+        return self.standardiser.gaps_eV(found)
 
     def predictive_draws(self, features: NDArray[np.floating]) -> PredictiveDraws:
         """Return draws of the mean, with the noise of the same draw for a new observation, for raw features (n, p)."""
@@ -150,7 +146,88 @@ class NetworkPosterior:
         )
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ScaledNetworkPosterior(NetworkPosterior):
+    """Draws of a network whose first layer has prior standard deviations S, `sd_1` (width, p + 1), weight by weight.
+
+    The first layer is theta_hat_1 + scale S z, z = E + S (coordinates basis'), products entry by entry, with E standard
+    normal from a seed of its own for every draw. E has the law of the prior; the second term moves it, in the metric of
+    the prior, to where S z meets the training inputs as it was sampled (Matheron's rule, as in Wilson et al., 2020). So
+    a draw takes (width, r) numbers and no factorisation. Without a basis (r = 0) the first layer is a draw of
+    N(theta_hat_1, scale^2 S^2).
+    """
+
+    kind: ClassVar[str] = "scaled_network"
+
+    sd_1: Tensor
+
+    def _first_layer(self, wide: Tensor) -> Callable[[int, int], Tensor]:
+        base = wide @ self.theta_hat_1.T
+
+        def pre_activations(chain: int, draw: int) -> Tensor:
+            z = normal_draw(self.seed, chain, draw, self.theta_hat_1.shape)
+            z += self.sd_1 * (self.coordinates[chain, draw] @ self.basis.T)
+            return base + float(self.scale_1[chain, draw]) * (wide @ (self.sd_1 * z).T)
+
+        return pre_activations
+
+    def to_arrays(self) -> dict[str, Tensor]:
+        """Return everything but the scalars and the diagnostics as named tensors."""
+        return super().to_arrays() | {"sd.1": self.sd_1.contiguous()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics) -> Self:
+        """Build a posterior from `to_arrays` and `scalars`."""
+        plain = NetworkPosterior.from_arrays(arrays, scalars=scalars, diagnostics=diagnostics)
+        return cls(**{f.name: getattr(plain, f.name) for f in fields(plain)}, sd_1=arrays["sd.1"])
+
+
 def normal_draw(seed: int, chain: int, draw: int, shape: tuple[int, ...]) -> Tensor:
     """Return E of one draw: standard normal, float32, from a random stream of this draw alone."""
     word = np.random.SeedSequence([seed, chain, draw]).generate_state(1, np.uint64)[0]
     return torch.randn(shape, generator=torch.Generator().manual_seed(int(word) % 2**63))
+
+
+def first_layer_coordinates(displacement: Tensor, *, sd_1: Tensor, basis: Tensor, seed: int) -> Tensor:
+    """Return the coordinates of draws whose S z is `displacement` (chain, draw, width, r) in the basis (p + 1, r).
+
+    For every unit with the diagonal matrix S of its row of `sd_1` (width, p + 1), basis' S (E + S basis coordinates) =
+    displacement is solved. All entries of `sd_1` must be above 0.
+    """
+    wide_sd, columns = sd_1.double(), basis.double()
+    missing = displacement.double().clone()
+    for chain in range(displacement.shape[0]):
+        for draw in range(displacement.shape[1]):
+            drawn = normal_draw(seed, chain, draw, sd_1.shape).double()
+            missing[chain, draw] -= (wide_sd * drawn) @ columns
+    result = torch.empty_like(missing)
+    for unit, sd in enumerate(wide_sd):
+        factor = torch.linalg.cholesky((columns.T * sd**2) @ columns)
+        wanted = missing[:, :, unit].flatten(0, 1)
+        result[:, :, unit] = torch.cholesky_solve(wanted.T, factor).T.reshape_as(result[:, :, unit])
+    return result.float()
+
+
+def function_share(c: Floats, sensitivity: Floats) -> Floats:
+    r"""Return each layer's share kappa (..., L) of the freedom to change the function, for its share c of the weights'.
+
+    Given tau and c, theta_l - theta_hat_l ~ N(0, tau c_l I) for every layer l. To first order f(x; theta) - f(x;
+    theta_hat) = sum_l (theta_l - theta_hat_l)'grad_l f(x; theta_hat), whose terms are independent with variances
+    tau c_l alpha_l(x), alpha_l(x) = |grad_l f(x; theta_hat)|^2. Of the variance averaged over training inputs, layer l
+    has
+
+        kappa_l = c_l mean_j alpha_l(x_j) / sum_m c_m mean_j alpha_m(x_j)
+
+    alpha and the linear form are those of Abba (2023), section 2.3.3; `sensitivity` (L,) are the means. A layer with
+    many inputs has a large alpha: a small c may then be most of the change. Where the prior covariance is tau c_l
+    Sigma_l, with a diagonal Sigma_l, alpha_l(x) is grad_l' Sigma_l grad_l. Raises InputError where the numbers of
+    layers differ, or a sensitivity is negative or all are zero.
+    """
+    if c.shape[-1:] != sensitivity.shape or (sensitivity < 0).any() or not sensitivity.any():
+        raise InputError(
+            f"function share: c has shape {c.shape}, sensitivity {sensitivity}. Accepted: one sensitivity a layer, 0 "
+            "or more and not all 0."
+        )
+    parts = c * sensitivity
+    result: Floats = parts / parts.sum(-1, keepdims=True)
+    return result

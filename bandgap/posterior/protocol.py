@@ -1,10 +1,11 @@
 """What every posterior offers, whatever it is made of: draws of the mean, and the distribution of a new observation."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -102,3 +103,21 @@ def with_noise(means_eV: Floats, sigma_eV: Floats) -> PredictiveDraws:
 def thinned(draws: int) -> NDArray[np.int64]:
     """Return which of so many draws of a chain are recorded for pages: all, or `MAX_RECORDED` evenly spaced."""
     return np.linspace(0, draws - 1, min(draws, MAX_RECORDED)).round().astype(np.int64)
+
+
+def by_block(
+    evaluate: Callable[[NDArray[Any]], tuple[Floats, ...]], features: NDArray[Any], *, rows: int
+) -> tuple[Floats, ...]:
+    """Return what `evaluate` gives of features (n, p), (..., n) each, `rows` at once so that memory stays bounded."""
+    blocks = [evaluate(features[i : i + rows]) for i in range(0, max(1, len(features)), rows)]
+    return tuple(np.concatenate(found, axis=-1) for found in zip(*blocks, strict=True))
+
+
+def tensors(owner: object, names: Iterable[str], *, prefix: str = "") -> dict[str, Tensor]:
+    """Return the arrays of these fields as tensors, a prefix before every name."""
+    return {f"{prefix}{name}": torch.from_numpy(np.ascontiguousarray(getattr(owner, name))) for name in names}
+
+
+def part(arrays: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors whose names begin with the prefix, without it."""
+    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}

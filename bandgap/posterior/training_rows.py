@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from torch import Tensor
 
 from bandgap.foundation.errors import InputError
 from bandgap.networks.standardise import feature_statistics, varies
+from bandgap.posterior.protocol import Floats, tensors
 
-Floats = NDArray[np.float64]
 Metric = Literal["cityblock", "euclidean"]
 
 _ARRAYS = ("columns", "values", "mean", "scale")
@@ -62,7 +61,7 @@ class TrainingRows:
 
     def to_arrays(self) -> dict[str, Tensor]:
         """Return everything but the number of features as named tensors."""
-        return {f"rows.{name}": torch.from_numpy(getattr(self, name)) for name in _ARRAYS}
+        return tensors(self, _ARRAYS, prefix="rows.")
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Tensor], *, n_features: int) -> Self:

@@ -25,7 +25,7 @@ from bandgap.networks.perceptron import layer_variances
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.variational import VariationalFit
 from bandgap.posterior import Diagnostics, ScaledNetworkPosterior
-from bandgap.posterior.scaled_network import first_layer_coordinates
+from bandgap.posterior.network import first_layer_coordinates
 from bandgap.priors.correlation import OutputVariance, rate_for_correlation
 from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import GapScale, StatisticsChoice

@@ -5,7 +5,7 @@ all of their source sets (the recalibrated source, with as many slopes as sets);
 the networks linearised in their first weight layer (the tangent kernel of Jacot, Gabriel and Hongler, 2018: a Gaussian
 prior of these weights around the source's, as in BTL-PCP-PE, to first order); and a Laplacian kernel of the descriptor,
 which learns what the source has no features for. Features beyond the source's own are electron levels of the structures
-(`descriptors.tight_binding`): the sum then has two more, linear in them and smooth (`posterior.level_kernels`). Where
+(`descriptors.tight_binding`): the sum then has two more, linear in them and smooth (`posterior.feature_gp`). Where
 the source has several networks, they are parts of one model: each kernel is the mean over networks. All amplitudes,
 lengths and the noise are integrated by importance sampling; everything else is exact.
 

@@ -17,7 +17,7 @@ from bandgap.inference.network.whitened_network import Layers, WhitenedNetwork
 from bandgap.networks.perceptron import Params, layer_of
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior import Diagnostics, NetworkPosterior
-from bandgap.posterior.function_share import function_share
+from bandgap.posterior.network import function_share
 from bandgap.posterior.protocol import thinned
 from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import GapScale, StatisticsChoice, standardiser_for

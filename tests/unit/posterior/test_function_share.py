@@ -6,7 +6,7 @@ import torch
 
 from bandgap.foundation.errors import InputError
 from bandgap.networks.perceptron import NetworkConfig, forward, init_params, layer_gradient_norms, layer_of
-from bandgap.posterior.function_share import function_share
+from bandgap.posterior.network import function_share
 
 
 def test_function_share_is_the_share_of_the_variance_that_each_layer_gives_the_network() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bandgap.posterior.level_kernels import LevelKernels
+from bandgap.posterior.feature_gp import LevelKernels
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from scipy import stats
 
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior import Diagnostics, ScaledNetworkPosterior, restore_posterior
-from bandgap.posterior.scaled_network import first_layer_coordinates
+from bandgap.posterior.network import first_layer_coordinates
 
 FALSE_ALARM = 1e-3  # of every statistical test here; seeds are fixed
 WIDTH, P, N, DRAWS, SEED = 3, 6, 4, 4000, 7
