@@ -23,13 +23,12 @@ from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.batch.training import StackTraining
-from bandgap.posterior import NetworkPosterior
+from bandgap.posterior import Floats, NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.sources.stored import load_source
 from bandgap.transfer import ensemble, nptl
-from bandgap.transfer.shared.folds import SHARE, held_out_masks, start_of
+from bandgap.transfer.shared.folds import SHARE, fit_sigma, held_out_masks, row_nll, start_of
 from bandgap.transfer.shared.method import TargetData
-from bandgap.transfer.shared.noise import Floats, fit_sigma, row_nll
 
 LOOP, LOOP_SMALL = "textbook loop", "textbook loop, batches of 32 of the 2n rows"
 OURS = "bandgap"
@@ -141,8 +140,8 @@ def measure_pairs(
     rows: list[dict[str, dict[str, float]]] = []
     for split in range(config.splits):
         data, x_test, y_test = _split(table, config.n_paired, config, seed=split)
-        ours = nptl.NptlConfig(config.samples, choice_samples=min(10, config.samples), training=training)
-        plain = ensemble.EnsembleConfig(config.samples, fold_members=ours.choice_samples, training=training)
+        ours = nptl.NptlConfig(samples=config.samples, choice_samples=min(10, config.samples), training=training)
+        plain = ensemble.EnsembleConfig(members=config.samples, fold_members=ours.choice_samples, training=training)
         fits = {
             "nptl": nptl.fit(source, data, ours, seed=split, device=device),
             "ensemble": ensemble.fit(source, data, plain, seed=split, device=device),

@@ -17,12 +17,11 @@ from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.progress import Progress
 from bandgap.inference.network.pcp_scales import PointEstimateScales, point_estimate_scales
 from bandgap.inference.network.whitened_network import RowSpace, WhitenedNetwork, row_space, whiten
-from bandgap.networks.perceptron import layer_gradient_norms
+from bandgap.networks.perceptron import layer_gradient_norms, layers_of
 from bandgap.sources.stored import load_source
 from bandgap.transfer.btl_pcp import BtlPcpConfig
-from bandgap.transfer.shared.centres import centred
 from bandgap.transfer.shared.method import TargetData
-from bandgap.transfer.shared.sampled_network import layers_of, rows_for_source
+from bandgap.transfer.shared.sampled_network import centred, rows_for_source
 
 Floats = NDArray[np.float64]
 SMALLEST_VARIANCE = 1e-12  # of test inputs outside the row space, relative to the largest: below it, rounding

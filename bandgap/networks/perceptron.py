@@ -72,6 +72,12 @@ def init_params(config: NetworkConfig, *, generator: torch.Generator, dtype: tor
     return params
 
 
+def layers_of(params: Params) -> list[Tensor]:
+    """Return parameters as one tensor (out, in + 1) a layer, the bias being the last column."""
+    n_layers = layer_of(max(params, key=layer_of))
+    return [torch.cat([params[f"weight.{i}"], params[f"bias.{i}"][:, None]], 1) for i in range(1, n_layers + 1)]
+
+
 def forward(params: Params, x: Tensor, *, dropout: float = 0.0, generator: torch.Generator | None = None) -> Tensor:
     """Evaluate f(x; theta) for every row of `x` (n, features); leading dimensions of the parameters are kept.
 

@@ -17,11 +17,12 @@ from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.network.inverse_gamma_scales import InverseGammaScales
 from bandgap.inference.network.sampler_config import SamplerConfig
 from bandgap.inference.network.whitened_network import Layers, whiten
+from bandgap.networks.perceptron import layers_of
 from bandgap.networks.standardise import fit_standardiser
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.method import TargetData
-from bandgap.transfer.shared.sampled_network import TargetRows, layers_of, sample_posterior, standardised
+from bandgap.transfer.shared.sampled_network import TargetRows, sample_posterior, standardised
 
 
 @dataclass(frozen=True)

@@ -11,21 +11,18 @@ from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.network.sampler_config import SamplerConfig
-from bandgap.networks.perceptron import layer_gradient_norms
+from bandgap.networks.perceptron import layer_gradient_norms, layers_of
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.sources.recalibration import GapScale, StatisticsChoice
 from bandgap.transfer.bnn import sample_around
-from bandgap.transfer.shared.method import TargetData
-from bandgap.transfer.shared.sampled_network import layers_of, rows_for_source, with_sensitivity
+from bandgap.transfer.shared.method import Scales, TargetData
+from bandgap.transfer.shared.sampled_network import rows_for_source, with_sensitivity
 
 
 @dataclass(frozen=True)
-class BtlBnnConfig:
+class BtlBnnConfig(Scales):
     """Scales (`recalibration`), noise and sampler."""
 
-    standardise: StatisticsChoice = "auto"
-    gap_scale: GapScale = "calibrated"
     noise_share: float = 0.2
     sampler: SamplerConfig = field(default_factory=SamplerConfig)
 
@@ -46,7 +43,7 @@ def fit(
 ) -> NetworkPosterior:
     """Sample all weights and scales given the target's training rows (features (n, p), gaps in eV)."""
     progress(Update("preparing the transfer"))
-    rows = rows_for_source(source, data, statistics=config.standardise, gap_scale=config.gap_scale)
+    rows = rows_for_source(source, data, **config.scales)
     posterior = sample_around(
         layers_of(source.params),
         rows,

@@ -20,15 +20,14 @@ from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.network.pcp_scales import point_estimate_scales
 from bandgap.inference.network.sampler_config import SamplerConfig
 from bandgap.inference.network.whitened_network import whiten
-from bandgap.networks.perceptron import layer_gradient_norms
+from bandgap.networks.perceptron import layer_gradient_norms, layers_of
 from bandgap.posterior import NetworkPosterior
 from bandgap.priors.correlation import OutputVariance, rate_for_correlation
 from bandgap.sources.model import SourceModel
-from bandgap.sources.recalibration import GapScale, StatisticsChoice
-from bandgap.transfer.shared.centres import Centre, centred
-from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.method import Scales, TargetData
 from bandgap.transfer.shared.sampled_network import (
-    layers_of,
+    Centre,
+    centred,
     rows_for_source,
     sample_posterior,
     with_figures,
@@ -39,7 +38,7 @@ Rate = float | Literal["corr"]
 
 
 @dataclass(frozen=True)
-class BtlPcpConfig:
+class BtlPcpConfig(Scales):
     """Prior, scales (`recalibration`), noise and sampler.
 
     `lam` is the rate of the prior on the distance, or "corr": then the one at which the network's output has the
@@ -50,8 +49,6 @@ class BtlPcpConfig:
     corr: float = 0.5
     c0: float = 1.0
     centre: Centre = "point"
-    standardise: StatisticsChoice = "auto"
-    gap_scale: GapScale = "calibrated"
     noise_share: float = 0.2
     sampler: SamplerConfig = field(default_factory=SamplerConfig)
 
@@ -84,7 +81,7 @@ def fit(
     """Sample the posterior of all weights and scales given the target's training rows (features (n, p), gaps in eV)."""
     progress(Update("preparing the transfer"))
     source = centred(source, config.centre)
-    rows = rows_for_source(source, data, statistics=config.standardise, gap_scale=config.gap_scale)
+    rows = rows_for_source(source, data, **config.scales)
     alpha = layer_gradient_norms(source.params, rows.x)
     lam = config.lam if config.lam != "corr" else correlated_rate(alpha, config, seed=seed)
     place = choose_device(device)

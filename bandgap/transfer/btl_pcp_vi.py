@@ -21,29 +21,32 @@ from bandgap.inference.network.pcp_scales import VariationalScales, variational_
 from bandgap.inference.network.sampler import sample_network
 from bandgap.inference.network.sampler_config import SamplerConfig
 from bandgap.inference.network.scaled_network import whiten_scaled
-from bandgap.networks.perceptron import layer_variances
+from bandgap.networks.perceptron import layer_variances, layers_of
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.variational import VariationalFit
 from bandgap.posterior import Diagnostics, ScaledNetworkPosterior
 from bandgap.posterior.network import first_layer_coordinates
 from bandgap.priors.correlation import OutputVariance, rate_for_correlation
 from bandgap.sources.model import SourceModel
-from bandgap.sources.recalibration import GapScale, StatisticsChoice
 from bandgap.transfer.btl_pcp import Rate, check_prior
-from bandgap.transfer.shared.centres import centred, variational_posterior
-from bandgap.transfer.shared.method import TargetData
-from bandgap.transfer.shared.sampled_network import diagnose, layers_of, recorded, rows_for_source, with_sensitivity
+from bandgap.transfer.shared.method import Scales, TargetData
+from bandgap.transfer.shared.sampled_network import (
+    centred,
+    diagnose,
+    recorded,
+    rows_for_source,
+    variational_posterior,
+    with_sensitivity,
+)
 
 
 @dataclass(frozen=True)
-class BtlPcpViConfig:
+class BtlPcpViConfig(Scales):
     """Prior, scales (`recalibration`), noise and sampler; `lam`, `corr` and `c0` as in `btl_pcp`."""
 
     lam: Rate = 1.0
     corr: float = 0.5
     c0: float = 1.0
-    standardise: StatisticsChoice = "auto"
-    gap_scale: GapScale = "calibrated"
     noise_share: float = 0.2
     sampler: SamplerConfig = field(default_factory=SamplerConfig)
 
@@ -67,9 +70,7 @@ def fit(
     """
     progress(Update("preparing the transfer"))
     known = variational_posterior(source)
-    rows = rows_for_source(
-        centred(source, "variational"), data, statistics=config.standardise, gap_scale=config.gap_scale
-    )
+    rows = rows_for_source(centred(source, "variational"), data, **config.scales)
     gains = layer_variances(known.mean, known.sd, rows.x)
     place = choose_device(device)
     noise_b = rows.noise_b(config.noise_share)

@@ -20,15 +20,14 @@ from torch import Tensor
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.networks.perceptron import Params, forward
+from bandgap.networks.perceptron import Params, forward, layers_of
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.training import split_rows
 from bandgap.networks.variational import VariationalConfig, VariationalFit, WeightPrior, fit_variational, prior_sds
 from bandgap.posterior import Diagnostics, ScaledNetworkPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.sources.recalibration import GapScale, StatisticsChoice
-from bandgap.transfer.shared.method import TargetData
-from bandgap.transfer.shared.sampled_network import layers_of, rows_for_source
+from bandgap.transfer.shared.method import Scales, TargetData
+from bandgap.transfer.shared.sampled_network import rows_for_source
 
 JUDGING_DRAWS = 64  # of the weights, by which held-out rows judge a kappa
 TRAINING = VariationalConfig(
@@ -37,7 +36,7 @@ TRAINING = VariationalConfig(
 
 
 @dataclass(frozen=True)
-class BtlViConfig:
+class BtlViConfig(Scales):
     """Candidates for kappa, the share `delta` of the prior's precision, scales (`recalibration`), noise, training.
 
     `draws` is the number of draws that are kept.
@@ -45,8 +44,6 @@ class BtlViConfig:
 
     kappas: tuple[float, ...] = (1.0, 0.1, 0.01, 0.001)
     delta: float = 1.0
-    standardise: StatisticsChoice = "auto"
-    gap_scale: GapScale = "calibrated"
     noise_share: float = 0.2
     validation_share: float = 0.2
     training: VariationalConfig = TRAINING
@@ -85,7 +82,7 @@ def fit(
             "train-source` (several sets: `bandgap train-sources`), or add it with `bandgap source-extras`; of several "
             "sets, to the one that the transfer starts from."
         )
-    rows = rows_for_source(source, data, statistics=config.standardise, gap_scale=config.gap_scale)
+    rows = rows_for_source(source, data, **config.scales)
     place = choose_device(device)
     problem = _Problem(
         {name: value.to(place) for name, value in source.params.items()},

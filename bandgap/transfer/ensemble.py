@@ -18,9 +18,8 @@ from bandgap.inference.batch.penalties import Penalty
 from bandgap.inference.batch.training import StackTraining
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.sources.recalibration import GapScale, StatisticsChoice
 from bandgap.transfer.shared.folds import HeldOut, Start
-from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.method import Scales, TargetData
 from bandgap.transfer.shared.stack_plan import NO_SETTING, Members, Plan, Sample, fresh_head
 from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior
 
@@ -28,15 +27,13 @@ Diversity = Literal["order", "fresh_head"]
 
 
 @dataclass(frozen=True)
-class EnsembleConfig:
+class EnsembleConfig(Scales):
     """Members, those trained for each fold that the noise is fitted by, what makes them differ, scales, training."""
 
     members: int = 10
     fold_members: int = 5
     diversity: Diversity = "order"
     sigma: HeldOut = "auto"
-    standardise: StatisticsChoice = "auto"
-    gap_scale: GapScale = "calibrated"
     training: StackTraining = StackTraining()
 
     def __post_init__(self) -> None:
@@ -82,12 +79,4 @@ class PlainRecipe:
 
 
 def _plan(config: EnsembleConfig) -> Plan:
-    return Plan(
-        samples=config.members,
-        choice_samples=config.fold_members,
-        setting=NO_SETTING,
-        held_out=config.sigma,
-        statistics=config.standardise,
-        gap_scale=config.gap_scale,
-        training=config.training,
-    )
+    return Plan(config.members, config.fold_members, NO_SETTING, config.sigma, config.scales, config.training)

@@ -28,7 +28,7 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.gaussian_process.importance import MIN_PROPOSALS, MIN_ROUNDS, ImportanceInfo, importance_draws
 from bandgap.inference.gaussian_process.sum_kernel import prior_of
 from bandgap.networks.standardise import FLOOR
-from bandgap.posterior import Diagnostics, FeatureGPPosterior
+from bandgap.posterior import Diagnostics, FeatureGPPosterior, Floats
 from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import StatisticsChoice, standardiser_for
 from bandgap.sources.views import SourceNetwork
@@ -36,8 +36,6 @@ from bandgap.transfer.shared.method import TargetData
 
 K_HAT_LIMIT = 0.7  # of the Pareto tail of the weights (Vehtari et al., 2024)
 MIN_ESS = 20.0  # effective draws of the scales
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

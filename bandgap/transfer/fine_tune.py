@@ -6,21 +6,15 @@ A point estimate, wrapped as one draw (`point_estimate`).
 from dataclasses import dataclass
 
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.networks.training import TrainingConfig
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.sources.recalibration import GapScale, StatisticsChoice
 from bandgap.transfer.shared.method import TargetData
-from bandgap.transfer.shared.point_estimate import ALL_LAYERS, train_once
+from bandgap.transfer.shared.point_estimate import TrainedOnce, train_once
 
 
 @dataclass(frozen=True)
-class FineTuneConfig:
-    """Scales (`recalibration`) and training; the batch size is capped at the number of training rows."""
-
-    standardise: StatisticsChoice = "auto"
-    gap_scale: GapScale = "calibrated"
-    training: TrainingConfig = ALL_LAYERS
+class FineTuneConfig(TrainedOnce):
+    """Scales (`recalibration`) and training of all layers."""
 
 
 def fit(

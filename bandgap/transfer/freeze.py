@@ -10,17 +10,14 @@ from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.training import TrainingConfig
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.sources.recalibration import GapScale, StatisticsChoice
 from bandgap.transfer.shared.method import TargetData
-from bandgap.transfer.shared.point_estimate import OUTPUT_LAYER, train_once
+from bandgap.transfer.shared.point_estimate import OUTPUT_LAYER, TrainedOnce, train_once
 
 
 @dataclass(frozen=True)
-class FreezeConfig:
-    """Scales (`recalibration`) and training; the batch size is capped at the number of training rows."""
+class FreezeConfig(TrainedOnce):
+    """Scales (`recalibration`) and training of the output layer."""
 
-    standardise: StatisticsChoice = "auto"
-    gap_scale: GapScale = "calibrated"
     training: TrainingConfig = OUTPUT_LAYER
 
 

@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import fmin_l_bfgs_b
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.posterior import Diagnostics, GaussianProcessPosterior
+from bandgap.posterior import Diagnostics, Floats, GaussianProcessPosterior
 from bandgap.posterior.training_rows import TrainingRows, typical_distance
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.method import TargetData
@@ -30,8 +29,6 @@ from bandgap.transfer.shared.method import TargetData
 VARIANCE, VARIANCE_BOUNDS = 1.0, (1e-2, 1e3)
 LENGTH, LENGTH_BOUNDS = 2.0, (0.05, 100.0)
 NOISE, NOISE_BOUNDS = 0.1, (1e-4, 4.0)
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,8 @@ from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.posterior import ConformalPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.transfer.shared.cross_conformal import FOLDS, check_folds
+from bandgap.transfer.shared.cross_conformal import FOLDS, TreeSum, check_folds, fit_trees
 from bandgap.transfer.shared.method import TargetData
-from bandgap.transfer.shared.trees import TreeSum, fit_trees
 
 
 @dataclass(frozen=True)

@@ -10,19 +10,16 @@ Huo and Rupp (2022), Mach. Learn.: Sci. Technol. 3, 045017.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.posterior import ConformalPosterior
+from bandgap.posterior import ConformalPosterior, Floats
 from bandgap.posterior.fold_models import LaplacianModels
 from bandgap.posterior.training_rows import TrainingRows, typical_distance
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cross_conformal import FOLDS, check_folds, conformal_posterior, fold_of_rows, without_each
 from bandgap.transfer.shared.method import TargetData
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

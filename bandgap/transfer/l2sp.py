@@ -13,10 +13,9 @@ from bandgap.inference.batch.penalties import L2SP
 from bandgap.inference.batch.training import StackTraining
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.sources.recalibration import GapScale, StatisticsChoice
 from bandgap.transfer.ensemble import PlainRecipe
 from bandgap.transfer.shared.folds import HeldOut
-from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.method import Scales, TargetData
 from bandgap.transfer.shared.stack_plan import Members, Plan, Setting
 from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior
 
@@ -25,15 +24,13 @@ DEFAULT_STRENGTH = 1e-2
 
 
 @dataclass(frozen=True)
-class L2SPConfig:
+class L2SPConfig(Scales):
     """Values of w to choose from (one value fixes it); members, those of each value and fold; scales, training."""
 
     members: int = 10
     strengths: tuple[float, ...] = STRENGTHS
     fold_members: int = 2
     sigma: HeldOut = "auto"
-    standardise: StatisticsChoice = "auto"
-    gap_scale: GapScale = "calibrated"
     training: StackTraining = StackTraining()
 
     def __post_init__(self) -> None:
@@ -64,12 +61,5 @@ class L2SPRecipe(PlainRecipe):
 
 
 def _plan(config: L2SPConfig) -> Plan:
-    return Plan(
-        samples=config.members,
-        choice_samples=config.fold_members,
-        setting=Setting("strength", config.strengths, DEFAULT_STRENGTH),
-        held_out=config.sigma,
-        statistics=config.standardise,
-        gap_scale=config.gap_scale,
-        training=config.training,
-    )
+    setting = Setting("strength", config.strengths, DEFAULT_STRENGTH)
+    return Plan(config.members, config.fold_members, setting, config.sigma, config.scales, config.training)

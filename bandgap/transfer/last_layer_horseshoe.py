@@ -14,17 +14,14 @@ from bandgap.inference.last_layer.horseshoe import HorseshoeConfig, sample_horse
 from bandgap.inference.last_layer.noise_variance import NoisePrior
 from bandgap.posterior import LastLayerPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.sources.recalibration import GapScale, StatisticsChoice
 from bandgap.transfer.shared.last_layer_problem import Mode, converged, last_layer_problem
-from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.method import Scales, TargetData
 
 
 @dataclass(frozen=True)
-class LastLayerHorseshoeConfig:
+class LastLayerHorseshoeConfig(Scales):
     """Scales (`recalibration`), mode of prediction, least sum of squares of a feature, and the sampler."""
 
-    standardise: StatisticsChoice = "auto"
-    gap_scale: GapScale = "calibrated"
     mode: Mode = "joint"
     min_ss: float = 5.0
     sampler: HorseshoeConfig = field(default_factory=HorseshoeConfig)
@@ -46,9 +43,7 @@ def fit(
     """Sample the output layer given the target's training rows (features (n, p), gaps in eV); always on the CPU."""
     del device
     progress(Update("preparing the transfer"))
-    problem = last_layer_problem(
-        source, data, statistics=config.standardise, gap_scale=config.gap_scale, min_ss=config.min_ss
-    )
+    problem = last_layer_problem(source, data, **config.scales, min_ss=config.min_ss)
     run = config.sampler
     if not problem.n_changes:
         draws = problem.without_changes(chains=run.chains, draws=run.kept_of_chain, prior=NoisePrior(), seed=seed)

@@ -17,22 +17,20 @@ import numpy as np
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.networks.perceptron import Params
-from bandgap.posterior import Diagnostics, LastLayerPosterior
+from bandgap.posterior import Diagnostics, Floats, LastLayerPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.sources.recalibration import GapScale, StatisticsChoice, standardiser_for
+from bandgap.sources.recalibration import standardiser_for
 from bandgap.sources.statistics import hidden_layers
-from bandgap.transfer.shared.last_layer_problem import Floats, features_at
-from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.last_layer_problem import features_at
+from bandgap.transfer.shared.method import Scales, TargetData
 
 LEAST_SIGMA = 1e-6  # of the gaps' standard deviation
 
 
 @dataclass(frozen=True)
-class LastLayerOlsConfig:
+class LastLayerOlsConfig(Scales):
     """Scales (`recalibration`), the least singular value relative to the largest, and the draws of `chains` chains."""
 
-    standardise: StatisticsChoice = "auto"
-    gap_scale: GapScale = "calibrated"
     rcond: float = 1e-10
     chains: int = 4
     draws: int = 500
@@ -69,9 +67,7 @@ def fit(
     """Fit the output layer to the target's training rows (features (n, p), gaps in eV); always on the CPU."""
     del device
     progress(Update("preparing the transfer"))
-    standardiser = standardiser_for(
-        source, data.features, data.gaps_eV, statistics=config.standardise, gap_scale=config.gap_scale
-    )
+    standardiser = standardiser_for(source, data.features, data.gaps_eV, **config.scales)
     hidden: Params = hidden_layers(source.params)
     y = standardiser.gaps(data.gaps_eV)
     h = features_at(hidden, standardiser, data.features)

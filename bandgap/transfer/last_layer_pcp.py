@@ -21,23 +21,20 @@ from bandgap.inference.last_layer.horseshoe import kept_share_of
 from bandgap.inference.last_layer.noise_variance import NoisePrior
 from bandgap.inference.last_layer.reduced_regression import square_root
 from bandgap.inference.last_layer.spectral_regression import SpectralRegression, spectral_regression
-from bandgap.posterior import LastLayerPosterior
+from bandgap.posterior import Floats, LastLayerPosterior
 from bandgap.priors.source_distance import SourceDistance, Structure, isotropic_rates, source_distance
 from bandgap.sources.model import SourceModel
-from bandgap.sources.recalibration import GapScale, StatisticsChoice
-from bandgap.transfer.shared.last_layer_problem import Floats, LastLayerProblem, Mode, converged, last_layer_problem
-from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.last_layer_problem import LastLayerProblem, Mode, converged, last_layer_problem
+from bandgap.transfer.shared.method import Scales, TargetData
 
 
 @dataclass(frozen=True)
-class LastLayerPcpConfig:
+class LastLayerPcpConfig(Scales):
     """Scales (`recalibration`), mode of prediction, shape of the change and rate lam of its prior, and the draws.
 
     `chains` of `draws` draws each; `warmup` steps of the random walk come before, of which one in `thin` is kept.
     """
 
-    standardise: StatisticsChoice = "auto"
-    gap_scale: GapScale = "calibrated"
     mode: Mode = "joint"
     structure: Structure = "isotropic"
     lam: float | None = None
@@ -70,9 +67,7 @@ def fit(
     """Draw the output layer given the target's training rows (features (n, p), gaps in eV); always on the CPU."""
     del device
     progress(Update("preparing the transfer"))
-    problem = last_layer_problem(
-        source, data, statistics=config.standardise, gap_scale=config.gap_scale, min_ss=config.min_ss
-    )
+    problem = last_layer_problem(source, data, **config.scales, min_ss=config.min_ss)
     if not problem.n_changes:
         draws = problem.without_changes(chains=config.chains, draws=config.draws, prior=NoisePrior(), seed=seed)
         return problem.posterior(*draws, mode=config.mode, seed=seed, figures={})

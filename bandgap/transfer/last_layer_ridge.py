@@ -16,17 +16,14 @@ from bandgap.inference.last_layer.noise_variance import NoisePrior
 from bandgap.inference.last_layer.spectral_regression import least_cross_validation, spectral_regression
 from bandgap.posterior import LastLayerPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.sources.recalibration import GapScale, StatisticsChoice
 from bandgap.transfer.shared.last_layer_problem import About, last_layer_problem
-from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.method import Scales, TargetData
 
 
 @dataclass(frozen=True)
-class LastLayerRidgeConfig:
+class LastLayerRidgeConfig(Scales):
     """Scales (`recalibration`), the weights that the penalty pulls to (`about`), and the draws of `chains` chains."""
 
-    standardise: StatisticsChoice = "auto"
-    gap_scale: GapScale = "calibrated"
     about: About = "source"
     chains: int = 4
     draws: int = 500
@@ -53,8 +50,7 @@ def fit(
     problem = last_layer_problem(
         source,
         data,
-        statistics=config.standardise,
-        gap_scale=config.gap_scale,
+        **config.scales,
         about=config.about,
         exact_source=True,
         min_ss=1e-9,

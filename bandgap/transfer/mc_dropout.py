@@ -7,7 +7,7 @@ units are switched off. `noise` "none" is the thesis' interval, quantiles of the
 there); "held_out" (default) adds the noise of the rows held out for early stopping.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -16,24 +16,21 @@ from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
-from bandgap.networks.perceptron import Params, forward, layer_of
+from bandgap.networks.perceptron import Params, forward, hidden_features, layer_of, layers_of
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.training import TrainingConfig, train
 from bandgap.posterior import Diagnostics, NetworkPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.sources.recalibration import GapScale, StatisticsChoice
-from bandgap.transfer.shared.method import TargetData
-from bandgap.transfer.shared.point_estimate import ALL_LAYERS, start_at_source
+from bandgap.transfer.shared.method import Scales, TargetData
+from bandgap.transfer.shared.point_estimate import ALL_LAYERS, draws_above, start_at_source
 
 NO_NOISE = 1e-6  # of the gaps' scale: what stands for no noise, which a mixture of normals needs
 
 
 @dataclass(frozen=True)
-class McDropoutConfig:
+class McDropoutConfig(Scales):
     """Scales (`recalibration`), training, probability of dropping a unit, number of passes, and noise."""
 
-    standardise: StatisticsChoice = "auto"
-    gap_scale: GapScale = "calibrated"
     dropout: float = 0.1
     passes: int = 100
     noise: Literal["held_out", "none"] = "held_out"
@@ -57,15 +54,16 @@ def fit(
     progress: Progress = no_progress,
 ) -> NetworkPosterior:
     """Fine-tune with dropout on the target's training rows (features (n, p), gaps in eV) and draw the masks."""
-    start = start_at_source(source, data, statistics=config.standardise, gap_scale=config.gap_scale, device=device)
+    start = start_at_source(source, data, **config.scales, device=device)
     generator = torch.Generator().manual_seed(seed)
     layer = dropped_layer(source.network.n_layers)
     width = start.params[f"weight.{layer}"].shape[1]
 
     def dropping(params: Params, x: Tensor) -> Tensor:
         """Evaluate the network with a mask of its own for every row of the batch."""
+        below = {name: value for name, value in params.items() if layer_of(name) < layer}
         mask = _mask((x.shape[0], width), config.dropout, generator).to(x.device)
-        return _after(params, _before(params, x, layer=layer) * mask, layer=layer)
+        return _after(params, hidden_features(below, x) * mask, layer=layer)
 
     trained = train(
         start.params,
@@ -92,36 +90,16 @@ def masked_posterior(
     params: Params, masks: Tensor, *, layer: int, sigma: float, standardiser: Standardiser, seed: int
 ) -> NetworkPosterior:
     """Return one draw for every mask (T, width) of the inputs of `layer`."""
-    n_layers = layer_of(max(params, key=layer_of))
-    layers = [torch.cat([params[f"weight.{i}"], params[f"bias.{i}"][:, None]], 1) for i in range(1, n_layers + 1)]
-    passes = masks.shape[0]
-    upper = [value.expand(1, passes, *value.shape) for value in layers[1:]]
-    wide = torch.cat([masks, torch.ones(passes, 1)], 1)  # the bias stays
+    first, *rest = layers_of(params)
+    upper = [value.expand(1, len(masks), *value.shape) for value in rest]
+    wide = torch.cat([masks, torch.ones(len(masks), 1)], 1)  # the bias stays
     upper[layer - 2] = upper[layer - 2] * wide[None, :, None, :]
-    width, n_inputs = layers[0].shape
-    return NetworkPosterior(
-        standardiser=standardiser,
-        theta_hat_1=layers[0],
-        basis=torch.zeros(n_inputs, 0),
-        coordinates=torch.zeros(1, passes, width, 0),
-        scale_1=torch.zeros(1, passes),
-        upper=tuple(upper),
-        sigma=np.full((1, passes), sigma),
-        seed=seed,
-        diagnostics=Diagnostics({"kept_share": float((masks > 0).double().mean())}),
-    )
+    found = draws_above(first, upper, sigma=sigma, standardiser=standardiser, seed=seed)
+    return replace(found, diagnostics=Diagnostics({"kept_share": float((masks > 0).double().mean())}))
 
 
 def _mask(shape: tuple[int, int], dropout: float, generator: torch.Generator) -> Tensor:
     return (torch.rand(shape, generator=generator) >= dropout).float() / (1.0 - dropout)
-
-
-def _before(params: Params, x: Tensor, *, layer: int) -> Tensor:
-    """Return the inputs (n, width) of a layer."""
-    h = x
-    for i in range(1, layer):
-        h = torch.relu(h @ params[f"weight.{i}"].T + params[f"bias.{i}"])
-    return h
 
 
 def _after(params: Params, h: Tensor, *, layer: int) -> Tensor:

@@ -25,9 +25,8 @@ from bandgap.inference.batch.penalties import Penalty
 from bandgap.inference.batch.training import StackTraining
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.sources.recalibration import GapScale, StatisticsChoice
 from bandgap.transfer.shared.folds import HeldOut, Start
-from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.method import Scales, TargetData
 from bandgap.transfer.shared.stack_plan import Members, Plan, Sample, Setting, fresh_head
 from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior, train_more
 
@@ -39,7 +38,7 @@ HeadStart = Literal["probed", "fresh_head"]
 
 
 @dataclass(frozen=True)
-class NptlConfig:
+class NptlConfig(Scales):
     """Samples M; values of alpha to choose from (one value fixes it), by `choice_samples` networks each; blocks L.
 
     `pseudo` "noise" adds the probe's residual noise to its values, anew for each sample; `start` "fresh_head" starts
@@ -53,8 +52,6 @@ class NptlConfig:
     pseudo: Pseudo = "point"
     start: HeadStart = "probed"
     sigma: HeldOut = "auto"
-    standardise: StatisticsChoice = "auto"
-    gap_scale: GapScale = "calibrated"
     training: StackTraining = StackTraining()
 
     def __post_init__(self) -> None:
@@ -120,15 +117,8 @@ def extend(
 
 def plan_of(config: NptlConfig) -> Plan:
     """Return the settings of the stack; raises ConfigError for values that it cannot have."""
-    return Plan(
-        samples=config.samples,
-        choice_samples=config.choice_samples,
-        setting=Setting("alpha", config.alphas, DEFAULT_ALPHA),
-        held_out=config.sigma,
-        statistics=config.standardise,
-        gap_scale=config.gap_scale,
-        training=config.training,
-    )
+    setting = Setting("alpha", config.alphas, DEFAULT_ALPHA)
+    return Plan(config.samples, config.choice_samples, setting, config.sigma, config.scales, config.training)
 
 
 def recipe_of(config: NptlConfig) -> "BootstrapRecipe":

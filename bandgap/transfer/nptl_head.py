@@ -19,20 +19,17 @@ from numpy.typing import NDArray
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.last_layer.linear_probe import weighted_ridge
-from bandgap.posterior import Diagnostics, LastLayerPosterior
+from bandgap.posterior import Diagnostics, Floats, LastLayerPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.sources.recalibration import GapScale, StatisticsChoice
+from bandgap.sources.statistics import hidden_layers
 from bandgap.transfer.nptl import ALPHAS, DEFAULT_ALPHA, BootstrapRecipe, Pseudo
-from bandgap.transfer.shared.folds import HeldOut, Start, held_out_masks, start_of
-from bandgap.transfer.shared.method import TargetData
-from bandgap.transfer.shared.noise import choose, fit_sigma
+from bandgap.transfer.shared.folds import HeldOut, Start, choose, fit_sigma, held_out_masks, start_of
+from bandgap.transfer.shared.method import Scales, TargetData
 from bandgap.transfer.shared.stack_plan import Setting
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class NptlHeadConfig:
+class NptlHeadConfig(Scales):
     """Samples M, values of alpha to choose from (one value fixes it), blocks L, pseudo labels, scales: as for NPTL."""
 
     samples: int = 200
@@ -41,8 +38,6 @@ class NptlHeadConfig:
     blocks: int = 10
     pseudo: Pseudo = "point"
     sigma: HeldOut = "auto"
-    standardise: StatisticsChoice = "auto"
-    gap_scale: GapScale = "calibrated"
 
     def __post_init__(self) -> None:
         if min(self.samples, self.choice_samples) < 1 or self.blocks < 2:
@@ -67,8 +62,12 @@ def fit(
     progress(Update("preparing the transfer"))
     masks = held_out_masks(data.gaps_eV.size, rule=config.sigma, seed=seed)
     whole = len(masks) > 1
-    folds = [_start(source, data, config, mask, k if whole else -1) for k, mask in enumerate(masks)]
-    final = _start(source, data, config, np.ones_like(masks[0]), -1) if whole else folds[0]
+
+    def start(trained: NDArray[np.bool_], fold: int = -1) -> Start:
+        return start_of(source, data, trained=trained, fold=fold, **config.scales, coordinates="full")
+
+    folds = [start(mask, k if whole else -1) for k, mask in enumerate(masks)]
+    final = start(np.ones_like(masks[0])) if whole else folds[0]
     y = np.concatenate([data.gaps_eV[~mask] for mask in masks])
     setting = Setting("alpha", config.alphas, DEFAULT_ALPHA)
     means = []
@@ -85,7 +84,7 @@ def fit(
     n = final.n_trained
     return LastLayerPosterior(
         standardiser=final.standardiser,
-        hidden={k: v for k, v in source.params.items() if not k.endswith(f".{source.network.n_layers}")},
+        hidden=hidden_layers(source.params),
         output=output[None],
         sigma=np.full((1, config.samples), sigma_eV / final.standardiser.y_sd_eV),
         seed=seed,
@@ -101,20 +100,6 @@ def draw_heads(start: Start, config: NptlHeadConfig, *, alpha: float, samples: i
         drawn = recipe.sample(start, number, value=alpha, seed=seed)
         heads.append(weighted_ridge(hidden, drawn.labels, drawn.omega, penalty=2 * start.probe.penalty))
     return np.stack(heads)
-
-
-def _start(
-    source: SourceModel, data: TargetData, config: NptlHeadConfig, trained: NDArray[np.bool_], fold: int
-) -> Start:
-    return start_of(
-        source,
-        data,
-        trained=trained,
-        fold=fold,
-        statistics=config.standardise,
-        gap_scale=config.gap_scale,
-        coordinates="full",
-    )
 
 
 def _left_out_eV(folds: Sequence[Start], heads: Sequence[Floats]) -> Floats:

@@ -16,15 +16,12 @@ from numpy.typing import NDArray
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.batch.kernels import Layers
-from bandgap.posterior import NetworkPosterior
+from bandgap.posterior import Floats, NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.nptl import NptlConfig, plan_of, recipe_of
-from bandgap.transfer.shared.folds import Start
+from bandgap.transfer.shared.folds import Start, fit_sigma, row_nll
 from bandgap.transfer.shared.method import TargetData
-from bandgap.transfer.shared.noise import fit_sigma, row_nll
 from bandgap.transfer.shared.stacked import fit_stacked, mean_weights, stacked_posterior
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,9 @@ from bandgap.inference.batch.training import StackTraining
 from bandgap.networks.swag import Snapshots, snapshot_prior
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.sources.recalibration import GapScale, StatisticsChoice
 from bandgap.transfer.ensemble import PlainRecipe
 from bandgap.transfer.shared.folds import HeldOut, first_weights
-from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.method import Scales, TargetData
 from bandgap.transfer.shared.stack_plan import Members, Plan, Setting
 from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior
 
@@ -33,7 +32,7 @@ DEFAULT_GAMMA = 1e2
 
 
 @dataclass(frozen=True)
-class PTYLConfig:
+class PTYLConfig(Scales):
     """Values of gamma to choose from (one value fixes it), eps; members, those of each value and fold; scales."""
 
     members: int = 10
@@ -41,8 +40,6 @@ class PTYLConfig:
     eps: float = 0.1
     fold_members: int = 1
     sigma: HeldOut = "auto"
-    standardise: StatisticsChoice = "auto"
-    gap_scale: GapScale = "calibrated"
     training: StackTraining = StackTraining()
 
     def __post_init__(self) -> None:
@@ -96,12 +93,6 @@ class PTYLRecipe(PlainRecipe):
 
 
 def _plan(config: PTYLConfig) -> Plan:
-    return Plan(
-        samples=config.members,
-        choice_samples=config.fold_members,
-        setting=Setting("gamma", config.gammas, DEFAULT_GAMMA),
-        held_out=config.sigma,
-        statistics=config.standardise,
-        gap_scale=config.gap_scale,
-        training=replace(config.training, coordinates="full"),
-    )
+    setting = Setting("gamma", config.gammas, DEFAULT_GAMMA)
+    training = replace(config.training, coordinates="full")
+    return Plan(config.members, config.fold_members, setting, config.sigma, config.scales, training)

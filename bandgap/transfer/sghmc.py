@@ -14,28 +14,24 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.batch.penalties import L2SP
 from bandgap.inference.batch.training import NOISY_SHARE, Cycles, StackTraining
 from bandgap.inference.batch.updates import annealed
-from bandgap.posterior import NetworkPosterior
+from bandgap.posterior import Floats, NetworkPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.sources.recalibration import GapScale, StatisticsChoice
 from bandgap.transfer.shared.folds import HeldOut, Start
-from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.method import Scales, TargetData
 from bandgap.transfer.shared.stack_plan import Members, Plan, Sample, Setting
 from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior
 
 LEAST_VARIANCE = 1e-3  # of the energy, in squared standardised gaps
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
-class SghmcConfig:
+class SghmcConfig(Scales):
     """Chains and cycles (one draw each), epochs of a cycle, the update's settings, strength w of the prior, scales."""
 
     chains: int = 5
@@ -47,8 +43,6 @@ class SghmcConfig:
     temperature: float = 1e-4
     strength: float = 1e-2
     sigma: HeldOut = "auto"
-    standardise: StatisticsChoice = "auto"
-    gap_scale: GapScale = "calibrated"
 
     def __post_init__(self) -> None:
         if min(self.chains, self.cycles) < 1 or min(self.temperature, self.strength) < 0:
@@ -69,16 +63,11 @@ def fit(
     progress: Progress = no_progress,
 ) -> NetworkPosterior:
     """Run all chains on the target's training rows (features (n, p), gaps in eV)."""
-    plan = Plan(
-        samples=config.chains,
-        choice_samples=1,
-        setting=Setting("strength", (config.strength,), config.strength),
-        held_out=config.sigma,
-        statistics=config.standardise,
-        gap_scale=config.gap_scale,
-        training=training_of(config),
-        cycles=Cycles(config.cycles, config.temperature),
+    setting, cycles = (
+        Setting("strength", (config.strength,), config.strength),
+        Cycles(config.cycles, config.temperature),
     )
+    plan = Plan(config.chains, 1, setting, config.sigma, config.scales, training_of(config), cycles)
     found = fit_stacked(source, data, SghmcRecipe(), plan, seed=seed, device=device, progress=progress)
     start = found.start
     outside = outside_sd(config, n_rows=start.n_trained, n_all=start.y.size, variance=noise_variance(start))

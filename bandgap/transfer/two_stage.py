@@ -15,17 +15,14 @@ from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.training import TrainingConfig, split_rows, train
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.sources.recalibration import GapScale, StatisticsChoice
-from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.method import Scales, TargetData
 from bandgap.transfer.shared.point_estimate import ALL_LAYERS, OUTPUT_LAYER, point_posterior, start_at_source
 
 
 @dataclass(frozen=True)
-class TwoStageConfig:
+class TwoStageConfig(Scales):
     """Scales (`recalibration`), training of the output layer and then of all layers, with one validation share."""
 
-    standardise: StatisticsChoice = "auto"
-    gap_scale: GapScale = "calibrated"
     output_layer: TrainingConfig = OUTPUT_LAYER
     all_layers: TrainingConfig = ALL_LAYERS
 
@@ -48,7 +45,7 @@ def fit(
     progress: Progress = no_progress,
 ) -> NetworkPosterior:
     """Train the output layer, then all, on the target's training rows (features (n, p), gaps in eV)."""
-    start = start_at_source(source, data, statistics=config.standardise, gap_scale=config.gap_scale, device=device)
+    start = start_at_source(source, data, **config.scales, device=device)
     generator = torch.Generator().manual_seed(seed)
     split = split_rows(data.gaps_eV.size, share=config.output_layer.validation_share, generator=generator)
     first = train(

@@ -22,11 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import InputError
-from bandgap.posterior import Baseline, BaselinePosterior, Posterior
+from bandgap.posterior import Baseline, BaselinePosterior, Floats, Posterior
 from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import baseline_slope, source_gaps_eV, standardiser_for
-
-Floats = NDArray[np.float64]
 
 
 def fit_baseline(

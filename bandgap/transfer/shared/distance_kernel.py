@@ -6,12 +6,10 @@ The distances among the training rows are then computed once, not for every step
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, NormalizedKernelMixin, StationaryKernelMixin
 
+from bandgap.posterior import Floats
 from bandgap.posterior.gaussian_process import matern
-
-Floats = NDArray[np.float64]
 
 
 class MaternOfDistances(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type: ignore[misc]  # sklearn is untyped

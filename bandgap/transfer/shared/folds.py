@@ -1,7 +1,12 @@
-"""Where many networks start from one source: scales, first layer and linear probe of a set of training rows.
+r"""Where many networks start from one source, and what rows left out say of their noise and their settings.
 
 Rows that choose a setting or the noise are left out of everything that is fitted: scales, basis and probe of a fold
 come from the rows that it trains on.
+
+The noise of a mixture is one standard deviation for all. With K networks of equal weight, p(y | x) = (1 / K) sum_k
+N(y; f_k(x), sigma^2); sigma minimises the mean of -log p over the held-out rows (Lee and others 2024 have no noise:
+their examples are classes). It is below the root mean square error, since the spread of the f_k accounts for part of
+that.
 """
 
 from collections.abc import Sequence
@@ -11,21 +16,25 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
 from torch import Tensor
 
 from bandgap.inference.batch.kernels import Layers, outputs
 from bandgap.inference.batch.rows import Coordinates, FirstLayer, first_layer
 from bandgap.inference.last_layer.linear_probe import Probe, fit_probe
-from bandgap.networks.perceptron import hidden_features
+from bandgap.networks.perceptron import hidden_features, layers_of
 from bandgap.networks.standardise import Standardiser
+from bandgap.posterior import Floats
 from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import GapScale, StatisticsChoice, standardiser_for
+from bandgap.sources.statistics import hidden_layers
 from bandgap.transfer.shared.method import TargetData
 
 HeldOut = Literal["auto", "cv", "val"]
 N_FOLDS, SHARE, CV_BELOW = 5, 0.1, 1000
-
-Floats = NDArray[np.float64]
+LEAST, MOST, GRID = 1e-3, 10.0, 33  # of sigma, relative to the rows' standard deviation; places looked at first
+_LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,20 +99,51 @@ def start_of(
 
 def last_features(source: SourceModel, x: Floats) -> Floats:
     """Return the last hidden features (n, q) of standardised rows (n, p) at the source's weights, in float64."""
-    last = source.network.n_layers
-    hidden = {k: v.double() for k, v in source.params.items() if not k.endswith(f".{last}")}
+    hidden = {name: value.double() for name, value in hidden_layers(source.params).items()}
     result: Floats = hidden_features(hidden, torch.from_numpy(x)).numpy()
     return result
 
 
 def first_weights(source: SourceModel) -> Tensor:
     """Return theta_hat_1, (width, p + 1), the bias being the last column."""
-    return torch.cat([source.params["weight.1"], source.params["bias.1"][:, None]], 1)
+    return layers_of(source.params)[0]
 
 
 def between_weights(source: SourceModel) -> Sequence[Tensor]:
     """Return the source's layers between the first and the last, (in + 1, out) each, the bias being the last row."""
-    return [
-        torch.cat([source.params[f"weight.{i}"].T, source.params[f"bias.{i}"][None]], 0)
-        for i in range(2, source.network.n_layers)
-    ]
+    return [layer.T.contiguous() for layer in layers_of(source.params)[1:-1]]
+
+
+def row_nll(y: Floats, means: Floats, *, sigma: float) -> Floats:
+    """Return -log p (n,) of y (n,) under the mixture with means (network, n)."""
+    terms = -0.5 * ((y - means) / sigma) ** 2 - np.log(sigma) - 0.5 * _LOG_2PI
+    result: Floats = np.log(means.shape[0]) - logsumexp(terms, axis=0)
+    return result
+
+
+def fit_sigma(y: Floats, means: Floats) -> float:
+    """Return the sigma that minimises the mean -log p of rows y (n,) under the mixture with means (network, n)."""
+    unit = max(float(y.std()), 1e-9)
+
+    def value(log_sigma: float) -> float:
+        return float(row_nll(y, means, sigma=unit * float(np.exp(log_sigma))).mean())
+
+    places = np.linspace(np.log(LEAST), np.log(MOST), GRID)
+    best = int(np.argmin([value(place) for place in places]))
+    around = (places[max(0, best - 1)], places[min(GRID - 1, best + 1)])
+    found = minimize_scalar(value, bounds=around, method="bounded", options={"xatol": 1e-6})
+    return unit * float(np.exp(found.x))
+
+
+def choose(y: Floats, means: Floats, *, default: int) -> tuple[int, Floats, Floats]:
+    """Choose among settings by held-out rows: y (n,) and means (setting, network, n).
+
+    Returns the index chosen, and each setting's sigma and mean -log p at it. The default (an index) is left only for a
+    setting whose gain, paired by row, exceeds its standard error.
+    """
+    sigmas = np.array([fit_sigma(y, own) for own in means])
+    scores = np.stack([row_nll(y, own, sigma=s) for own, s in zip(means, sigmas, strict=True)])
+    best = int(np.argmin(scores.mean(1)))
+    gain = scores[default] - scores[best]
+    left = gain.mean() > gain.std(ddof=1) / np.sqrt(y.size) if y.size > 1 else False
+    return (best if left else default), sigmas, scores.mean(1)

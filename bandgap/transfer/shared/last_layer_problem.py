@@ -27,7 +27,7 @@ from bandgap.inference.last_layer.reduced_regression import ReducedRegression, r
 from bandgap.inference.last_layer.spectral_regression import least_cross_validation, spectral_regression
 from bandgap.networks.perceptron import Params, hidden_features
 from bandgap.networks.standardise import Standardiser
-from bandgap.posterior import Diagnostics, LastLayerPosterior
+from bandgap.posterior import Diagnostics, Floats, LastLayerPosterior
 from bandgap.posterior.protocol import thinned
 from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import GapScale, StatisticsChoice, standardiser_for
@@ -41,8 +41,6 @@ LEAST_SD = 1e-3  # of the median standard deviation, below which a feature is co
 LEAST_RIDGE = 1e-6  # of the mean sum of squares, where the source was trained without a penalty
 LEAST_NOISE = 1e-3  # of the variance of Z, for the first estimate of its noise
 WATCHED_ROWS = 20  # training rows whose predictions convergence is judged by
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

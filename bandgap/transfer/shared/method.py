@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.posterior import Posterior
 from bandgap.sources.model import SourceModel
+from bandgap.sources.recalibration import GapScale, StatisticsChoice
 from bandgap.transfer.shared.baseline import fit_baseline, with_baseline
 
 Family = Literal[
@@ -50,6 +51,26 @@ class TargetData:
             )
         if float(np.std(self.gaps_eV)) <= 0:
             raise InputError(f"all {n} labels are {self.gaps_eV[0]} eV. A transfer needs gaps that differ.")
+
+
+class ScaleChoice(TypedDict):
+    """The settings of `standardiser_for`, by its names."""
+
+    statistics: StatisticsChoice
+    gap_scale: GapScale
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Settings of a method that works on the source's scales: whose feature statistics, whether gaps are mapped."""
+
+    standardise: StatisticsChoice = "auto"
+    gap_scale: GapScale = "calibrated"
+
+    @property
+    def scales(self) -> ScaleChoice:
+        """These settings as arguments."""
+        return {"statistics": self.standardise, "gap_scale": self.gap_scale}
 
 
 class Fit(Protocol):

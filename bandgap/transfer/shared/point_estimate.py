@@ -6,9 +6,8 @@ The output layer alone is a convex problem and takes ten times the learning rate
 of the demo (seed 0) were over before the held-out error stopped falling, with 1e-2 it is lower after 65.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -16,13 +15,13 @@ from torch import Tensor
 
 from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Progress
-from bandgap.networks.perceptron import Params, layer_of
+from bandgap.networks.perceptron import Params, layers_of
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.training import Trained, TrainingConfig, train
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import GapScale, StatisticsChoice, standardiser_for
-from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.method import Scales, TargetData
 
 ALL_LAYERS = TrainingConfig(batch_size=32, max_epochs=300, patience=30)
 OUTPUT_LAYER = TrainingConfig(learning_rate=1e-2, batch_size=32, max_epochs=300, patience=30)
@@ -52,15 +51,11 @@ def start_at_source(
     )
 
 
-class TrainedOnce(Protocol):
-    """Settings of a method that trains once from the source's weights."""
+@dataclass(frozen=True)
+class TrainedOnce(Scales):
+    """Scales (`recalibration`) and training; the batch size is capped at the number of training rows."""
 
-    @property
-    def standardise(self) -> StatisticsChoice: ...
-    @property
-    def gap_scale(self) -> GapScale: ...
-    @property
-    def training(self) -> TrainingConfig: ...
+    training: TrainingConfig = ALL_LAYERS
 
 
 def train_once(
@@ -75,7 +70,7 @@ def train_once(
     progress: Progress,
 ) -> NetworkPosterior:
     """Train from the source weights on rows (features (n, p), gaps in eV), layers in `frozen` (from 1) staying."""
-    start = start_at_source(source, data, statistics=config.standardise, gap_scale=config.gap_scale, device=device)
+    start = start_at_source(source, data, **config.scales, device=device)
     trained = train(
         start.params,
         start.x,
@@ -91,17 +86,23 @@ def train_once(
 
 def point_posterior(trained: Trained, *, standardiser: Standardiser, seed: int) -> NetworkPosterior:
     """Return the trained network as one chain with one draw, its noise from the held-out residuals."""
-    params = trained.params
-    n_layers = layer_of(max(params, key=layer_of))
-    layers = [torch.cat([params[f"weight.{i}"], params[f"bias.{i}"][:, None]], 1).cpu() for i in range(1, n_layers + 1)]
-    width, n_inputs = layers[0].shape
+    first, *upper = [layer.cpu() for layer in layers_of(trained.params)]
+    sigma = float(np.sqrt(trained.validation_mse))
+    return draws_above(first, [layer[None, None] for layer in upper], sigma=sigma, standardiser=standardiser, seed=seed)
+
+
+def draws_above(
+    first: Tensor, upper: Sequence[Tensor], *, sigma: float, standardiser: Standardiser, seed: int
+) -> NetworkPosterior:
+    """Return draws of the layers (1, draw, out, in + 1) above a first one (width, in + 1) that they all share."""
+    (width, n_inputs), draws = first.shape, upper[0].shape[1]
     return NetworkPosterior(
         standardiser=standardiser,
-        theta_hat_1=layers[0],
+        theta_hat_1=first,
         basis=torch.zeros(n_inputs, 0),
-        coordinates=torch.zeros(1, 1, width, 0),
-        scale_1=torch.zeros(1, 1),
-        upper=tuple(layer[None, None] for layer in layers[1:]),
-        sigma=np.sqrt(np.array([[trained.validation_mse]])),
+        coordinates=torch.zeros(1, draws, width, 0),
+        scale_1=torch.zeros(1, draws),
+        upper=tuple(upper),
+        sigma=np.full((1, draws), sigma),
         seed=seed,
     )

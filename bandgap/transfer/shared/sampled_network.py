@@ -1,11 +1,12 @@
-"""What the methods that sample a network's weights share: rows, posterior, and a verdict on the chains."""
+"""What the methods that sample a network's weights share: centre, rows, posterior, and a verdict on the chains."""
 
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor
 
+from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress
 from bandgap.foundation.quantities import disagreement
 from bandgap.inference.checkpoints import Checkpoint
@@ -13,15 +14,17 @@ from bandgap.inference.network.draws import NetworkDraws, SamplerInfo
 from bandgap.inference.network.sampler import sample_network
 from bandgap.inference.network.sampler_config import SamplerConfig
 from bandgap.inference.network.scales import ScalePrior
-from bandgap.inference.network.whitened_network import Layers, WhitenedNetwork
-from bandgap.networks.perceptron import Params, layer_of
+from bandgap.inference.network.whitened_network import WhitenedNetwork
 from bandgap.networks.standardise import Standardiser
+from bandgap.networks.variational import VariationalFit
 from bandgap.posterior import Diagnostics, NetworkPosterior
 from bandgap.posterior.network import function_share
 from bandgap.posterior.protocol import thinned
 from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import GapScale, StatisticsChoice, standardiser_for
 from bandgap.transfer.shared.method import TargetData
+
+Centre = Literal["point", "variational"]
 
 DIVERGENT_SHARE = 0.001
 AnyNetwork = TypeVar("AnyNetwork", bound=NetworkPosterior)
@@ -56,10 +59,20 @@ def rows_for_source(
     return standardised(data, scale)
 
 
-def layers_of(params: Params) -> Layers:
-    """Return parameters as one tensor (out, in + 1) a layer, the bias being the last column."""
-    n_layers = layer_of(max(params, key=layer_of))
-    return [torch.cat([params[f"weight.{i}"], params[f"bias.{i}"][:, None]], 1) for i in range(1, n_layers + 1)]
+def variational_posterior(source: SourceModel) -> VariationalFit:
+    """Return the source's variational posterior; raises InputError where it has none."""
+    if source.variational is None:
+        raise InputError(
+            "the source has no variational posterior, which this method needs. Train it with `bandgap train-source "
+            "--variational` (several sets: `bandgap train-sources --variational`), or add one to it with `bandgap "
+            "source-extras --variational`; of several sets, to the one that the transfer starts from."
+        )
+    return source.variational
+
+
+def centred(source: SourceModel, centre: Centre) -> SourceModel:
+    """Return the source with the weights of this centre; raises InputError where it has no variational posterior."""
+    return source if centre == "point" else replace(source, params=variational_posterior(source).mean)
 
 
 def sample_posterior(

@@ -5,16 +5,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.inference.batch.penalties import Penalty
 from bandgap.inference.batch.training import Cycles, StackTraining
-from bandgap.sources.recalibration import GapScale, StatisticsChoice
+from bandgap.posterior import Floats
 from bandgap.transfer.shared.folds import HeldOut, Start
-
-Floats = NDArray[np.float64]
+from bandgap.transfer.shared.method import ScaleChoice
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +79,7 @@ class Plan:
     choice_samples: int  # networks of each value and fold
     setting: Setting
     held_out: HeldOut
-    statistics: StatisticsChoice
-    gap_scale: GapScale
+    scales: ScaleChoice
     training: StackTraining
     cycles: Cycles | None = None
     averaged: bool = False  # predict with the mean of the weights instead of the mean of the predictions

@@ -2,7 +2,7 @@ r"""What methods share that train many networks from the source: one stack, one 
 
 The networks of all values of a setting (alpha, a penalty) and of all folds are one stack and share their random
 numbers, so that values are compared with everything else equal. The value that the networks on all rows get, and the
-noise of their mixture, come from the rows that the folds left out (`folds.py`, `noise.py`).
+noise of their mixture, come from the rows that the folds left out (`folds.py`).
 """
 
 from collections.abc import Sequence
@@ -18,14 +18,19 @@ from bandgap.foundation.progress import Progress, Update
 from bandgap.inference.batch.kernels import Layers
 from bandgap.inference.batch.rows import Samples
 from bandgap.inference.batch.training import train_stack
-from bandgap.posterior import Diagnostics, NetworkPosterior
+from bandgap.posterior import Diagnostics, Floats, NetworkPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.transfer.shared.folds import Start, between_weights, first_weights, held_out_masks, start_of
+from bandgap.transfer.shared.folds import (
+    Start,
+    between_weights,
+    choose,
+    first_weights,
+    fit_sigma,
+    held_out_masks,
+    start_of,
+)
 from bandgap.transfer.shared.method import TargetData
-from bandgap.transfer.shared.noise import choose, fit_sigma
 from bandgap.transfer.shared.stack_plan import NO_SETTING, Members, Plan, Recipe
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,8 +183,7 @@ class _Work:
             self.data,
             trained=trained,
             fold=fold,
-            statistics=plan.statistics,
-            gap_scale=plan.gap_scale,
+            **plan.scales,
             coordinates=plan.training.coordinates,
         )
 

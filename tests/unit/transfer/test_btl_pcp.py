@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from bandgap.foundation.errors import ConfigError, InputError
-from bandgap.networks.perceptron import layer_gradient_norms
+from bandgap.networks.perceptron import layer_gradient_norms, layers_of
 from bandgap.transfer.btl_pcp import BtlPcpConfig, correlated_rate, fit
-from bandgap.transfer.shared.sampled_network import layers_of
 
 BRIEF = {"chains": 2, "warmup": 20, "draws": 20, "keep": 4, "max_steps": 4}
 

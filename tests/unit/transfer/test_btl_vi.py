@@ -8,10 +8,9 @@ import torch
 from scipy import stats
 
 from bandgap.foundation.errors import ConfigError, InputError
-from bandgap.networks.perceptron import forward
+from bandgap.networks.perceptron import forward, layers_of
 from bandgap.networks.variational import prior_sds
 from bandgap.transfer import btl_vi, get_method
-from bandgap.transfer.shared.sampled_network import layers_of
 
 TRAINING = {"epochs": 60, "batch_size": 16, "learning_rate": 1e-2, "start_sd": 0.02, "ramp_share": 0.0}
 

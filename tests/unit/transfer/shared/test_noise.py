@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bandgap.evaluation.metrics import nll_mixture, rmse
-from bandgap.transfer.shared.noise import choose, fit_sigma, row_nll
+from bandgap.transfer.shared.folds import choose, fit_sigma, row_nll
 
 
 def rows(n=60, networks=4, *, spread=0.2, noise=0.5, seed=0):

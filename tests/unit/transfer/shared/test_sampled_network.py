@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.networks.perceptron import NetworkConfig, forward, init_params
-from bandgap.transfer.shared.sampled_network import diagnose, layers_of
+from bandgap.networks.perceptron import NetworkConfig, forward, init_params, layers_of
+from bandgap.transfer.shared.sampled_network import diagnose
 
 FIGURES = {
     "rhat_tau": 1.01,

@@ -7,7 +7,7 @@ from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 from bandgap.foundation.errors import ConfigError
 from bandgap.posterior import fold_models
 from bandgap.transfer import get_method
-from bandgap.transfer.shared.trees import TreeSum, flat_trees
+from bandgap.transfer.shared.cross_conformal import TreeSum, flat_trees
 
 COLUMNS = np.array([1, 3, 4])  # of six features
 
@@ -61,7 +61,7 @@ def test_row_at_a_threshold_goes_where_scikit_learn_sends_it(make):
 
 
 def test_threshold_between_two_float32_is_rounded_down():
-    from bandgap.transfer.shared.trees import _rounded_down
+    from bandgap.transfer.shared.cross_conformal import _rounded_down
 
     low = np.float32(0.1)
     high = np.nextafter(low, np.float32(1.0))
