@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import few_blas_threads, set_threads
-from bandgap.inference.network.lean_products import by_numpy, by_torch, multiply
+from bandgap.inference.network.lean_kernels import by_numpy, by_torch, multiply
 
 SIDES = {"torch": by_torch, "numpy": by_numpy}
 

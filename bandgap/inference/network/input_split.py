@@ -7,28 +7,24 @@ both leave the joint posterior as it is).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from bandgap.inference.network.joint_density import LARGEST_SIGNAL, in_range, signal
+from bandgap.inference.network.joint_density import in_range, log_density, log_force
 from bandgap.inference.network.joint_hmc import Transition, judge, rotate
 from bandgap.inference.network.lean_density import LeanDensity, can_be_lean, of_chain
 from bandgap.inference.network.lean_force import LeanForce
 from bandgap.inference.network.partial_centring import square_norm
 from bandgap.inference.network.scales import ScalePrior, Scales
-from bandgap.inference.network.whitened_network import (
-    Layers,
-    WhitenedNetwork,
-    hidden_features,
-    integrate_output,
-    slopes,
-)
+from bandgap.inference.network.whitened_network import Layers, WhitenedNetwork, hidden_features
 
 LEFT_OUT = 0.01  # share of the inputs' variance in the trailing part
 WORTH = 0.7  # of all inputs: with more leading ones than that, nothing is split
 TRAILING_ANGLE = 1.5  # radians of a path of the trailing weights
+
+Way = Callable[[Tensor], Tensor]  # of the first layer's trailing z (chain, out, in)
 
 
 def leading_inputs(net: WhitenedNetwork) -> int:
@@ -71,89 +67,72 @@ def step_trailing(
 ) -> tuple[Layers, Transition]:
     """Move the trailing weights of the first layer along one path, with everything else fixed.
 
-    Its steps are at most `step` radians long, unless that takes more than `max_steps`. With `widths`, and
-    where chains are followed one at a time (on a CPU), forces are those of rounded ReLU (`soft_rectifier`), energies
-    exact.
+    Its steps are at most `step` radians long, unless that takes more than `max_steps`. With `widths` forces are those
+    of rounded ReLU (`soft_rectifier`), energies exact.
     """
     part, n_steps = net.at_inputs(slice(leading, None), z[0]), min(max_steps, math.ceil(TRAILING_ANGLE / step))
     step = min(step, TRAILING_ANGLE / n_steps)
     start = z[0][:, :, leading:]
     v = torch.randn(start.shape, generator=generator, device=start.device, dtype=start.dtype)
     if widths and can_be_lean(net):
-        each = [
-            _lean_path(
-                of_chain(part, chain), prior, [q[chain] for q in z], state[chain], v[chain], step, n_steps, widths
-            )
-            for chain in range(len(state))
-        ]
-        q, error, energy = (torch.stack(parts) for parts in zip(*each, strict=True))
+        each = []
+        for i in range(len(state)):
+            one = slice(i, i + 1)
+            ways = _lean_ways(of_chain(part, i), [q[one] for q in z[1:]], state[one], prior, widths)
+            each.append(_follow(start[one], v[one], *ways, step=step, n_steps=n_steps))
+        q, error, energy = (torch.cat(parts) for parts in zip(*each, strict=True))
     else:
-        q, error, energy = _path(part, prior, [start, *z[1:]], state, v, step, n_steps)
+        q, error, energy = _follow(start, v, *_ways(part, z[1:], state, prior, widths), step=step, n_steps=n_steps)
     did = judge(error, energy, generator=generator)
     first = torch.cat([z[0][:, :, :leading], torch.where(did.accepted[:, None, None], q, start)], 2)
     return [first, *z[1:]], did
 
 
-def _look(part: WhitenedNetwork, z: Layers, scales: Scales, widths: Sequence[float] = ()) -> tuple[Tensor, Tensor]:
-    """Return the gradient by the first layer's z and the log likelihood (chain,); outside the range of numbers 0, -inf.
-
-    With `widths` both are those of rounded ReLU.
-    """
-    hidden = hidden_features(part, z, scales, widths=widths)
-    fine = signal(hidden, scales.rho) < LARGEST_SIGNAL  # a NaN compares as False
-    if not bool(fine.all()):
-        hidden = hidden.without(~fine)
-    output = integrate_output(part, hidden, scales)
-    force, value = slopes(part, z, scales, hidden, output)[0][0], output.log_likelihood
-    fine &= torch.isfinite(value) & torch.isfinite(force).flatten(1).all(1)
-    force = torch.where(fine[:, None, None], force, torch.zeros_like(force))
-    return force, torch.where(fine, value, torch.full_like(value, -torch.inf))
-
-
-def _path(
-    part: WhitenedNetwork, prior: ScalePrior, z: Layers, state: Tensor, v: Tensor, step: float, n_steps: int
+def _follow(
+    q: Tensor, v: Tensor, force: Way, value: Way, *, step: float, n_steps: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Follow the first layer of z for momenta v; return its end, and the energies' errors and starts, both (chain,)."""
-    scales, q, v = prior.scales(in_range(state)), z[0].clone(), v.clone()
-    force, value = _look(part, [q, *z[1:]], scales)
-    energy = 0.5 * (square_norm([q]) + square_norm([v])) - value
-    v.add_(force, alpha=0.5 * step)
-    for i in range(n_steps):
-        rotate([q], [v], step)
-        force, value = _look(part, [q, *z[1:]], scales)
-        v.add_(force, alpha=step if i + 1 < n_steps else 0.5 * step)
-    return q, 0.5 * (square_norm([q]) + square_norm([v])) - value - energy, energy
-
-
-def _lean_path(
-    part: WhitenedNetwork,
-    prior: ScalePrior,
-    z: Layers,
-    state: Tensor,
-    v: Tensor,
-    step: float,
-    n_steps: int,
-    widths: Sequence[float],
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Do it for one chain on a CPU, with the forces of rounded ReLU; z is a list of (out, in), v (out, trailing)."""
-    at = in_range(state).numpy()
-    scales, force, density = prior.plain_scales(at), LeanForce(part, prior, (), widths), LeanDensity(part, prior)
-    q, v = z[0][:, -part.inputs.shape[1] :].clone(), v.clone()
+    """Follow q with momenta v, both (chain, out, in); return its end, and the energies' errors and starts, (chain,)."""
+    q, v = q.clone(), v.clone()
 
     def energy() -> Tensor:
-        density.place([q, *z[1:]])
-        return 0.5 * (square_norm([q[None]]) + square_norm([v[None]]))[0] - density(at)
-
-    def pull() -> Tensor:
-        found = force.by_first_layer([q, *z[1:]], scales)
-        if found is None:
-            of_all = prior.scales(torch.from_numpy(at)[None])
-            found = _look(part, [q[None], *(a[None] for a in z[1:])], of_all, widths)[0][0]
-        return found
+        return 0.5 * (square_norm([q]) + square_norm([v])) - value(q)
 
     begun = energy()
-    v.add_(pull(), alpha=0.5 * step)
+    v.add_(force(q), alpha=0.5 * step)
     for i in range(n_steps):
         rotate([q], [v], step)
-        v.add_(pull(), alpha=step if i + 1 < n_steps else 0.5 * step)
+        v.add_(force(q), alpha=step if i + 1 < n_steps else 0.5 * step)
     return q, energy() - begun, begun
+
+
+def _ways(
+    part: WhitenedNetwork, upper: Layers, state: Tensor, prior: ScalePrior, widths: Sequence[float]
+) -> tuple[Way, Way]:
+    """Return the force on the first layer's z (chain, out, in) and the exact log density, of `joint_density`."""
+
+    def force(q: Tensor) -> Tensor:
+        return log_force(part, [q, *upper], state, prior, widths=widths).by_z[0]
+
+    def value(q: Tensor) -> Tensor:
+        return log_density(part, [q, *upper], state, prior)
+
+    return force, value
+
+
+def _lean_ways(
+    part: WhitenedNetwork, upper: Layers, state: Tensor, prior: ScalePrior, widths: Sequence[float]
+) -> tuple[Way, Way]:
+    """Return the same for one chain on a CPU."""
+    at, weights = in_range(state)[0].numpy(), [q[0] for q in upper]
+    scales, lean, density = prior.plain_scales(at), LeanForce(part, prior, (), widths), LeanDensity(part, prior)
+    force_of_any, _ = _ways(part, upper, state, prior, widths)
+
+    def force(q: Tensor) -> Tensor:
+        found = lean.by_first_layer([q[0], *weights], scales)
+        return force_of_any(q) if found is None else found[None]
+
+    def value(q: Tensor) -> Tensor:
+        density.place([q[0], *weights])
+        return torch.tensor([density(at)], dtype=torch.float64)
+
+    return force, value

@@ -20,11 +20,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from bandgap.inference.network.gradient_pairs import gradient_pairs
 from bandgap.inference.network.joint_density import log_density
-from bandgap.inference.network.lean_density import LeanDensity, can_be_lean, of_chain, stacked
+from bandgap.inference.network.partial_centring import gradient_pairs
+from bandgap.inference.network.scale_moves import POINTS, slice_move
 from bandgap.inference.network.scales import FreeScalePrior
-from bandgap.inference.network.slices import POINTS, slice_move, slice_one
 from bandgap.inference.network.whitened_network import Layers, WhitenedNetwork
 
 DIRECTIONS = 100  # at most, of every layer
@@ -69,12 +68,6 @@ def step_interwoven(
     """Move the scale of every sampled layer once, with its weights in the layer's subspace fixed."""
     if not subspaces:
         return z, state
-    if can_be_lean(net):
-        each = [
-            _step_one(of_chain(net, i), [q[i] for q in z], h, prior, subspaces, generator) for i, h in enumerate(state)
-        ]
-        weights, states = zip(*each, strict=True)
-        return stacked(weights), torch.stack(states)
     density = log_density(net, z, state, prior)
     for layer, basis in enumerate(subspaces):
         along = _Line(net, prior, z, state, layer, basis)
@@ -83,64 +76,6 @@ def step_interwoven(
         density = value - along.volume(d)
         z, state = along.end(d)
     return z, state
-
-
-def _step_one(
-    net: WhitenedNetwork,
-    z: Layers,
-    state: Tensor,
-    prior: FreeScalePrior,
-    subspaces: Layers,
-    generator: torch.Generator,
-) -> tuple[Layers, Tensor]:
-    """Do it for one chain on a CPU: its z, a list of (out, in), and state (width,)."""
-    density = LeanDensity(net, prior)
-    density.place(z)
-    value = density(state.numpy())
-    for layer, basis in enumerate(subspaces):
-        line = _LeanLine(density, prior, z, state, layer, basis)
-        d, value = slice_one(line, value, width=BRACKET / math.sqrt(basis.shape[1]), generator=generator)
-        value -= line.volume(d)
-        z, state = [line.weights(d) if i == layer else q for i, q in enumerate(z)], line.state(d)
-    return z, state
-
-
-class _LeanLine:
-    """Log density of one chain along one layer's move: called with d."""
-
-    def __init__(
-        self, density: LeanDensity, prior: FreeScalePrior, z: Layers, state: Tensor, layer: int, basis: Tensor
-    ) -> None:
-        self._density, self._prior, self._z, self._state, self._layer = density, prior, z, state, layer
-        inside = z[layer].flatten() @ basis
-        self._inside = (basis @ inside).view(z[layer].shape)
-        self._outside = z[layer] - self._inside
-        self._square, self._k = float((inside.double() ** 2).sum()), basis.shape[1]
-        first = [self._outside, z[0]] if layer == 0 else [z[0]]
-        self._added = [density.project(part).clone() for part in first]
-        self._now = torch.empty_like(self._added[0])
-
-    def __call__(self, d: float) -> float:
-        if self._layer == 0:  # the inside's part alone would lack what inputs with fixed weights add
-            torch.lerp(self._added[0], self._added[1], math.exp(-d), out=self._now)
-            self._density.place_above(self._now, self._z[1:])
-        else:
-            upper = list(self._z[1:])
-            upper[self._layer - 1] = self.weights(d)
-            self._density.place_above(self._added[0], upper)
-        return self._density(self.state(d).numpy()) + self.volume(d)
-
-    def volume(self, d: float) -> float:
-        """Return `_Line.volume`."""
-        return -self._k * d - 0.5 * self._square * math.expm1(-2.0 * d)
-
-    def weights(self, d: float) -> Tensor:
-        """Return the layer's z moved by d."""
-        return torch.add(self._outside, self._inside, alpha=math.exp(-d))
-
-    def state(self, d: float) -> Tensor:
-        """Return the scales moved by d, (width,)."""
-        return self._prior.with_layer_scaled(self._state[None], self._layer, torch.tensor([d], dtype=torch.float64))[0]
 
 
 class _Line:

@@ -17,9 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bandgap.inference.network.joint_density import Force, exact_value, log_force
-from bandgap.inference.network.lean_density import can_be_lean, of_chain, stacked
-from bandgap.inference.network.lean_path import LeanPath
+from bandgap.inference.network.joint_density import LARGEST_LOG, Force, exact_value, log_force
+from bandgap.inference.network.lean_density import FramedDensity, can_be_lean, of_chain, stacked
+from bandgap.inference.network.lean_force import Flat, LeanForce
+from bandgap.inference.network.lean_kernels import kick_and_turn
 from bandgap.inference.network.partial_centring import Frames, enter, place, square_norm
 from bandgap.inference.network.scales import Floats, ScalePrior
 from bandgap.inference.network.whitened_network import Layers, WhitenedNetwork
@@ -51,6 +52,55 @@ class Phase:
     def energy(self) -> Tensor:
         """Return (|z|^2 + |v|^2 + |u|^2) / 2, (chain,): all of the Hamiltonian but the log density of `log_force`."""
         return 0.5 * (square_norm(self.z) + square_norm(self.v) + (self.u**2).sum(-1))
+
+
+class LeanPath:
+    """A path of one chain on a CPU, position and momenta in two arrays; `z` is zeta where there are frames."""
+
+    def __init__(
+        self, net: WhitenedNetwork, start: Phase, chain: int, prior: ScalePrior, frames: Frames, widths: Sequence[float]
+    ) -> None:
+        """Begin where one chain of `start` is."""
+        net = of_chain(net, chain)
+        self._net, self._prior, self._frames, self._widths = net, prior, frames, widths
+        self._force, self._density = LeanForce(net, prior, frames, widths), FramedDensity(net, prior, frames)
+        self.z, self.v = Flat(net.shapes, like=net.base), Flat(net.shapes, like=net.base)
+        self.z.fill([q[chain] for q in start.z])
+        self.v.fill([w[chain] for w in start.v])
+        self.state, self.u = start.state[chain].numpy(), start.u[chain].numpy()
+
+    def energy(self) -> float:
+        """Return the Hamiltonian here: exact, with ReLU not rounded. Infinite outside the range of numbers."""
+        squares = self.z.square() + self.v.square() + float(self.u @ self.u)
+        return 0.5 * squares - self._density(self.z.layers, self.state)
+
+    def follow(self, directions: Floats, *, step: float, n_steps: int) -> None:
+        """Move for `n_steps` steps of `step` radians; the scales fly along the rows of `directions`."""
+        shear, sin = math.tan(0.5 * step), math.sin(step)
+        q, v, force = self.z.all.numpy(), self.v.all.numpy(), self._force.by_zeta.all
+        for i in range(n_steps):
+            kick = step if i else 0.5 * step
+            self._kick_scales(directions, kick)
+            kick_and_turn(q, v, force.numpy(), kick, shear, sin)
+            self.state = self.state + step * (self.u @ directions)
+        self._kick_scales(directions, 0.5 * step)
+        self.v.all.add_(force, alpha=0.5 * step)
+
+    def _kick_scales(self, directions: Floats, kick: float) -> None:
+        """Find the force where the path is, and kick the scales' momenta."""
+        inside = abs(self.state).max() < LARGEST_LOG  # a NaN compares as False
+        by_state = self._force(self.z.layers, self.state) if inside else None
+        if by_state is None:
+            by_state = self._general_force()
+        self.u = self.u + kick * (directions @ by_state)
+
+    def _general_force(self) -> Floats:
+        """Do what the lean force does, where it cannot."""
+        z, state = [q[None] for q in self.z.layers], torch.from_numpy(self.state)[None]
+        force = log_force(self._net, z, state, self._prior, self._frames, widths=self._widths, with_value=False)
+        self._force.by_zeta.fill([g[0] for g in force.by_z])
+        by_state: Floats = force.by_state[0].numpy()
+        return by_state
 
 
 def step_joint(
@@ -106,20 +156,7 @@ def path(
     Both energies have shape (chain,). With `frames`, `start.z` and the end's are zeta (`partial_centring`).
     """
     if widths and min(widths) > 0 and can_be_lean(net):  # a third of the time and less
-        each = [
-            LeanPath(
-                of_chain(net, i),
-                prior,
-                frames,
-                widths,
-                z=[q[i] for q in start.z],
-                state=start.state[i].numpy(),
-                v=[w[i] for w in start.v],
-                u=start.u[i].numpy(),
-            )
-            for i in range(len(start.u))
-        ]
-        return _followed(each, directions.numpy(), step=step, n_steps=n_steps)
+        return _one_by_one(net, start, prior, frames, widths, directions.numpy(), step=step, n_steps=n_steps)
     energy = start.energy - exact_value(net, start.z, start.state, prior, frames)
     q, h, v, u = [a.clone() for a in start.z], start.state, [w.clone() for w in start.v], start.u
 
@@ -135,20 +172,28 @@ def path(
     return end, end.energy - exact_value(net, q, h, prior, frames) - energy, energy
 
 
-def _followed(
-    each: Sequence[LeanPath], directions: Floats, *, step: float, n_steps: int
+def _one_by_one(
+    net: WhitenedNetwork,
+    start: Phase,
+    prior: ScalePrior,
+    frames: Frames,
+    widths: Sequence[float],
+    directions: Floats,
+    *,
+    step: float,
+    n_steps: int,
 ) -> tuple[Phase, Tensor, Tensor]:
     """Follow one chain after the other on a CPU; return what `path` does."""
-    before, after = [], []
-    for going in each:
-        before.append(going.energy())
-        going.follow(directions, step=step, n_steps=n_steps)
-        after.append(going.energy())
+    ways, before, after = [LeanPath(net, start, i, prior, frames, widths) for i in range(len(start.u))], [], []
+    for way in ways:
+        before.append(way.energy())
+        way.follow(directions, step=step, n_steps=n_steps)
+        after.append(way.energy())
     end = Phase(
-        stacked([going.z.layers for going in each]),
-        torch.from_numpy(np.stack([going.state for going in each])),
-        stacked([going.v.layers for going in each]),
-        torch.from_numpy(np.stack([going.u for going in each])),
+        stacked([way.z.layers for way in ways]),
+        torch.from_numpy(np.stack([way.state for way in ways])),
+        stacked([way.v.layers for way in ways]),
+        torch.from_numpy(np.stack([way.u for way in ways])),
     )
     energy = torch.tensor(before, dtype=torch.float64)
     return end, torch.tensor(after, dtype=torch.float64) - energy, energy

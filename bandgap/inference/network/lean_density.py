@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from bandgap.inference.network import lean_kernels
 from bandgap.inference.network.joint_density import LARGEST_LOG, LARGEST_SIGNAL
 from bandgap.inference.network.lean_force import LeanPlace
-from bandgap.inference.network.lean_products import multiply
+from bandgap.inference.network.lean_kernels import multiply
 from bandgap.inference.network.partial_centring import Frames
 from bandgap.inference.network.scales import Floats, ScalePrior
 from bandgap.inference.network.whitened_network import Layers, WhitenedNetwork
@@ -41,8 +40,7 @@ class LeanDensity:
         self._base = net.base.numpy()
         self._start = net.theta_hat[-1].double().numpy()[0]
         units = [t.shape[0] for t in net.theta_hat[:-1]]
-        self._projected = net.base.new_empty(net.n_rows, units[0])
-        self._added = self._projected
+        self._added = net.base.new_empty(net.n_rows, units[0])  # by the first layer at scale 1
         self._pre = [net.base.new_empty(net.n_rows, k) for k in units]
         self._nothing = [np.zeros((1, k), self._base.dtype) for k in units]
         self._weights = [net.base.new_empty(shape) for shape in net.shapes]
@@ -55,17 +53,11 @@ class LeanDensity:
         self._upper: Layers = []
 
     def place(self, z: Layers) -> None:
-        """Take the weights z, a list of (out, in), at which states are asked for from now on."""
-        self.place_above(self.project(z[0]), z[1:])
-
-    def project(self, z_1: Tensor) -> Tensor:
-        """Return `net.project` of the first layer's weights z_1 (out, in), (n, out); the next call overwrites it."""
-        multiply(self._net.inputs, z_1.T, out=self._projected)
-        return self._projected if self._net.rest is None else self._projected.add_(self._net.rest[0])
-
-    def place_above(self, added: Tensor, upper: Layers) -> None:
-        """Take what the first layer adds, (n, out) as of `project`, and the weights of the others; both are kept."""
-        self._added, self._upper = added, upper
+        """Take the weights z, a list of (out, in), at which states are asked for from now on, without a copy."""
+        multiply(self._net.inputs, z[0].T, out=self._added)
+        if self._net.rest is not None:
+            self._added.add_(self._net.rest[0])
+        self._upper = z[1:]
 
     def __call__(self, state: Floats) -> float:
         """Return the log density at a state (width,), minus infinity outside the range of numbers."""

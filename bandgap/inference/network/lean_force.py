@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from bandgap.inference.network import lean_kernels
-from bandgap.inference.network.joint_density import ROUGH_SIGNAL
-from bandgap.inference.network.lean_products import multiply
+from bandgap.inference.network.joint_density import LARGEST_SIGNAL, ROUGH_SIGNAL
+from bandgap.inference.network.lean_kernels import multiply
 from bandgap.inference.network.partial_centring import Frames
 from bandgap.inference.network.scales import Floats, PlainScales, ScalePrior
 from bandgap.inference.network.whitened_network import Layers, WhitenedNetwork
@@ -110,6 +110,7 @@ class LeanForce:
         self._wide[-1][:, -1] = net.y
         q = units[-1] + 1
         self._products, self._tail = net.base.new_empty(q + 1, q + 1), net.base.new_empty(q + 1, q - 1)
+        self._fine = torch.empty(q + 1, q + 1, dtype=torch.float64)
         self._factored, self._inverse = np.empty((q, q)), np.empty((q, q))
 
     def __call__(self, zeta: Layers, state: Floats) -> Floats | None:
@@ -162,17 +163,28 @@ class LeanForce:
         return self._output(scales)
 
     def _output(self, scales: PlainScales) -> tuple[bool, float, float]:
-        """Integrate the output layer out; return whether that went well, and derivatives by log rho and log sigma."""
+        """Integrate the output layer out; return whether that went well, and derivatives by log rho and log sigma.
+
+        The products of the features are made in float64 where float32 is too coarse for them: where the prior lets the
+        network's output be large.
+        """
         multiply(self._wide[-1].T, self._wide[-1], out=self._products)
+        found = self._integrated(self._products, scales, ROUGH_SIGNAL)
+        if not found[0]:
+            wide = self._wide[-1].double()
+            found = self._integrated(multiply(wide.T, wide, out=self._fine), scales, LARGEST_SIGNAL)
+        return found
+
+    def _integrated(self, products: Tensor, scales: PlainScales, largest: float) -> tuple[bool, float, float]:
         variance = scales.sigma**2
         fine, by_log_rho, misfit = lean_kernels.integrate(
-            self._products.numpy(),
+            products.numpy(),
             self._start,
             self._square,
             scales.rho,
             variance,
             self._doubled[-1],
-            ROUGH_SIGNAL,
+            largest,
             self._factored,
             self._inverse,
             self._tail.numpy(),

@@ -29,9 +29,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from bandgap.inference.network.gradient_pairs import gradient_pairs
 from bandgap.inference.network.scales import ScaleGradient, ScalePrior, Scales
-from bandgap.inference.network.whitened_network import Layers, WhitenedNetwork
+from bandgap.inference.network.whitened_network import Layers, WhitenedNetwork, hidden_features, integrate_output
+from bandgap.inference.soft_rectifier import through_relu
 
 DIAGONAL = 1e-4  # share of a matrix off its diagonal below which it is one: the row space's inputs, in float32
 MAX_ROWS = 1000  # of which the linearised model is made; more stand for all
@@ -85,6 +85,7 @@ class Frame:
 
 
 Frames = Sequence[Frame]
+Pairs = list[tuple[Tensor, Tensor]]  # of `gradient_pairs`
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +157,26 @@ def find_frames(
     return _informed(frames, prior, list(zip(pairs, (state for _, state in visited), strict=True))[-LINEARISED:])
 
 
-Pairs = list[tuple[Tensor, Tensor]]  # of `gradient_pairs`
+def gradient_pairs(net: WhitenedNetwork, z: Layers, scales: Scales) -> Pairs:
+    """Return the factors of the gradients of f at the training inputs by the whitened weights of every sampled layer.
+
+    They are g (chain n, out) and h (chain n, in): d f / d z_l = sigma g h' for each row.
+    """
+    dtype = z[0].dtype
+    hidden = hidden_features(net, z, scales)
+    output = integrate_output(net, hidden, scales)
+    in_noise = (scales.s / scales.sigma[:, None]).to(dtype)[:, :, None, None]
+    s = scales.s.to(dtype)[:, :, None, None]
+    weights = output.mean[:, None, :-1].to(dtype).expand(-1, net.n_rows, -1)
+    g = through_relu(weights, hidden.features)
+    pairs: Pairs = []
+    for layer in range(net.n_layers - 2, -1, -1):
+        h = hidden.inputs[layer].expand(g.shape[0], -1, -1)
+        pairs.insert(0, ((in_noise[:, layer] * g).flatten(0, 1), h.flatten(0, 1)))
+        if layer:
+            weight = net.weights(layer, s[:, layer], z[layer])
+            g = through_relu(g @ weight[:, :, :-1], hidden.inputs[layer])
+    return pairs
 
 
 def _pairs(net: WhitenedNetwork, prior: ScalePrior, z: Layers, state: Tensor, leading: int | None) -> Pairs:

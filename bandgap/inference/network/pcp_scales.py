@@ -30,7 +30,6 @@ from bandgap.inference.network.scales import (
     noise_log_density,
 )
 from bandgap.priors import penalized_complexity as pcp
-from bandgap.priors.pcp_kernel import density_and_pull
 
 START_RANGE = (-9.0, 1.0)  # of the global scale's logarithm: no start is absurd
 
@@ -90,7 +89,7 @@ class PcpScales:
         """Return `log_density_and_gradient` of one state (1 + L,), by a compiled loop: at a tenth of the time."""
         by = np.empty_like(state)
         weights, slopes = self.weights.numpy(), self.slopes.numpy()
-        value = density_and_pull(state, weights, slopes, self.lam, SIGMA_SHAPE, self.noise_b, self.c0, by)
+        value = pcp.density_and_pull(state, weights, slopes, self.lam, SIGMA_SHAPE, self.noise_b, self.c0, by)
         return value, by
 
     def draw(self, chains: int, *, generator: torch.Generator) -> Tensor:
@@ -112,6 +111,17 @@ class PcpScales:
     def log_sigma(self, state: Tensor) -> Tensor:
         """Return log sigma (...) of states (..., 1 + L)."""
         return state[..., 0]
+
+    def tau_and_weights(self, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the global scale (...) and c (..., L) of states (..., 1 + L)."""
+        parts = state[..., 1:]
+        return torch.exp(torch.logsumexp(parts, -1)), torch.softmax(parts, -1)
+
+    def judged(self, state: Floats) -> Mapping[str, Floats]:
+        """Return log tau, log sigma and every c_l of states (..., 1 + L), each (...), by name."""
+        tau, c = self.tau_and_weights(torch.from_numpy(np.ascontiguousarray(state)))
+        by_layer = {f"c{i + 1}": c[..., i].numpy() for i in range(self.n_layers)}
+        return {"tau": torch.log(tau).numpy(), "sigma": state[..., 0]} | by_layer
 
     def _terms(self, c: Tensor) -> pcp.DistanceTerms:
         return pcp.DistanceTerms(self.weights, c @ self.slopes.T)
@@ -152,10 +162,6 @@ class PointEstimateScales(PcpScales):
         parts = state[..., 1:]
         return torch.exp(torch.logsumexp(parts, -1) + 2.0 * state[..., 0]), torch.softmax(parts, -1)
 
-    def judged(self, state: Floats) -> Mapping[str, Floats]:
-        """Return log tau, log sigma and every c_l of states (..., 1 + L), each (...), by name."""
-        return _judged(*self.tau_and_weights(torch.from_numpy(np.ascontiguousarray(state))), state[..., 0])
-
 
 @dataclass(frozen=True, eq=False)
 class VariationalScales(PcpScales):
@@ -184,15 +190,6 @@ class VariationalScales(PcpScales):
         by_log_sigma -= 2.0 * by_log_square[-1]
         return np.array([by_log_sigma, *(np.array(by_log_square) * added / (1.0 + added))])
 
-    def tau_and_weights(self, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Return tau (...) and c (..., L) of states (..., 1 + L)."""
-        parts = state[..., 1:]
-        return torch.exp(torch.logsumexp(parts, -1)), torch.softmax(parts, -1)
-
-    def judged(self, state: Floats) -> Mapping[str, Floats]:
-        """Return log tau, log sigma and every c_l of states (..., 1 + L), each (...), by name."""
-        return _judged(*self.tau_and_weights(torch.from_numpy(np.ascontiguousarray(state))), state[..., 0])
-
 
 def point_estimate_scales(alpha: Tensor, *, lam: float = 1.0, noise_b: float, c0: float = 1.0) -> PointEstimateScales:
     """Return the prior of the point estimate's case from squared gradient norms alpha (N, L) at theta_hat."""
@@ -207,8 +204,3 @@ def variational_scales(
     slopes = torch.eye(len(layer_sizes), dtype=torch.float64, device=device)
     terms = pcp.variational_terms(layer_sizes, slopes)
     return VariationalScales(slopes, terms.weights, lam, noise_b, c0)
-
-
-def _judged(tau: Tensor, c: Tensor, log_sigma: Floats) -> Mapping[str, Floats]:
-    by_layer = {f"c{i + 1}": c[..., i].numpy() for i in range(c.shape[-1])}
-    return {"tau": torch.log(tau).numpy(), "sigma": log_sigma} | by_layer

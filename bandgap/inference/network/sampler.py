@@ -2,7 +2,7 @@
 
 One iteration moves weights and scales along one path (joint_hmc), then the scales alone (scale_moves), both with the
 output layer integrated out; the output layer is drawn exactly when a state is recorded. On a CPU every chain of a batch
-is followed for itself (lean_path): its arrays stay in the processor's cache. Chains run in groups of a fixed
+is followed for itself (`joint_hmc.LeanPath`): its arrays stay in the processor's cache. Chains run in groups of a fixed
 size, each group as one batch with one torch thread, so that results do not depend on how many cores there are. Groups
 of a long run are processes: as threads they waited for each other's Python half of the time (measured on 2 cores: 7.7 s
 against 4.7 s).
@@ -14,6 +14,7 @@ import tempfile
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import joblib
 import numpy as np
@@ -22,8 +23,7 @@ import torch
 from bandgap.foundation.machine import cores, few_blas_threads, set_threads
 from bandgap.foundation.progress import Progress, Update
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.network.chain_board import ChainBoard
-from bandgap.inference.network.chain_group import Group, GroupPlace, run_group
+from bandgap.inference.network.chain_group import ChainBoard, Group, GroupPlace, run_group
 from bandgap.inference.network.draws import NetworkDraws, SamplerInfo, running_figures
 from bandgap.inference.network.pcp_scales import PointEstimateScales
 from bandgap.inference.network.sampler_config import SamplerConfig
@@ -142,16 +142,13 @@ def _joined(net: WhitenedNetwork, groups: list[Group]) -> tuple[NetworkDraws, Sa
         [torch.cat([g.draws.z[i] for g in groups]) for i in range(len(net.shapes))],
         torch.cat([g.draws.output for g in groups]),
     )
-    info = SamplerInfo(
-        state=np.concatenate([g.info.state for g in groups]),
-        judged={name: np.concatenate([g.info.judged[name] for g in groups]) for name in groups[0].info.judged},
-        fitted=np.concatenate([g.info.fitted for g in groups]),
-        accept=np.concatenate([g.info.accept for g in groups]),
-        divergent=np.concatenate([g.info.divergent for g in groups]),
-        energy=np.concatenate([g.info.energy for g in groups]),
-        step=np.concatenate([g.info.step for g in groups]),
-        n_steps=int(np.median([g.info.n_steps for g in groups])),
-    )
+
+    def every(name: str) -> Any:
+        return np.concatenate([getattr(group.info, name) for group in groups])
+
+    arrays = {name: every(name) for name in ("state", "fitted", "accept", "divergent", "energy", "step")}
+    judged = {name: np.concatenate([g.info.judged[name] for g in groups]) for name in groups[0].info.judged}
+    info = SamplerInfo(judged=judged, n_steps=int(np.median([g.info.n_steps for g in groups])), **arrays)
     return draws, info
 
 

@@ -3,7 +3,7 @@
 import json
 
 from bandgap.cli.bench import print_products
-from bandgap.inference.network.lean_products import by_numpy, multiply
+from bandgap.inference.network.lean_kernels import by_numpy, multiply
 
 
 def test_both_sides_are_measured_and_the_taken_one_is_named(run, tmp_path):

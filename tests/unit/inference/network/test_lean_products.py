@@ -7,7 +7,7 @@ import warnings
 import pytest
 import torch
 
-from bandgap.inference.network.lean_products import by_numpy, by_torch, multiply
+from bandgap.inference.network.lean_kernels import by_numpy, by_torch, multiply
 
 GENERATOR = torch.Generator().manual_seed(4)
 

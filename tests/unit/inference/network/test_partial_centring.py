@@ -7,10 +7,9 @@ import torch
 from scipy import stats
 
 from bandgap.inference.network import partial_centring
-from bandgap.inference.network.gradient_pairs import gradient_pairs
 from bandgap.inference.network.joint_density import log_force
 from bandgap.inference.network.joint_hmc import Phase, path, square_norm, step_joint
-from bandgap.inference.network.partial_centring import LINEARISED, enter, find_frames, place
+from bandgap.inference.network.partial_centring import LINEARISED, enter, find_frames, gradient_pairs, place
 from bandgap.inference.network.whitened_network import hidden_features, integrate_output, whiten
 from tests.unit.inference.network.problems import (
     CPU,
