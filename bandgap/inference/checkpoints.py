@@ -95,6 +95,17 @@ def read(path: Path, *, expected: Mapping[str, Any], device: torch.device) -> tu
     return arrays, facts
 
 
+def facts_of(path: Path) -> dict[str, Any]:
+    """Return the facts of a file of this version, none where there is no such file."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+        facts: dict[str, Any] = json.loads(metadata.get("facts", "{}"))
+    except (OSError, SafetensorError, ValueError):
+        return {}
+    return facts if metadata.get("schema") == SCHEMA else {}
+
+
 def under(prefix: str, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors whose names begin with the prefix, without it."""
     return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}

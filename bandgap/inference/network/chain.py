@@ -12,6 +12,7 @@ from bandgap.inference.checkpoints import under
 from bandgap.inference.hamiltonian.adaptation import DualAveraging, dual_averaging
 from bandgap.inference.network.input_split import leading_inputs, step_trailing, unit_spans
 from bandgap.inference.network.interweaving import informed_directions, step_interwoven
+from bandgap.inference.network.inverse_gamma_scales import InverseGammaScales
 from bandgap.inference.network.joint_hmc import Transition, step_joint
 from bandgap.inference.network.partial_centring import Frame, find_frames
 from bandgap.inference.network.sampler_config import SamplerConfig
@@ -39,7 +40,9 @@ FRAMED_FLIGHT = 1.4  # instead of FLIGHT in frames
 RECENT = 0.35  # share of the iterations so far, the last ones, from which widths are found: the start is far off
 VISIT_EVERY, RESTART = 5, 0.5  # iterations between states that are kept; of the step, where it is searched anew
 BRACKET = 4.0  # widths of slice brackets in standard deviations found in warm-up
-ROUNDING = 0.6  # half width of ReLU's rounding, of what a typical step of a path adds to a unit's input
+# half width of ReLU's rounding, of what a typical step of a path adds to a unit's input; and where the prior lets the
+# weights go far, so that units switch all along a path: steps are longer by half
+ROUNDING, WIDE_ROUNDING = 0.6, 1.2
 TRAILING_STEP, TRAILING_ACCEPT = 0.4, 0.8  # radians, at the start, of paths of the trailing inputs' weights
 TRAILING_EVERY = 4  # iterations: these weights are nearly as the prior has them, and one path makes them new
 START_SPREAD = 0.3  # of z: small, so that no start is absurd (specification of the method, section 8)
@@ -220,7 +223,8 @@ class Chain:
 
     def _widths(self) -> list[float]:
         """Return half widths of ReLU's rounding, by layer; none before they are known."""
-        return [ROUNDING * self.step * span for span in self._spans]
+        rounding = WIDE_ROUNDING if isinstance(self._prior, InverseGammaScales) else ROUNDING
+        return [rounding * self.step * span for span in self._spans]
 
     def _move_trailing(self) -> Transition:
         step = self._trailing.step if self.iteration < self._config.n_warmup else self._trailing.final

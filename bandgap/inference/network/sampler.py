@@ -12,7 +12,9 @@ import math
 import os
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +24,10 @@ import torch
 
 from bandgap.foundation.machine import cores, few_blas_threads, set_threads
 from bandgap.foundation.progress import Progress, Update
+from bandgap.inference import checkpoints
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.network.chain_group import ChainBoard, Group, GroupPlace, run_group
 from bandgap.inference.network.draws import NetworkDraws, SamplerInfo, running_figures
-from bandgap.inference.network.pcp_scales import PointEstimateScales
 from bandgap.inference.network.sampler_config import SamplerConfig
 from bandgap.inference.network.scales import ScalePrior
 from bandgap.inference.network.whitened_network import WhitenedNetwork
@@ -52,11 +54,12 @@ def sample_network(
     of chains has a file beside its path, from which it goes on where there is one: the draws are then those of a run
     without the break, bit for bit. Raises ArtifactError on a file of another problem, other settings or another seed.
     """
-    config = _planned(config, net, prior)
     firsts = range(0, config.chains, CHAINS_PER_GROUP)
     places = [
         GroupPlace(i, first, min(CHAINS_PER_GROUP, config.chains - first), (seed, i)) for i, first in enumerate(firsts)
     ]
+    files = [] if checkpoint is None else [checkpoint.of_part(place.number).path for place in places]
+    config = _planned(config, net, files)
     workers = 1 if net.y.is_cuda else min(cores(), len(places))
     if workers == 1 or _work(net, config) < PROCESSES_FROM:
         board = _open_board(None, prior, config)
@@ -90,13 +93,15 @@ def sample_network(
     return _joined(net, groups)
 
 
-def _planned(config: SamplerConfig, net: WhitenedNetwork, prior: ScalePrior) -> SamplerConfig:
-    """Return the settings with the coordinates that suit this problem, where they are left to the sampler.
+def _planned(config: SamplerConfig, net: WhitenedNetwork, files: Sequence[Path]) -> SamplerConfig:
+    """Return the settings with the coordinates that suit the problem, where they are left to the sampler.
 
-    Under priors with a scale of its own for every layer (`bnn`, `btl_bnn`) partially centred paths take several times
-    the steps.
+    A run that goes on keeps those of its files: earlier versions chose others under inverse gamma scales.
     """
-    return config.planned(can_frame=net.isotropic and isinstance(prior, PointEstimateScales))
+    for path in files if config.coordinates == "auto" else ():
+        if (settings := checkpoints.facts_of(path).get("settings")) is not None:
+            return replace(config, coordinates=settings["coordinates"])
+    return config.planned(can_frame=net.isotropic)
 
 
 def _work(net: WhitenedNetwork, config: SamplerConfig) -> float:

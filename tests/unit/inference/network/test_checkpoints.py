@@ -8,7 +8,7 @@ import torch
 
 from bandgap.foundation.errors import ArtifactError, Cancelled
 from bandgap.foundation.progress import no_progress
-from bandgap.inference.checkpoints import Checkpoint, content_of
+from bandgap.inference.checkpoints import Checkpoint, content_of, facts_of
 from bandgap.inference.network.input_split import leading_inputs
 from bandgap.inference.network.inverse_gamma_scales import InverseGammaScales
 from bandgap.inference.network.pcp_scales import variational_scales
@@ -96,6 +96,29 @@ def test_killed_run_in_partially_centred_coordinates_goes_on_bit_for_bit(tmp_pat
         run(problem, config=config, checkpoint=checkpoint, progress=ended_after(every, Killed))
     again = run(problem, config=config, checkpoint=checkpoint)
     assert_same(again, run(problem, config=config))
+
+
+@pytest.mark.parametrize("kind, chosen", [("inverse gamma", "whitened"), ("variational", "partially centred")])
+def test_run_whose_coordinates_are_left_to_the_sampler_goes_on_in_those_of_its_file(tmp_path, problems, kind, chosen):
+    """An earlier version chose others."""
+    before = dataclasses.replace(CONFIG, coordinates=chosen)
+    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=21)
+    with pytest.raises(Killed):
+        run(problems[kind], config=before, checkpoint=checkpoint, progress=ended_after(21, Killed))
+    assert_same(run(problems[kind], checkpoint=checkpoint), run(problems[kind], config=before))
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted"),
+    [("point estimate", "partially centred"), ("inverse gamma", "partially centred"), ("variational", "whitened")],
+)
+def test_coordinates_that_are_left_to_the_sampler_suit_the_problem(tmp_path, problems, kind, wanted):
+    """Both moves along one path need weights that have one prior width in a layer."""
+    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=5)
+    with pytest.raises(Killed):
+        run(problems[kind], checkpoint=checkpoint, progress=ended_after(5, Killed))
+    assert facts_of(tmp_path / "chains-1.safetensors")["settings"]["coordinates"] == wanted
+    assert facts_of(tmp_path / "chains-2.safetensors") == {}
 
 
 @pytest.mark.parametrize(

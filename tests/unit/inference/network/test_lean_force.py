@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.inference.network.joint_density import log_density, log_force
+from bandgap.inference.network.joint_density import LARGEST_SIGNAL, ROUGH_SIGNAL, log_density, log_force, signal
 from bandgap.inference.network.joint_hmc import Phase, path
 from bandgap.inference.network.lean_density import LeanDensity, can_be_lean, of_chain
 from bandgap.inference.network.lean_force import LeanForce
 from bandgap.inference.network.partial_centring import find_frames
 from bandgap.inference.network.scaled_network import whiten_scaled
-from bandgap.inference.network.whitened_network import whiten
+from bandgap.inference.network.whitened_network import hidden_features, whiten
 from tests.unit.inference.network.problems import CPU, draw_z, prior_of, raw, sds_of, state_of
 
 STATE = state_of([-2.0, -0.7, -0.5, 0.2, -0.4], [-4.0, -0.2, 0.1, -1.2, 0.3])
@@ -40,6 +40,23 @@ def test_lean_force_is_the_general_one(framed, leading):
             by_state = force([q[chain] for q in z], STATE[chain].numpy())
             torch.testing.assert_close(force.by_zeta.layers, [g[chain] for g in expected.by_z])
             torch.testing.assert_close(torch.from_numpy(by_state), expected.by_state[chain])
+
+
+@pytest.mark.parametrize("framed", [False, True])
+def test_lean_force_of_large_outputs_is_the_general_one(framed):
+    """Where float32 is too coarse for the products of the features, as under a prior that lets weights go far."""
+    theta_hat, x, y = raw(40, 5)
+    net, prior = whiten(theta_hat, x, y, device=CPU, dtype=torch.float32), prior_of(theta_hat, x)
+    z, state = [q.float() for q in draw_z(net, 1)], state_of([3.0, -0.7, 0.0, 0.0, 0.0])
+    scales = prior.scales(state)
+    assert ROUGH_SIGNAL < float(signal(hidden_features(net, z, scales, widths=WIDTHS), scales.rho)) < LARGEST_SIGNAL
+    frames = find_frames(net, prior, [(z, state)]) if framed else []
+    expected = log_force(net, z, state, prior, frames, widths=WIDTHS)
+    force = LeanForce(net, prior, frames, WIDTHS)
+    by_state = force([q[0] for q in z], state[0].numpy())
+    for found, of_all in zip(force.by_zeta.layers, expected.by_z, strict=True):
+        assert float((found - of_all[0]).norm()) < 1e-4 * float(of_all.norm())  # features in float32, products not
+    torch.testing.assert_close(torch.from_numpy(by_state), expected.by_state[0], rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("leading", [6, 3])
