@@ -45,6 +45,8 @@ def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:
 
     The data set and the source model stay. Raises InputError while a job of the run is at work.
     """
+    if library.run(run.workspace, run.id) is None:  # deleted before, or of another workspace
+        return
     predictions, others = _predictions(jobs, run), _predictions(jobs, run, others=True)
     own = [job for job in jobs.jobs(run.workspace, kinds=["transfer"], limit=10_000) if job.subject == run.id]
     for job in (*own, *predictions):

@@ -3,6 +3,8 @@
 Palette: Okabe and Ito (2008).
 """
 
+import html
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -110,6 +112,15 @@ def add_line(fig: go.Figure, x: ArrayLike, y: ArrayLike, colour: str, *, width: 
 def add_points(fig: go.Figure, x: ArrayLike, y: ArrayLike, *look: Any, **more: Any) -> None:
     """Add points; `look` is colour, symbol and size of `marker`, all the rest is as for a scatter of Plotly."""
     fig.add_scatter(x=x, y=y, mode="markers", marker=marker(*look), **more)
+
+
+def shown(texts: Iterable[object]) -> NDArray[np.object_]:
+    """Return texts (n,) that a figure shows as they are: Plotly takes HTML in names, labels and hover texts.
+
+    >>> shown(["<b>bold</b> & plain"]).tolist()
+    ['&lt;b&gt;bold&lt;/b&gt; &amp; plain']
+    """
+    return np.array([html.escape(str(text), quote=False) for text in texts], dtype=object)
 
 
 def padded(values: Floats) -> tuple[float, float]:

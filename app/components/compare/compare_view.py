@@ -92,7 +92,7 @@ def figure_columns(level: float) -> dict[str, Any]:
 
 def difference_view(found: Found, *, figure: Figure, baseline: str) -> None:
     """Say for every run how it differs from the baseline, and draw the differences with their intervals."""
-    st.subheader(f"Difference to {baseline}", anchor=False, help=_PAIRED_HELP)
+    st.subheader(f"Difference to {words.escaped_sentence(baseline)}", anchor=False, help=_PAIRED_HELP)
     left, right = st.columns([2, 3], gap="large")
     with left:
         for run, _, text in found:
@@ -158,8 +158,8 @@ def learning_view(runs: Mapping[str, RunRow], baseline: StoredRun, *, figure: Fi
         table,
         key="learning",
         alt=f"{quantity.label} against the number of labelled structures learned from",
-        caption=f"All finished runs on {baseline.data}, each on its own held-out structures: a line that still falls "
-        "says that more labels would help; bars are the smallest and largest of several runs.",
+        caption=f"All finished runs on {words.escaped(baseline.data)}, each on its own held-out structures: a line "
+        "that still falls says that more labels would help; bars are the smallest and largest of several runs.",
     )
 
 

@@ -9,6 +9,7 @@ import streamlit as st
 
 from bandgap import plots
 from bandgap.foundation.errors import BandgapError
+from components.shared import words
 from components.shared.waiting import worker_state
 
 WORDMARK = Path(__file__).resolve().parents[2] / "wordmark.svg"
@@ -32,13 +33,13 @@ def messages() -> None:
 
 def problem(error: BandgapError, *, about: str = "") -> None:
     """Show an error of the library in its own words, after the name of what it is about."""
-    st.error(f"{about}: {error}" if about else str(error), icon=":material/error:")
+    st.error(words.escaped_sentence(f"{about}: {error}" if about else str(error)), icon=":material/error:")
 
 
 def warn(texts: Iterable[str]) -> None:
     """Show what a run warns of, one box a sentence; empty texts are none."""
     for text in filter(None, texts):
-        st.warning(text, icon=":material/warning:")
+        st.warning(words.escaped_sentence(text), icon=":material/warning:")
 
 
 def show(page: Callable[[], None]) -> None:

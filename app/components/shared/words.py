@@ -25,6 +25,8 @@ STANDING: dict[State, str] = {
     "finished": "is finished",
     "interrupted": "was interrupted",
 }
+_MARKUP = re.compile(r"(`(?:bandgap|pip) [^`]*`)|[\\`*\[\]<~$|]|(?<!\w)_|_(?!\w)|:(?=\w[\w/+-]*[:\[]|//)")
+_LINE_START = re.compile(r"^(\s*\d*)([#>+-]|(?<=\d)[.)])", re.MULTILINE)
 _BY_COLUMN = {quantity.column: quantity for quantity in Quantity}
 _EARLY = 0.05  # below this share of the work the time left is not said
 
@@ -66,6 +68,15 @@ def sentence(text: str) -> str:
 def escaped(text: str) -> str:
     """Return text that Markdown shows as it is, for names that other people gave."""
     return re.sub(r"([\\`*_{}\[\]()#+!|<>~$:-])", r"\\\1", text)
+
+
+def escaped_sentence(text: str) -> str:
+    """Return an error's or a warning's sentence, which may hold such names, so that Markdown shows it as it is.
+
+    Only what could take effect is marked: a single hyphen or bracket stays, and a command of ours stays code.
+    """
+    inside = _MARKUP.sub(lambda found: found[1] or f"\\{found[0]}", text)
+    return _LINE_START.sub(r"\1\\\2", inside)
 
 
 def no_worker(age_s: float | None) -> str:
@@ -111,7 +122,7 @@ def ending(job: Job, *, noun: str) -> str:
             reason = job.error or "The worker stopped answering while this job was running."
             return f"The {noun} was interrupted. {reason} Your data are safe; start it again."
         case _:
-            return job.error or f"The {noun} failed."
+            return escaped_sentence(job.error) or f"The {noun} failed."
 
 
 def counts(numbers: dict[str, int]) -> str:

@@ -35,7 +35,7 @@ def finished(run: RunRow) -> None:
     except BandgapError as error:
         frame.problem(error)
         return
-    frame.warn([words.escaped(files.left_out), *files.warnings])
+    frame.warn([files.left_out, *files.warnings])
     left, middle, _ = st.columns([1, 1, 1])
     left.page_link("views/posterior.py", label="See what it learned", icon=":material/ssid_chart:")
     middle.page_link("views/predict.py", label="Predict new structures", icon=":material/batch_prediction:")

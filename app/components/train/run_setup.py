@@ -136,7 +136,7 @@ def start_button(
     """Say how long it will take, or what is in the way, and start on a press."""
     problem = obstacle(runs, usable=usable) or levels_obstacle(runs, dataset)
     if problem:
-        st.error(problem)
+        st.error(words.escaped_sentence(problem))
     else:
         past, levels = past_transfers(stores.jobs()), "levels" in runs[0]
         fresh = atoms_to_describe(stores.jobs(), dataset, source.id, levels=levels)

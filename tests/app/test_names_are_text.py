@@ -1,0 +1,145 @@
+"""Names that people give are shown as they are: no HTML, Markdown or LaTeX in them takes effect, on any page."""
+
+import importlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import MessageToDict
+from streamlit.testing.v1 import AppTest
+
+from tests.app.conftest import Workspace, texts
+from tests.app.test_actions import click
+from tests.app.worlds import NAMED, SECRET, Owned, all_of, nodes, two_worlds
+
+Visit = Callable[..., AppTest]
+
+PAGES = ("home", "data", "sources", "train", "compare", "posterior", "calibration", "predict", "about")
+VIEWS = ("Verdicts", "Known gaps", "Distributions", "Applicability")
+MARKED = ("**b**", "$x^2$", "[l](", ":material/home:", ":red[", "<b>", "<i>", "<script>", "`c`", "_i_", "~~d~~")
+TAKES_EFFECT = re.compile("|".join(rf"(?<!\\){re.escape(mark)}" for mark in MARKED))  # where it is not escaped
+HTML = ("<b>", "<i>", "<script>")  # what Plotly would take for markup
+# Parts of a page that the browser shows as they are: values of fields, options of lists, cells, code, what is read out.
+PLAIN = {"options", "default", "value", "rawValues", "data", "alt", "altText", "codeText", "placeholder", "fileName"}
+NAMES = {"id", "formId", "key", "userKey", "elementId", "fragmentId", "url", "setFragmentId", "styledId"}
+
+
+@pytest.fixture(scope="module")
+def worlds(tmp_path_factory: pytest.TempPathFactory) -> tuple[Owned, Owned]:
+    return two_worlds(tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("source"))
+
+
+@pytest.fixture
+def alice(worlds: tuple[Owned, Owned], monkeypatch: pytest.MonkeyPatch) -> Owned:
+    monkeypatch.setenv("BANDGAP_HOME", str(worlds[0].workspace.home.folder))
+    return worlds[0]
+
+
+@pytest.fixture
+def workspace(alice: Owned) -> Workspace:
+    return alice.workspace
+
+
+def texts_of(value: Any, *, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the texts of an element that are not plain, with the name of their field."""
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if key not in PLAIN | NAMES:
+                yield from texts_of(inner, name=key)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from texts_of(inner, name=name)
+
+
+def strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from strings(inner)
+
+
+def marked_up(at: AppTest) -> list[str]:
+    """Return the texts of a page in which markup of a name takes effect."""
+    found = []
+    for node in nodes(at):
+        if node.type == "plotly_chart":
+            found += [f"figure: {t}" for t in strings(json.loads(node.proto.spec)) if any(mark in t for mark in HTML)]
+            continue
+        for name, text in texts_of(MessageToDict(node.proto)):
+            if TAKES_EFFECT.search(text):
+                found.append(f"{node.type}.{name}: {text}")
+    return found
+
+
+def sees_names_alone(at: AppTest) -> None:
+    """Demand that the page shows a name, and none of its markup takes effect."""
+    assert not at.exception
+    assert marked_up(at) == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_shows_names_as_they_are(name: str, visit: Visit, alice: Owned) -> None:
+    at = visit(name, **alice.choices)
+    if name != "home":
+        assert SECRET in all_of(at), "else this test sees nothing"
+    sees_names_alone(at)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_view_of_a_data_set_shows_names_as_they_are(view: str, visit: Visit, alice: Owned) -> None:
+    at = visit("data", **alice.choices)
+    at.segmented_control(key="data-view").set_value(view).run()
+    sees_names_alone(at)
+
+
+def test_row_of_a_prediction_and_the_next_list_show_names_as_they_are(visit: Visit, alice: Owned) -> None:
+    at = visit("predict", **alice.choices)
+    for row in (0, 1):
+        at.session_state[f"predicted-{alice.prediction}-all-"] = {
+            "selection": {"rows": [row], "columns": [], "cells": []}
+        }
+        at.run()
+        assert SECRET in texts(at)
+        sees_names_alone(at)
+
+
+def test_error_that_holds_a_name_shows_it_as_it_is(visit: Visit, alice: Owned) -> None:
+    at = visit("data", **alice.choices)
+    at.session_state[f"care-{alice.dataset}"] = True
+    at.run()
+    at.checkbox(key=f"sure-{alice.dataset}").set_value(True).run()
+    click(at, "Delete the data set")
+    assert SECRET in at.error[0].value and "is in use by a job" in at.error[0].value
+    sees_names_alone(at)
+
+
+def test_job_that_failed_with_a_name_in_its_words_shows_it_as_it_is(visit: Visit, alice: Owned) -> None:
+    run, job = alice.workspace.add_run(alice.dataset, seed=8)
+    alice.workspace.jobs.end(job.id, "failed", error=f"{NAMED}: the files give other structures than when they were.")
+    at = visit("train", **{**alice.choices, "run": run})
+    assert SECRET in at.error[0].value
+    sees_names_alone(at)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "a.cif: btl_pcp_pe, n = 40 (see block x-1). 12 of 40.",
+            "a.cif: btl_pcp_pe, n = 40 (see block x-1). 12 of 40.",
+        ),
+        ("Use `bandgap train-source --oe62` in a shell.", "Use `bandgap train-source --oe62` in a shell."),
+        ("**b** _i_ `c` ~~d~~", r"\*\*b\*\* \_i\_ \`c\` \~\~d\~\~"),
+        ("$x$ [l](http://x.org) <b>", r"\$x\$ \[l\](http\://x.org) \<b>"),
+        (":material/home: :red[x]", r"\:material/home: \:red\[x\]"),
+        ("# a: 1\n1. b", "\\# a: 1\n1\\. b"),
+    ],
+)
+def test_sentence_is_marked_only_where_markup_would_take_effect(text: str, shown: str) -> None:
+    words = importlib.import_module("components.shared.words")
+    assert words.escaped_sentence(text) == shown

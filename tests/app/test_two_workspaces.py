@@ -1,0 +1,195 @@
+"""Bob has every id that Alice's addresses carry: no page shows him anything of hers, and no button changes it."""
+
+import contextlib
+import hashlib
+import re
+import shutil
+import sqlite3
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from bandgap.foundation.errors import InputError
+from bandgap.jobs import resuming
+from bandgap.jobs.home import Home
+from bandgap.jobs.housekeeping import delete_dataset, losses, rename_dataset
+from bandgap.jobs.rows import RunRow
+from bandgap.jobs.run_care import delete_run, rename_run
+from bandgap.jobs.sources import delete_source, source_path, sources_of
+from bandgap.jobs.worker import work_all
+from tests.app.conftest import Workspace
+from tests.app.worlds import SECRET, Owned, all_of, two_worlds
+
+Visit = Callable[..., AppTest]
+
+PAGES = ("home", "data", "sources", "train", "compare", "posterior", "calibration", "predict", "about")
+TABLES = ("dataset", "dataset_file", "structure", "run", "job", "event")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Owned, Owned]:
+    return two_worlds(tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("source"))
+
+
+@pytest.fixture
+def worlds(made: tuple[Owned, Owned], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Owned, Owned]:
+    """Alice and Bob in a data directory of this test's own."""
+    folder = tmp_path / "home"
+    shutil.copytree(made[0].workspace.home.folder, folder)
+    monkeypatch.setenv("BANDGAP_HOME", str(folder))
+    alice, bob = (owned.moved(Home(folder)) for owned in made)
+    return alice, bob
+
+
+@pytest.fixture
+def workspace(worlds: tuple[Owned, Owned]) -> Workspace:
+    return worlds[1].workspace
+
+
+def rows_of(workspace: Workspace) -> dict[str, list[tuple[object, ...]]]:
+    """Return what every table holds of a workspace."""
+    found = {}
+    with contextlib.closing(sqlite3.connect(workspace.home.database)) as connection:
+        for table in TABLES:
+            owner = {"dataset_file": "dataset", "structure": "dataset", "event": "job"}.get(table)
+            mine = f"{owner} IN (SELECT id FROM {owner} WHERE workspace = ?)" if owner else "workspace = ?"
+            found[table] = connection.execute(f"SELECT * FROM {table} WHERE {mine}", (workspace.id,)).fetchall()
+    return found
+
+
+def kept_of(alice: Owned) -> dict[str, str]:
+    """Return a digest of all that the store and the disk hold of Alice's, by what it is."""
+    home, found = alice.workspace.home, {table: str(rows) for table, rows in rows_of(alice.workspace).items()}
+    folders = [home.run_folder(run) for run in alice.runs]
+    folders += [home.source_folder(alice.source), home.dataset_folder(alice.dataset)]
+    uploads = [home.folder / "uploads" / file.content for file in alice.workspace.library.files(alice.dataset)]
+    for path in [*uploads, *(path for folder in folders for path in folder.rglob("*") if path.is_file())]:
+        found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+def sees_nothing_of_hers(at: AppTest, alice: Owned) -> None:
+    assert not at.exception
+    shown = all_of(at)
+    assert SECRET not in shown
+    assert [id for id in ids_of(alice) if id in shown.replace("\\", "")] == []
+
+
+def ids_of(owned: Owned) -> list[str]:
+    return [owned.workspace.id, owned.dataset, *owned.runs, owned.prediction, owned.source, *owned.jobs]
+
+
+def ticked(at: AppTest) -> AppTest:
+    """Tick every box, so that no button waits for one; open what is folded."""
+    for box in at.checkbox:
+        if not box.disabled:
+            box.set_value(True)
+    return at.run()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_addresses_of_another_workspace_show_nothing_and_no_button_changes_it(
+    name: str, visit: Visit, worlds: tuple[Owned, Owned]
+) -> None:
+    alice, bob = worlds
+    before = kept_of(alice)
+    count = len(visit(name, **alice.choices).button)
+    for place in [None, *range(count)]:
+        at = visit(name, **alice.choices)
+        sees_nothing_of_hers(at, alice)
+        if place is not None and place < len(ticked(at).button) and not at.button[place].disabled:
+            at.button[place].click().run()
+            sees_nothing_of_hers(at, alice)
+    assert kept_of(alice) == before
+    assert [id for id in ids_of(alice) if id in str(rows_of(bob.workspace))] == []
+
+
+CRAFTED = {
+    "a path": "../runs/{id}",
+    "SQL": "{id}' OR '1'='1",
+    "a pattern": "%",
+    "two at once": "{id},{id}",
+    "upper case": "{ID}",
+    "spaces": " {id} ",
+}
+
+
+@pytest.mark.parametrize("crafted", list(CRAFTED.values()), ids=list(CRAFTED))
+def test_crafted_addresses_show_nothing(crafted: str, visit: Visit, worlds: tuple[Owned, Owned]) -> None:
+    alice, _ = worlds
+    before = kept_of(alice)
+    choices = {key: crafted.format(id=id, ID=id.upper()) for key, id in alice.choices.items()}
+    for name in ("data", "train", "predict", "compare", "about"):
+        sees_nothing_of_hers(visit(name, **choices), alice)
+    stranger = crafted.format(id=alice.workspace.id, ID=alice.workspace.id.upper())
+    sees_nothing_of_hers(visit("data", ws=stranger, **alice.choices), alice)
+    assert kept_of(alice) == before
+
+
+def test_store_gives_a_workspace_nothing_of_another_one(worlds: tuple[Owned, Owned]) -> None:
+    alice, bob = worlds
+    before, ws = kept_of(alice), bob.workspace.id
+    library, jobs = bob.workspace.library, bob.workspace.jobs
+    for job in (*alice.jobs, alice.prediction):
+        jobs.request_cancel(ws, job)
+        assert jobs.job(ws, job) is None
+    assert jobs.latest(ws, alice.dataset) is None
+    assert SECRET not in str([jobs.jobs(ws, limit=10_000), library.runs(ws), library.datasets(ws)])
+    assert alice.source not in sources_of(jobs, library, ws)
+    library.set_job(ws, alice.runs[0], job="another")
+    assert library.run(ws, alice.runs[0]) is None
+    forged = replace(alice_run(alice), workspace=ws)  # a row as no page could have read it
+    rename_run(library, forged, "mine now")
+    delete_run(jobs, library, forged)
+    refused: tuple[Callable[[], object], ...] = (
+        lambda: library.dataset(ws, alice.dataset),
+        lambda: rename_dataset(library, ws, alice.dataset, "mine now"),
+        lambda: losses(library, ws, alice.dataset),
+        lambda: delete_dataset(library, ws, alice.dataset),
+        lambda: source_path(library, ws, alice.source),
+        lambda: delete_source(jobs, library, ws, alice.source),
+        lambda: resuming.start_again(jobs, library, forged),
+    )
+    for action in refused:
+        with pytest.raises(InputError):
+            action()
+    assert kept_of(alice) == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked"),
+    [
+        ("check", {"dataset": "{dataset}"}),
+        ("shapes", {"dataset": "{dataset}"}),
+        ("domain", {"dataset": "{dataset}", "source": "demo"}),
+        ("predict", {"run": "{run}", "dataset": "{own}", "name": "x"}),
+        ("predict", {"run": "{own_run}", "dataset": "{dataset}", "name": "x"}),
+        ("transfer", {"run": "0" * 36, "dataset": "{dataset}", "source": "demo", "method": "last_layer_ridge"}),
+        ("transfer", {"run": "0" * 36, "dataset": "{own}", "source": "{source}", "method": "last_layer_ridge"}),
+    ],
+)
+def test_worker_does_nothing_for_a_job_with_ids_of_another_workspace(
+    kind: str, asked: dict[str, str], worlds: tuple[Owned, Owned]
+) -> None:
+    alice, bob = worlds
+    alice.workspace.jobs.request_cancel(alice.workspace.id, alice.jobs[1])  # else the worker does her waiting job too
+    before = kept_of(alice)
+    ids = {"dataset": alice.dataset, "run": alice.runs[0], "source": alice.source}
+    ids |= {"own": bob.dataset, "own_run": bob.runs[0]}
+    payload = {key: value.format(**ids) for key, value in asked.items()} | {"n": 20, "n_test": 5, "seed": 0}
+    job = bob.workspace.jobs.submit(bob.workspace.id, kind, title="crafted", payload=payload, subject="x")
+    work_all(bob.workspace.home)
+    ended = bob.workspace.jobs.job(bob.workspace.id, job.id)
+    assert ended is not None and ended.state == "failed"
+    assert re.match(r"This workspace has no such|No source model", ended.error), ended.error
+    assert SECRET not in ended.error
+    assert kept_of(alice) == before
+
+
+def alice_run(alice: Owned) -> RunRow:
+    found = alice.workspace.library.run(alice.workspace.id, alice.runs[0])
+    assert found is not None
+    return found
