@@ -27,9 +27,9 @@ def add_data(
     For data above the limits of an upload. The files are copied into the data directory (BANDGAP_HOME) and count
     against the workspace's quota.
     """
-    from bandgap.jobs.data_folder import files_below
     from bandgap.jobs.home import open_home
     from bandgap.jobs.library import Library
+    from bandgap.jobs.server_files import files_below
     from bandgap.jobs.store import JobStore
     from bandgap.jobs.tasks.data import store_files
 

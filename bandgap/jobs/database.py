@@ -76,6 +76,17 @@ class Database:
                 connection.executescript(SCHEMA)
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
+    def row(self, query: str, *values: object) -> sqlite3.Row | None:
+        """Return the first row of a SELECT statement, or None."""
+        with self.reading() as connection:
+            found: sqlite3.Row | None = connection.execute(query, values).fetchone()
+        return found
+
+    def rows(self, query: str, *values: object) -> list[sqlite3.Row]:
+        """Return all rows of a SELECT statement."""
+        with self.reading() as connection:
+            return connection.execute(query, values).fetchall()
+
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Give a connection for one or several SELECT statements."""

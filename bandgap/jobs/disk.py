@@ -46,25 +46,21 @@ class Room:
 
 def room(store: Store, workspace: str) -> Room:
     """Return the room of a workspace; files that two data sets share count in both."""
-    with store.database.reading() as connection:
-        own = connection.execute(
-            "SELECT DISTINCT subject FROM job WHERE workspace = ? AND kind = 'train_source'", (workspace,)
-        ).fetchall()
-        made = connection.execute("SELECT id FROM run WHERE workspace = ?", (workspace,)).fetchall()
-    folders = [store.home.run_folder(row["id"]) for row in made]
-    runs = sum(map(folder_bytes, [*folders, *(store.home.source_folder(row["subject"]) for row in own)]))
+    own = "SELECT DISTINCT subject FROM job WHERE workspace = ? AND kind = 'train_source'"
+    folders = [store.home.source_folder(row["subject"]) for row in store.database.rows(own, workspace)]
+    made = store.database.rows("SELECT id FROM run WHERE workspace = ?", workspace)
+    runs = sum(map(folder_bytes, [*folders, *(store.home.run_folder(row["id"]) for row in made)]))
     sizes = dataset_sizes(store, workspace)
     return Room(sizes, runs, folder_bytes(store.home.cache), shutil.disk_usage(store.home.cache).free)
 
 
 def dataset_sizes(store: Store, workspace: str) -> dict[str, int]:
     """Return the bytes of every data set of a workspace by its id, those uploaded for predictions included."""
-    with store.database.reading() as connection:
-        rows = connection.execute(
-            "SELECT dataset.id, coalesce(sum(n_bytes), 0) FROM dataset LEFT JOIN dataset_file ON dataset = id"
-            " WHERE workspace = ? GROUP BY id",
-            (workspace,),
-        ).fetchall()
+    rows = store.database.rows(
+        "SELECT dataset.id, coalesce(sum(n_bytes), 0) FROM dataset LEFT JOIN dataset_file ON dataset = id"
+        " WHERE workspace = ? GROUP BY id",
+        workspace,
+    )
     return {id: int(n_bytes) + folder_bytes(store.home.dataset_folder(id)) for id, n_bytes in rows}
 
 

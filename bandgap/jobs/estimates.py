@@ -131,12 +131,12 @@ def past_transfers(jobs: JobStore, *, limit: int = 60) -> list[PastRun]:
 
 def finished_jobs(jobs: JobStore, kind: str, *, limit: int) -> list[tuple[dict[str, Any], dict[str, Any], float]]:
     """Return payload, result and seconds of the last finished jobs of a kind, of all workspaces, the newest first."""
-    with jobs.database.reading() as connection:
-        rows = connection.execute(
-            "SELECT payload, result, started, finished FROM job WHERE state = 'finished' AND kind = ?"
-            " ORDER BY finished DESC LIMIT ?",
-            (kind, limit),
-        ).fetchall()
+    rows = jobs.database.rows(
+        "SELECT payload, result, started, finished FROM job WHERE state = 'finished' AND kind = ?"
+        " ORDER BY finished DESC LIMIT ?",
+        kind,
+        limit,
+    )
     return [
         (json.loads(row["payload"]), json.loads(row["result"]), row["finished"] - row["started"])
         for row in rows
@@ -146,19 +146,16 @@ def finished_jobs(jobs: JobStore, kind: str, *, limit: int) -> list[tuple[dict[s
 
 def atoms_to_describe(jobs: JobStore, dataset: Dataset, source: str, *, levels: bool = False) -> int:
     """Return the atoms of a data set whose descriptors no finished run from this source has put into the cache."""
-    with jobs.database.reading() as connection:
-        rows = connection.execute(
-            "SELECT payload FROM job WHERE workspace = ? AND kind = 'transfer' AND state = 'finished'",
-            (dataset.workspace,),
-        ).fetchall()
+    rows = jobs.database.rows(
+        "SELECT payload FROM job WHERE workspace = ? AND kind = 'transfer' AND state = 'finished'", dataset.workspace
+    )
     done = (json.loads(row["payload"]) for row in rows)
     if any((p["dataset"], p["source"], "levels" in p) == (dataset.id, source, levels) for p in done):
         return 0
-    with jobs.database.reading() as connection:
-        row = connection.execute(
-            "SELECT total(n_atoms) FROM structure WHERE dataset = ? AND gap_eV IS NOT NULL AND status != 'refused'",
-            (dataset.id,),
-        ).fetchone()
+    (row,) = jobs.database.rows(
+        "SELECT total(n_atoms) FROM structure WHERE dataset = ? AND gap_eV IS NOT NULL AND status != 'refused'",
+        dataset.id,
+    )
     return int(row[0])
 
 

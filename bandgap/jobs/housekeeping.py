@@ -1,12 +1,15 @@
-"""Rename and delete data sets; what a deletion loses is known before it is done."""
+"""Rename and delete data sets and runs: what a deletion takes away is known before, and nothing at work is deleted."""
 
+import json
 import shutil
 from dataclasses import dataclass
 
 from bandgap.foundation.errors import InputError
+from bandgap.jobs import resuming
 from bandgap.jobs.disk import folder_bytes
 from bandgap.jobs.library import Library
-from bandgap.jobs.store import ACTIVE
+from bandgap.jobs.rows import RunRow
+from bandgap.jobs.store import ACTIVE, Job, JobStore
 
 MAX_NAME = 120
 SHARED_S = 600.0  # files that somebody uploaded again in this time stay, as a data set may be about to name them
@@ -29,9 +32,7 @@ def rename_dataset(library: Library, workspace: str, dataset_id: str, name: str)
     Raises InputError for an empty or endless name and for a data set that is not of this workspace.
     """
     library.dataset(workspace, dataset_id)
-    clean = " ".join(name.split())
-    if not 0 < len(clean) <= MAX_NAME:
-        raise InputError(f"The name has {len(clean)} characters. Accepted: 1 to {MAX_NAME}.")
+    clean = _clean(name)
     with library.database.writing() as connection:
         connection.execute("UPDATE dataset SET name = ? WHERE id = ?", (clean, dataset_id))
 
@@ -94,3 +95,67 @@ def drop_unused_uploads(library: Library) -> None:
             shutil.rmtree(folder, ignore_errors=True)
     present = [path.name for path in (library.home.folder / "uploads").glob("*")]
     library.home.drop_uploads([name for name in present if name not in named], older_than_s=SHARED_S)
+
+
+@dataclass(frozen=True)
+class RunLosses:
+    """What goes with a run: its predictions by name, and bytes of its folder and its checkpoints."""
+
+    predictions: tuple[str, ...]
+    n_bytes: int
+
+
+def rename_run(library: Library, run: RunRow, title: str) -> None:
+    """Give a run another name; raises InputError for one that is empty or too long."""
+    text = _clean(title)
+    with library.database.writing() as connection:
+        connection.execute("UPDATE run SET title = ? WHERE id = ? AND workspace = ?", (text, run.id, run.workspace))
+
+
+def run_losses(jobs: JobStore, library: Library, run: RunRow) -> RunLosses:
+    """Return what a deletion of the run would take away."""
+    named = tuple(str(job.payload.get("name", "a prediction")) for job in _predictions(jobs, run))
+    taken = folder_bytes(library.home.run_folder(run.id))
+    if (job := jobs.job(run.workspace, run.job)) is not None:
+        taken += folder_bytes(resuming.checkpoints_of(library.home, job.payload))
+    return RunLosses(named, taken)
+
+
+def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:
+    """Remove a run, its predictions with the structures uploaded for them, its folder and its checkpoints.
+
+    The data set and the source model stay. Raises InputError while a job of the run is at work.
+    """
+    if library.run(run.workspace, run.id) is None:  # deleted before, or of another workspace
+        return
+    predictions, others = _predictions(jobs, run), _predictions(jobs, run, others=True)
+    own = [job for job in jobs.jobs(run.workspace, kinds=["transfer"], limit=10_000) if job.subject == run.id]
+    for job in (*own, *predictions):
+        if job.active:
+            raise InputError(f"{run.title}: {job.title} is {job.state}. Cancel it first, then delete the run.")
+    for job in own:
+        resuming.drop(library.home, job.payload)
+    shutil.rmtree(library.home.run_folder(run.id), ignore_errors=True)
+    used = {str(job.payload["dataset"]) for job in others}
+    structures = json.dumps([s for job in predictions if (s := str(job.payload["dataset"])) not in used])
+    mine = "id IN (SELECT value FROM json_each(?)) AND workspace = ?"
+    sets = f"(SELECT id FROM dataset WHERE {mine} AND purpose = 'prediction')"
+    with library.database.writing() as connection:
+        connection.execute("DELETE FROM run WHERE id = ? AND workspace = ?", (run.id, run.workspace))
+        jobs.forget(run.workspace, [*own, *predictions])
+        for table in ("structure", "dataset_file"):
+            connection.execute(f"DELETE FROM {table} WHERE dataset IN {sets}", (structures, run.workspace))
+        connection.execute(f"DELETE FROM dataset WHERE id IN {sets}", (structures, run.workspace))
+
+
+def _predictions(jobs: JobStore, run: RunRow, *, others: bool = False) -> list[Job]:
+    """Return the predictions made with this run, or those made with others."""
+    found = jobs.jobs(run.workspace, kinds=["predict"], limit=10_000)
+    return [job for job in found if (job.payload.get("run") == run.id) != others]
+
+
+def _clean(name: str) -> str:
+    clean = " ".join(name.split())
+    if not 0 < len(clean) <= MAX_NAME:
+        raise InputError(f"The name has {len(clean)} characters. Accepted: 1 to {MAX_NAME}.")
+    return clean

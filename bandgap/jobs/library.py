@@ -72,48 +72,24 @@ class Library:
 
         Raises InputError when the workspace has none of that id.
         """
-        with self.database.reading() as connection:
-            row = connection.execute(
-                "SELECT * FROM dataset WHERE id = ? AND workspace = ?", (dataset_id, workspace)
-            ).fetchone()
+        row = self.database.row("SELECT * FROM dataset WHERE id = ? AND workspace = ?", dataset_id, workspace)
         if row is None:
             raise InputError("This workspace has no such data set. Choose one from the list, or upload it again.")
         return _dataset(row)
 
     def datasets(self, workspace: str, *, purpose: Purpose = "training") -> list[Dataset]:
         """Return the data sets of a workspace, newest first."""
-        with self.database.reading() as connection:
-            rows = connection.execute(
-                "SELECT * FROM dataset WHERE workspace = ? AND purpose = ? ORDER BY created DESC", (workspace, purpose)
-            ).fetchall()
-        return [_dataset(row) for row in rows]
+        query = "SELECT * FROM dataset WHERE workspace = ? AND purpose = ? ORDER BY created DESC"
+        return [_dataset(row) for row in self.database.rows(query, workspace, purpose)]
 
     def files(self, dataset_id: str) -> list[StoredFile]:
         """Return the uploaded files of a data set in the order of the upload."""
-        with self.database.reading() as connection:
-            rows = connection.execute(
-                "SELECT * FROM dataset_file WHERE dataset = ? ORDER BY seq", (dataset_id,)
-            ).fetchall()
+        rows = self.database.rows("SELECT * FROM dataset_file WHERE dataset = ? ORDER BY seq", dataset_id)
         return [StoredFile(row["name"], row["content"], row["n_bytes"]) for row in rows]
 
     def save_verdicts(self, dataset_id: str, verdicts: Iterable[Verdict], *, level_of_theory: str = "") -> None:
         """Replace the verdicts of a data set, in the order in which its structures are read."""
-        rows = [
-            (
-                dataset_id,
-                k,
-                v.id,
-                v.file,
-                v.status,
-                v.problem,
-                v.formula,
-                v.n_atoms,
-                int(v.periodic),
-                v.gap_eV,
-                json.dumps(dict(v.info)),
-            )
-            for k, v in enumerate(verdicts)
-        ]
+        rows = [(dataset_id, k, *v.to_row()) for k, v in enumerate(verdicts)]
         with self.database.writing() as connection:
             connection.execute("DELETE FROM structure WHERE dataset = ?", (dataset_id,))
             connection.executemany("INSERT INTO structure VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
@@ -122,19 +98,15 @@ class Library:
 
     def verdicts(self, dataset_id: str) -> list[Verdict]:
         """Return the verdicts of a data set in the order in which its structures are read."""
-        with self.database.reading() as connection:
-            rows = connection.execute(
-                "SELECT * FROM structure WHERE dataset = ? ORDER BY row", (dataset_id,)
-            ).fetchall()
-        return [_verdict(row) for row in rows]
+        rows = self.database.rows("SELECT * FROM structure WHERE dataset = ? ORDER BY row", dataset_id)
+        return [Verdict.of(row) for row in rows]
 
     def counts(self, dataset_id: str) -> dict[str, int]:
         """Return how many structures are: all, ready, warning, refused, labelled, usable (labelled, not refused)."""
-        with self.database.reading() as connection:
-            rows = connection.execute(
-                "SELECT status, count(*) AS n, count(gap_eV) AS gaps FROM structure WHERE dataset = ? GROUP BY status",
-                (dataset_id,),
-            ).fetchall()
+        rows = self.database.rows(
+            "SELECT status, count(*) AS n, count(gap_eV) AS gaps FROM structure WHERE dataset = ? GROUP BY status",
+            dataset_id,
+        )
         by_status = {row["status"]: (int(row["n"]), int(row["gaps"])) for row in rows}
         labelled = sum(gaps for _, gaps in by_status.values())
         statuses = {status: by_status.get(status, (0, 0))[0] for status in ("ready", "warning", "refused")}
@@ -168,22 +140,10 @@ class Library:
         config: Mapping[str, Any],
     ) -> None:
         """Note a run and its settings; the same run again changes nothing."""
+        settings = (fingerprint(config), json.dumps(dict(config)))
+        values = (run_id, workspace, job, dataset, source, method, title, *settings, time.time())
         with self.database.writing() as connection:
-            connection.execute(
-                "INSERT OR IGNORE INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    run_id,
-                    workspace,
-                    job,
-                    dataset,
-                    source,
-                    method,
-                    title,
-                    fingerprint(config),
-                    json.dumps(dict(config)),
-                    time.time(),
-                ),
-            )
+            connection.execute("INSERT OR IGNORE INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
 
     def set_job(self, workspace: str, run_id: str, *, job: str) -> None:
         """Note the job that now works on a run."""
@@ -192,17 +152,13 @@ class Library:
 
     def run(self, workspace: str, run_id: str) -> RunRow | None:
         """Return a run of this workspace, or None."""
-        with self.database.reading() as connection:
-            row = connection.execute("SELECT * FROM run WHERE id = ? AND workspace = ?", (run_id, workspace)).fetchone()
+        row = self.database.row("SELECT * FROM run WHERE id = ? AND workspace = ?", run_id, workspace)
         return _run(row) if row else None
 
     def runs(self, workspace: str, *, limit: int = 500) -> list[RunRow]:
         """Return the runs of a workspace, newest first."""
-        with self.database.reading() as connection:
-            rows = connection.execute(
-                "SELECT * FROM run WHERE workspace = ? ORDER BY created DESC, rowid DESC LIMIT ?", (workspace, limit)
-            ).fetchall()
-        return [_run(row) for row in rows]
+        query = "SELECT * FROM run WHERE workspace = ? ORDER BY created DESC, rowid DESC LIMIT ?"
+        return [_run(row) for row in self.database.rows(query, workspace, limit)]
 
     # -- catalogue
 
@@ -215,8 +171,7 @@ class Library:
 
     def catalogue(self, kind: Kind) -> dict[str, dict[str, Any]]:
         """Return one kind of the catalogue in its order."""
-        with self.database.reading() as connection:
-            rows = connection.execute("SELECT id, body FROM catalogue WHERE kind = ? ORDER BY rank", (kind,)).fetchall()
+        rows = self.database.rows("SELECT id, body FROM catalogue WHERE kind = ? ORDER BY rank", kind)
         return {row["id"]: json.loads(row["body"]) for row in rows}
 
 
@@ -226,15 +181,8 @@ def _insert_files(connection: sqlite3.Connection, dataset_id: str, files: Iterab
 
 
 def _dataset(row: sqlite3.Row) -> Dataset:
-    values = dict(row)
-    return Dataset(**{**values, "labels": json.loads(values["labels"])})
-
-
-def _verdict(row: sqlite3.Row) -> Verdict:
-    values = {key: row[key] for key in ("id", "file", "status", "problem", "formula", "n_atoms", "gap_eV")}
-    return Verdict(**values, periodic=bool(row["periodic"]), info=json.loads(row["info"]))
+    return Dataset(**{**dict(row), "labels": json.loads(row["labels"])})
 
 
 def _run(row: sqlite3.Row) -> RunRow:
-    values = dict(row)
-    return RunRow(**{**values, "config": json.loads(values["config"])})
+    return RunRow(**{**dict(row), "config": json.loads(row["config"])})

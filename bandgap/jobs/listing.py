@@ -45,29 +45,25 @@ def verdict_page(
         values.append(search.strip())
     condition = " AND ".join(where)
     with library.database.reading() as connection:
-        total = int(connection.execute(f"SELECT count(*) FROM structure WHERE {condition}", values).fetchone()[0])
+        (total,) = connection.execute(f"SELECT count(*) FROM structure WHERE {condition}", values).fetchone()
         rows = connection.execute(
             "SELECT structure.* FROM structure JOIN"  # sorts the numbers of the rows alone, not the rows
             f" (SELECT dataset AS d, row AS r, {_ORDER} AS o FROM structure WHERE {condition}"
             " ORDER BY o, r LIMIT ? OFFSET ?) ON dataset = d AND row = r ORDER BY o, r",
             (*values, limit, offset),
         ).fetchall()
-    names = ("id", "file", "status", "problem", "formula", "n_atoms", "gap_eV")
-    found = [(int(r["row"]), Verdict(**{k: r[k] for k in names}, periodic=bool(r["periodic"]), info={})) for r in rows]
-    return found, total
+    return [(int(row["row"]), Verdict.of(row)) for row in rows], total
 
 
 def overview(library: Library, dataset_id: str) -> Overview:
     """Return what a data set consists of."""
-    with library.database.reading() as connection:
-        rows = connection.execute(
-            "SELECT formula, n_atoms, periodic, gap_eV FROM structure WHERE dataset = ? AND status != 'refused'",
-            (dataset_id,),
-        ).fetchall()
-        numbers = connection.execute(
-            "SELECT key, count(*) FROM structure, json_each(info) WHERE dataset = ? AND info != '{}' GROUP BY key",
-            (dataset_id,),
-        ).fetchall()
+    rows = library.database.rows(
+        "SELECT formula, n_atoms, periodic, gap_eV FROM structure WHERE dataset = ? AND status != 'refused'", dataset_id
+    )
+    numbers = library.database.rows(
+        "SELECT key, count(*) FROM structure, json_each(info) WHERE dataset = ? AND info != '{}' GROUP BY key",
+        dataset_id,
+    )
     formulas = Counter(row["formula"] for row in rows)
     elements: Counter[str] = Counter()
     for formula, count in formulas.items():
@@ -85,20 +81,13 @@ def overview(library: Library, dataset_id: str) -> Overview:
 
 def first_usable(library: Library, dataset_id: str) -> int | None:
     """Return the first row that is not refused, None where all are."""
-    with library.database.reading() as connection:
-        row = connection.execute(
-            "SELECT row FROM structure WHERE dataset = ? AND status != 'refused' ORDER BY row LIMIT 1", (dataset_id,)
-        ).fetchone()
+    row = library.database.row(
+        "SELECT row FROM structure WHERE dataset = ? AND status != 'refused' ORDER BY row LIMIT 1", dataset_id
+    )
     return None if row is None else int(row[0])
 
 
 def row_verdict(library: Library, dataset_id: str, row: int) -> Verdict | None:
     """Return the verdict of one row, None where there is none."""
-    with library.database.reading() as connection:
-        found = connection.execute(
-            "SELECT * FROM structure WHERE dataset = ? AND row = ?", (dataset_id, row)
-        ).fetchone()
-    if found is None:
-        return None
-    names = ("id", "file", "status", "problem", "formula", "n_atoms", "gap_eV")
-    return Verdict(**{k: found[k] for k in names}, periodic=bool(found["periodic"]), info={})
+    found = library.database.row("SELECT * FROM structure WHERE dataset = ? AND row = ?", dataset_id, row)
+    return None if found is None else Verdict.of(found)

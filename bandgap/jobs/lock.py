@@ -41,15 +41,13 @@ def release(database: Database, holder: str) -> None:
 
 def holds(database: Database, holder: str) -> bool:
     """Return whether `holder` still has the lock."""
-    with database.reading() as connection:
-        row = connection.execute("SELECT holder FROM lock WHERE name = ?", (NAME,)).fetchone()
+    row = database.row("SELECT holder FROM lock WHERE name = ?", NAME)
     return row is not None and row["holder"] == holder
 
 
 def worker_status(database: Database) -> WorkerStatus:
     """Return the worker's state as its heartbeat tells it."""
-    with database.reading() as connection:
-        row = connection.execute("SELECT heartbeat FROM lock WHERE name = ?", (NAME,)).fetchone()
+    row = database.row("SELECT heartbeat FROM lock WHERE name = ?", NAME)
     if row is None:
         return WorkerStatus(alive=False, age_s=None)
     age = time.time() - row["heartbeat"]

@@ -1,7 +1,6 @@
 """Going on with a run that was interrupted: what its checkpoints hold, and the job that starts from them.
 
-Read without torch: a safetensors file begins with the length of its header (8 bytes, little-endian) and the header as
-JSON, whose metadata say how many iterations are done (`bandgap.inference.checkpoints`).
+Read without torch: the metadata of a checkpoint say how many iterations are done (`bandgap.inference.checkpoints`).
 """
 
 import json
@@ -11,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
+
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.errors import InputError
 from bandgap.jobs.home import Home
@@ -18,7 +19,6 @@ from bandgap.jobs.library import Library
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.store import Job, JobStore
 
-MAX_HEADER_BYTES = 1_000_000
 STOPPED = ("interrupted", "failed", "cancelled")
 
 
@@ -78,9 +78,7 @@ def drop(home: Home, payload: Mapping[str, Any]) -> None:
 def _iteration(path: Path) -> int | None:
     """Return the iteration that a checkpoint was written after, None where the file is damaged."""
     try:
-        with path.open("rb") as stream:
-            length = int.from_bytes(stream.read(8), "little")
-            header = json.loads(stream.read(length)) if 0 < length <= MAX_HEADER_BYTES else {}
-        return int(json.loads(header["__metadata__"]["facts"])["iteration"])
-    except (OSError, ValueError, KeyError, TypeError):
+        with safe_open(str(path), framework="numpy") as stored:
+            return int(json.loads(stored.metadata()["facts"])["iteration"])
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError):
         return None

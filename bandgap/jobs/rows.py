@@ -1,7 +1,9 @@
 """Rows of the workspace tables as frozen dataclasses, and the limits of an upload."""
 
+import json
+import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from bandgap.foundation.errors import InputError
@@ -41,6 +43,16 @@ class Verdict:
     periodic: bool
     gap_eV: float | None
     info: Mapping[str, float]
+
+    @staticmethod
+    def of(row: sqlite3.Row) -> "Verdict":
+        """Return the verdict that a row of the table of structures holds."""
+        values = {field.name: row[field.name] for field in fields(Verdict)}
+        return Verdict(**{**values, "periodic": bool(row["periodic"]), "info": json.loads(row["info"])})
+
+    def to_row(self) -> tuple[object, ...]:
+        """Return its columns in that table, which are those of the fields above, in their order."""
+        return tuple({**vars(self), "info": json.dumps(dict(self.info))}.values())
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from bandgap.foundation.progress import Progress, Update
 from bandgap.jobs.catalogue import register_all
 from bandgap.jobs.home import Home, shapes_path
 from bandgap.jobs.library import Library
+from bandgap.jobs.starting import start_transfer
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.worker import work_all
 from bandgap.structures.shapes import load_shape, save_shapes
@@ -27,6 +28,7 @@ from bandgap.structures.shapes import load_shape, save_shapes
 CHECKED = 120  # crystals of the demo that are really checked and learned from
 NAME = "demo crystals"
 BRIEF: Mapping[str, object] = {"warmup": 30, "draws": 60, "keep": 60, "chains": 2}
+SPLIT: Mapping[str, object] = {"n": 60, "n_test": 50, "conformal_share": 0.0}
 METHODS = ("btl_pcp_pe", "last_layer_ridge")
 
 
@@ -116,52 +118,23 @@ def _work(store: JobStore, job: Job) -> None:
 def _train(
     library: Library, store: JobStore, workspace: str, dataset: str, method: str, settings: Mapping[str, object]
 ) -> str:
-    run_id, numbers = str(uuid.uuid4()), {"n": 60, "n_test": 50, "seed": 0, "conformal_share": 0.0}
-    config = {"source": "demo", "device": "cpu", "method": method, "settings": settings, **numbers}
-    title = library.catalogue("method")[method]["title"]
-    job = store.submit(
-        workspace,
-        "transfer",
-        title=f"{title}, n = 60",
-        payload={**config, "dataset": dataset, "run": run_id},
-        subject=run_id,
-    )
-    library.add_run(
-        workspace,
-        job=job.id,
-        run_id=run_id,
-        dataset=dataset,
-        source="demo",
-        method=method,
-        title=job.title,
-        config=config,
-    )
-    _work(store, job)
-    return run_id
+    config = {"source": "demo", "device": "cpu", "method": method, "settings": settings, **SPLIT, "seed": 0}
+    title = f"{library.catalogue('method')[method]['title']}, n = {SPLIT['n']}"
+    started = start_transfer(store, library, library.dataset(workspace, dataset), config=config, title=title)
+    _work(store, started.job)
+    return started.run
 
 
 def _copy(library: Library, store: JobStore, workspace: str, original: str, number: int) -> str:
     """Return the id of a finished run whose folder is a copy of another one's."""
-    run, run_id = library.run(workspace, original), str(uuid.uuid4())
+    run = library.run(workspace, original)
     assert run is not None
-    shutil.copytree(store.home.run_folder(original), store.home.run_folder(run_id))
-    title = f"{run.title}, copy {number + 1}"
-    config = {**run.config, "seed": number + 1}
-    payload = {**config, "dataset": run.dataset, "run": run_id}
-    job = store.submit(workspace, "transfer", title=title, payload=payload, subject=run_id)
+    config, title = {**run.config, "seed": number + 1}, f"{run.title}, copy {number + 1}"
+    started = start_transfer(store, library, library.dataset(workspace, run.dataset), config=config, title=title)
+    shutil.copytree(store.home.run_folder(original), store.home.run_folder(started.run))
     store.claim("sample")
-    store.end(job.id, "finished")
-    library.add_run(
-        workspace,
-        job=job.id,
-        run_id=run_id,
-        dataset=run.dataset,
-        source=run.source,
-        method=run.method,
-        title=title,
-        config=config,
-    )
-    return run_id
+    store.end(started.job.id, "finished")
+    return started.run
 
 
 def _repeat(library: Library, workspace: str, dataset: str, structures: int, *, progress: Progress) -> str:

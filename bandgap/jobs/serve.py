@@ -13,7 +13,7 @@ import threading
 import time
 import urllib.request
 import webbrowser
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -73,21 +73,12 @@ def healthy(address: str) -> bool:
         return False
 
 
-def serve(
-    host: str = "127.0.0.1",
-    port: int = 8501,
-    *,
-    quota_gb: str | None = None,
-    open_browser: bool = False,
-    announce: Callable[[str], None] | None = None,
-) -> int:
+def serve(host: str = "127.0.0.1", port: int = 8501, *, quota_gb: str | None = None, open_browser: bool = False) -> int:
     """Run the worker and the page until Ctrl-C or SIGTERM; return the exit code.
 
-    `quota_gb` is how much a workspace may take, in GB as text ("0": no limit), instead of $BANDGAP_QUOTA_GB. `announce`
-    gets the few lines that a person should see. Raises ConfigError when no port is free or the quota is no number,
-    BandgapError when the page does not start.
+    `quota_gb` is how much a workspace may take, in GB as text ("0": no limit), instead of $BANDGAP_QUOTA_GB. Raises
+    ConfigError when no port is free or the quota is no number, BandgapError when the page does not start.
     """
-    say = announce or _write_line
     if quota_gb is None:
         quota_bytes()
     else:
@@ -96,7 +87,7 @@ def serve(
     environment = _environment(home.folder, quota_gb)
     chosen = free_port(host, port)
     if port and chosen != port:
-        say(f"Port {port} is taken; using {chosen}.")
+        _say(f"Port {port} is taken; using {chosen}.")
     address = f"http://{_shown(host)}:{chosen}"
     stopping = threading.Event()
     with _signals_set(stopping):
@@ -105,7 +96,7 @@ def serve(
         try:
             _wait_until_healthy(page, address, stopping)
             if not stopping.is_set():
-                say(f"bandgap is at {address}  (data in {home.folder}; Ctrl-C stops it)")
+                _say(f"bandgap is at {address}  (data in {home.folder}; Ctrl-C stops it)")
                 if open_browser:
                     webbrowser.open(address)
             while not stopping.wait(0.5):
@@ -233,7 +224,7 @@ def _shown(host: str) -> str:
     return f"[{shown}]" if ":" in shown else shown
 
 
-def _write_line(text: str) -> None:
+def _say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

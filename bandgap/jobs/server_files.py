@@ -1,6 +1,7 @@
-"""Files in the one folder of the server from which source models may be trained: `BANDGAP_SOURCE_FOLDER`.
+"""Files of the server that visitors may take: sources may be trained from one folder, data come from another.
 
-A file is named by a visitor and opened by the worker, so a name is a name alone: no folders, no way out by links.
+Both are closed unless whoever runs the server names them. A file is named by a visitor and opened by the worker, so a
+name is a name alone: no folders, no way out by links.
 """
 
 import os
@@ -12,9 +13,11 @@ from pathlib import Path
 from bandgap.foundation.errors import InputError
 
 VARIABLE = "BANDGAP_SOURCE_FOLDER"
+DATA_VARIABLE = "BANDGAP_DATA_FOLDER"  # for what is too large to upload
 SUFFIXES = (".json", ".json.gz")
 MAX_FILE_BYTES = 2_000_000_000  # df_62k.json has 290 MB
 MAX_LISTED = 200
+MAX_ENTRIES = 1_000  # of the folder for data
 
 
 @dataclass(frozen=True)
@@ -77,3 +80,57 @@ def checked_file(folder: Path, name: str) -> Path:
             "Use `bandgap train-source --oe62` in a shell on this machine."
         )
     return path
+
+
+def data_folder() -> Path | None:
+    """Return the folder that $BANDGAP_DATA_FOLDER names, None where none is named or it is not there."""
+    text = os.environ.get(DATA_VARIABLE, "")
+    folder = Path(text).expanduser()
+    return folder.resolve() if text and folder.is_dir() else None
+
+
+def entries() -> list[str]:
+    """Return the names of the files and folders that stand directly in the server's folder, sorted; hidden ones not."""
+    folder = data_folder()
+    if folder is None:
+        return []
+    try:
+        names = [path.name for path in folder.iterdir() if not path.name.startswith(".") and not path.is_symlink()]
+    except OSError:
+        return []
+    return sorted(names)[:MAX_ENTRIES]
+
+
+def files_of(name: str) -> list[tuple[str, Path]]:
+    """Return name and path of every file of an entry: the file, or those below the folder; links are left out.
+
+    Raises InputError when the name is not one of `entries()`.
+    """
+    folder = data_folder()
+    if folder is None or name not in entries():
+        raise InputError(
+            f"{name!r} is not in the server's folder for data. Choose one of the names in the list; who runs the "
+            f"server sets the folder with {DATA_VARIABLE}."
+        )
+    return files_below(folder / name, base=folder)
+
+
+def files_below(top: Path, *, base: Path) -> list[tuple[str, Path]]:
+    """Return a file, or the files of a folder in a fixed order, with their names from `base` on.
+
+    Hidden files and links are left out.
+    """
+    if not top.is_dir():
+        return [(top.relative_to(base).as_posix(), top)] if _is_file(top) else []
+    found = []
+    for parent, folders, files in os.walk(top):  # does not follow links
+        folders[:] = sorted(f for f in folders if not f.startswith("."))
+        found += [Path(parent, file) for file in sorted(files) if not file.startswith(".")]
+    return [(path.relative_to(base).as_posix(), path) for path in found if _is_file(path)]
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False

@@ -113,12 +113,11 @@ def own_features(elements: int) -> int:
 
 def molecules_of(library: Library, dataset: str) -> Molecules:
     """Return what a data set of the workspace gives to learn from: its structures with a gap."""
-    with library.database.reading() as connection:
-        rows = connection.execute(
-            "SELECT formula, count(*) AS n, total(n_atoms) AS atoms FROM structure"
-            " WHERE dataset = ? AND gap_eV IS NOT NULL AND status != 'refused' GROUP BY formula",
-            (dataset,),
-        ).fetchall()
+    rows = library.database.rows(
+        "SELECT formula, count(*) AS n, total(n_atoms) AS atoms FROM structure"
+        " WHERE dataset = ? AND gap_eV IS NOT NULL AND status != 'refused' GROUP BY formula",
+        dataset,
+    )
     elements = {symbol for row in rows for symbol in _SYMBOL.findall(row["formula"])}
     return Molecules(sum(row["n"] for row in rows), round(sum(row["atoms"] for row in rows)), len(elements))
 

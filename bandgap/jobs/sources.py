@@ -85,12 +85,7 @@ def delete_source(jobs: JobStore, library: Library, workspace: str, source_id: s
     if busy:
         raise InputError(f"{busy[0].title} is {busy[0].state}. Cancel it first, then delete the source model.")
     shutil.rmtree(library.home.source_folder(source_id), ignore_errors=True)
-    ids = json.dumps([job.id for job in own])
-    with library.database.writing() as connection:
-        connection.execute("DELETE FROM event WHERE job IN (SELECT value FROM json_each(?))", (ids,))
-        connection.execute(
-            "DELETE FROM job WHERE id IN (SELECT value FROM json_each(?)) AND workspace = ?", (ids, workspace)
-        )
+    jobs.forget(workspace, own)
 
 
 def _uses(job: Job, source_id: str) -> bool:

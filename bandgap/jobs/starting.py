@@ -68,12 +68,11 @@ def _work(job: Job) -> str:
 
 def _gaps(library: Library, dataset: Dataset) -> str:
     """Return what tells whether the gaps of a data set have changed, without reading every verdict."""
-    with library.database.reading() as connection:
-        row = connection.execute(
-            "SELECT count(gap_eV), total(gap_eV), total(gap_eV * row), total(gap_eV * gap_eV) FROM structure"
-            " WHERE dataset = ?",
-            (dataset.id,),
-        ).fetchone()
+    (row,) = library.database.rows(
+        "SELECT count(gap_eV), total(gap_eV), total(gap_eV * row), total(gap_eV * gap_eV) FROM structure"
+        " WHERE dataset = ?",
+        dataset.id,
+    )
     return f"{tuple(row)!r} {dataset.level_of_theory}"
 
 

@@ -9,7 +9,7 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from bandgap.foundation.progress import Update
@@ -58,6 +58,9 @@ class Job:
         return self.state in ACTIVE
 
 
+_COLUMNS = tuple(field.name for field in fields(Job))
+
+
 @dataclass(frozen=True)
 class Event:
     """One report of a running job: an update of its progress, or a line of its log."""
@@ -83,30 +86,18 @@ class JobStore:
         self, workspace: str, kind: str, *, title: str, payload: Mapping[str, Any], subject: str, submit_key: str = ""
     ) -> Job:
         """Queue a job; the same `submit_key` in the same workspace returns the job that exists already."""
-        job_id = str(uuid.uuid4())
-        values = (
-            job_id,
-            workspace,
-            kind,
-            _LANES[kind],
-            title,
-            json.dumps(payload),
-            subject,
-            submit_key or job_id,
-            time.time(),
-        )
+        job_id, now = str(uuid.uuid4()), time.time()
+        key = submit_key or job_id
         with self.database.writing() as connection:
-            connection.execute("INSERT OR IGNORE INTO workspace VALUES (?, ?)", (workspace, time.time()))
+            connection.execute("INSERT OR IGNORE INTO workspace VALUES (?, ?)", (workspace, now))
             connection.execute(
                 "INSERT OR IGNORE INTO job"
                 " (id, workspace, kind, lane, title, payload, subject, submit_key, created, state)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued')",
-                values,
+                (job_id, workspace, kind, _LANES[kind], title, json.dumps(payload), subject, key, now),
             )
-            row = connection.execute(
-                "SELECT * FROM job WHERE workspace = ? AND submit_key = ?", (workspace, submit_key or job_id)
-            ).fetchone()
-        return _job(row)
+            row = connection.execute("SELECT * FROM job WHERE workspace = ? AND submit_key = ?", (workspace, key))
+            return _job(row.fetchone())
 
     def request_cancel(self, workspace: str, job_id: str) -> None:
         """Ask for the end of a job: a queued one ends here, a running one is asked to stop by its worker."""
@@ -120,47 +111,37 @@ class JobStore:
 
     def job(self, workspace: str, job_id: str) -> Job | None:
         """Return a job of this workspace, or None."""
-        with self.database.reading() as connection:
-            row = connection.execute("SELECT * FROM job WHERE id = ? AND workspace = ?", (job_id, workspace)).fetchone()
+        row = self.database.row("SELECT * FROM job WHERE id = ? AND workspace = ?", job_id, workspace)
         return _job(row) if row else None
 
     def latest(self, workspace: str, subject: str) -> Job | None:
         """Return the newest job about a data set, a run or a prediction, or None."""
-        with self.database.reading() as connection:
-            row = connection.execute(
-                "SELECT * FROM job WHERE subject = ? AND workspace = ? ORDER BY created DESC, rowid DESC LIMIT 1",
-                (subject, workspace),
-            ).fetchone()
+        row = self.database.row(
+            "SELECT * FROM job WHERE subject = ? AND workspace = ? ORDER BY created DESC, rowid DESC LIMIT 1",
+            subject,
+            workspace,
+        )
         return _job(row) if row else None
 
     def jobs(self, workspace: str, *, kinds: Sequence[str] = tuple(_LANES), limit: int = 200) -> list[Job]:
         """Return the newest jobs of a workspace, newest first."""
         marks = ", ".join("?" * len(kinds))
-        with self.database.reading() as connection:
-            rows = connection.execute(
-                f"SELECT * FROM job WHERE workspace = ? AND kind IN ({marks})"
-                " ORDER BY created DESC, rowid DESC LIMIT ?",
-                (workspace, *kinds, limit),
-            ).fetchall()
-        return [_job(row) for row in rows]
+        query = f"SELECT * FROM job WHERE workspace = ? AND kind IN ({marks}) ORDER BY created DESC, rowid DESC LIMIT ?"
+        return [_job(row) for row in self.database.rows(query, workspace, *kinds, limit)]
 
     def queue_length(self, job: Job) -> int:
         """Return how many jobs of the same lane are before this queued one, the running one included."""
-        with self.database.reading() as connection:
-            return int(
-                connection.execute(
-                    "SELECT count(*) FROM job WHERE lane = ? AND (state IN ('running', 'cancelling')"
-                    " OR (state = 'queued' AND created < ?))",
-                    (_LANES[job.kind], job.created),
-                ).fetchone()[0]
-            )
+        before = self.database.rows(
+            "SELECT id FROM job WHERE lane = ? AND (state IN ('running', 'cancelling')"
+            " OR (state = 'queued' AND created < ?))",
+            _LANES[job.kind],
+            job.created,
+        )
+        return len(before)
 
     def events(self, job_id: str, *, last: int = 20) -> list[Event]:
         """Return the last events of a job, oldest first."""
-        with self.database.reading() as connection:
-            rows = connection.execute(
-                "SELECT * FROM event WHERE job = ? ORDER BY seq DESC LIMIT ?", (job_id, last)
-            ).fetchall()
+        rows = self.database.rows("SELECT * FROM event WHERE job = ? ORDER BY seq DESC LIMIT ?", job_id, last)
         return [_event(row) for row in reversed(rows)]
 
     # -- what the worker and its children do
@@ -180,8 +161,7 @@ class JobStore:
 
     def claimed(self, job_id: str) -> Job | None:
         """Return a job by its id alone (the worker's child knows no workspace), or None."""
-        with self.database.reading() as connection:
-            row = connection.execute("SELECT * FROM job WHERE id = ?", (job_id,)).fetchone()
+        row = self.database.row("SELECT * FROM job WHERE id = ?", job_id)
         return _job(row) if row else None
 
     def beat(self, worker: str, job_ids: Sequence[str]) -> None:
@@ -193,23 +173,14 @@ class JobStore:
 
     def cancel_requested(self, job_id: str) -> bool:
         """Return whether somebody asked for the end of this job."""
-        with self.database.reading() as connection:
-            row = connection.execute("SELECT cancel_requested FROM job WHERE id = ?", (job_id,)).fetchone()
+        row = self.database.row("SELECT cancel_requested FROM job WHERE id = ?", job_id)
         return row is None or row[0] is not None
 
     def add_event(
         self, job_id: str, kind: Literal["progress", "log"], update: Update, *, since: float, since_done: int = 0
     ) -> None:
         """Append an event to a job; the work was at `since_done` at the time `since`."""
-        body = {
-            "phase": update.phase,
-            "done": update.done,
-            "total": update.total,
-            "message": update.message,
-            "values": dict(update.values),
-            "since": since,
-            "since_done": since_done,
-        }
+        body = {**vars(update), "values": dict(update.values), "since": since, "since_done": since_done}
         with self.database.writing() as connection:
             connection.execute(
                 "INSERT INTO event SELECT :job, coalesce(max(seq), 0) + 1, :time, :kind, :body"
@@ -226,6 +197,14 @@ class JobStore:
                 (state, time.time(), error, json.dumps(dict(result or {})), job_id),
             )
             return cursor.rowcount == 1
+
+    def forget(self, workspace: str, jobs: Sequence[Job]) -> None:
+        """Remove jobs of this workspace and their events."""
+        own = "SELECT id FROM job WHERE workspace = ? AND id IN (SELECT value FROM json_each(?))"
+        values = (workspace, json.dumps([job.id for job in jobs]))
+        with self.database.writing() as connection:
+            connection.execute(f"DELETE FROM event WHERE job IN ({own})", values)
+            connection.execute(f"DELETE FROM job WHERE id IN ({own})", values)
 
     def end_orphans(self, worker: str) -> int:
         """Mark the jobs that a dead worker left running: cancelled where that was asked for, else interrupted."""
@@ -244,31 +223,12 @@ def _job(row: sqlite3.Row) -> Job:
     state: State = row["state"]
     if state in ("running", "cancelling") and time.time() - (row["heartbeat"] or 0.0) > STALE_S:
         state = "interrupted"
-    return Job(
-        id=row["id"],
-        workspace=row["workspace"],
-        kind=row["kind"],
-        title=row["title"],
-        subject=row["subject"],
-        state=state,
-        payload=json.loads(row["payload"]),
-        created=row["created"],
-        started=row["started"],
-        finished=row["finished"],
-        cancel_requested=row["cancel_requested"] is not None,
-        error=row["error"],
-        result=json.loads(row["result"]),
-    )
+    values = {name: row[name] for name in _COLUMNS}
+    values |= {name: json.loads(row[name]) for name in ("payload", "result")}
+    return Job(**{**values, "state": state, "cancel_requested": row["cancel_requested"] is not None})
 
 
 def _event(row: sqlite3.Row) -> Event:
     body = json.loads(row["body"])
-    update = Update(body["phase"], body["done"], body["total"], body["message"], body["values"])
-    return Event(
-        seq=row["seq"],
-        time=row["time"],
-        kind=row["kind"],
-        update=update,
-        since=body["since"],
-        since_done=body["since_done"],
-    )
+    since, since_done = body.pop("since"), body.pop("since_done")
+    return Event(row["seq"], row["time"], row["kind"], Update(**body), since, since_done)

@@ -106,7 +106,7 @@ class Worker:
             self._watch(lane, child)
         for lane in LANES:
             if lane not in self._children and (job := self.store.claim(self.name, lanes=[lane])):
-                self._children[lane] = _Child(job, _start(self._home, job.id))
+                self._children[lane] = _Child(job, _spawned(child_main, str(self._home.folder), job.id))
 
     def _watch(self, lane: Lane, child: _Child) -> None:
         if not child.process.is_alive():
@@ -199,10 +199,8 @@ def _stop_on_signals(worker: Worker) -> None:
         signal.signal(name, handle)
 
 
-def _start(home: Home, job_id: str) -> SpawnProcess:
-    process = multiprocessing.get_context("spawn").Process(
-        target=child_main, args=(str(home.folder), job_id), name=f"job-{job_id[:8]}"
-    )
+def _spawned(target: Callable[..., None], *args: str, daemon: bool = False) -> SpawnProcess:
+    process = multiprocessing.get_context("spawn").Process(target=target, args=args, daemon=daemon)
     process.start()
     return process
 
@@ -210,7 +208,7 @@ def _start(home: Home, job_id: str) -> SpawnProcess:
 def _start_catalogue(home: Home) -> None:
     from bandgap.jobs.catalogue import catalogue_main
 
-    multiprocessing.get_context("spawn").Process(target=catalogue_main, args=(str(home.folder),), daemon=True).start()
+    _spawned(catalogue_main, str(home.folder), daemon=True)
 
 
 def _signal(process: SpawnProcess, number: signal.Signals) -> None:

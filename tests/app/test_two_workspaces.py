@@ -15,9 +15,8 @@ from streamlit.testing.v1 import AppTest
 from bandgap.foundation.errors import InputError
 from bandgap.jobs import resuming
 from bandgap.jobs.home import Home
-from bandgap.jobs.housekeeping import delete_dataset, losses, rename_dataset
+from bandgap.jobs.housekeeping import delete_dataset, delete_run, losses, rename_dataset, rename_run
 from bandgap.jobs.rows import RunRow
-from bandgap.jobs.run_care import delete_run, rename_run
 from bandgap.jobs.sources import delete_source, source_path, sources_of
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import Workspace

@@ -10,7 +10,7 @@ import numpy as np
 from streamlit.testing.v1 import AppTest
 
 from bandgap.jobs.home import Home
-from bandgap.jobs.run_care import rename_run
+from bandgap.jobs.housekeeping import rename_run
 from bandgap.jobs.store import Job
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import BROKEN, Workspace, empty_workspace

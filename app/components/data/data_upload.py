@@ -6,8 +6,8 @@ import session
 import streamlit as st
 
 from bandgap.foundation.errors import BandgapError
-from bandgap.jobs.data_folder import entries
 from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
+from bandgap.jobs.server_files import entries
 from components.shared import frame, stores, uploads, words
 from components.shared.actions import carry_out
 

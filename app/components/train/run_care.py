@@ -2,8 +2,8 @@
 
 import streamlit as st
 
+from bandgap.jobs.housekeeping import MAX_NAME, RunLosses, delete_run, rename_run, run_losses
 from bandgap.jobs.rows import RunRow
-from bandgap.jobs.run_care import TITLE_LENGTH, Losses, delete_run, losses, rename_run
 from bandgap.jobs.store import Job
 from components.shared import stores, words
 from components.shared.actions import carry_out
@@ -13,13 +13,13 @@ def care_expander(run: RunRow, job: Job | None) -> None:
     """Draw the expander with both actions."""
     with st.expander("Rename or delete this run"):
         with st.form(f"rename-{run.id}", border=False):
-            title = st.text_input("Name", run.title, max_chars=TITLE_LENGTH)
+            title = st.text_input("Name", run.title, max_chars=MAX_NAME)
             if st.form_submit_button("Rename"):
                 carry_out(lambda: rename_run(stores.library(), run, title), f"The run is now called {title}.")
         if job is not None and job.active:
             st.caption("A run that is at work is not deleted. Cancel it first.")
             return
-        st.markdown(loss_sentence(losses(stores.jobs(), stores.library(), run)))
+        st.markdown(loss_sentence(run_losses(stores.jobs(), stores.library(), run)))
         sure = st.checkbox("I do not need them any more", key=f"sure-{run.id}")
         if st.button("Delete this run", disabled=not sure, icon=":material/delete:", key=f"delete-{run.id}"):
             carry_out(
@@ -27,7 +27,7 @@ def care_expander(run: RunRow, job: Job | None) -> None:
             )
 
 
-def loss_sentence(lost: Losses) -> str:
+def loss_sentence(lost: RunLosses) -> str:
     """Say what a deletion takes away and what stays."""
     made = ""
     if lost.predictions:

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bandgap.foundation.csv_tables import csv_text
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.jobs.data_folder import files_of
 from bandgap.jobs.disk import check_quota
 from bandgap.jobs.home import Home, domain_paths, shapes_path
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import StoredFile
+from bandgap.jobs.server_files import files_of
 from bandgap.jobs.sources import source_path
 from bandgap.jobs.store import Job
-from bandgap.jobs.tasks.records import DEMO_TARGET, read_records, verdict
+from bandgap.jobs.tasks.records import DEMO_TARGET, dataset_of, read_records, verdict
 from bandgap.structures.shapes import save_shapes
 
 if TYPE_CHECKING:
@@ -33,8 +32,7 @@ _EVERY = 50  # structures between two reports
 
 def check(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     """Read the files of a data set and store a verdict for every structure."""
-    library = Library(home)
-    dataset = library.dataset(job.workspace, job.payload["dataset"])
+    library, dataset = dataset_of(job, home)
     records = read_records(library, dataset, progress=progress)
     library.save_verdicts(dataset.id, [verdict(record) for record in records])
     write_shapes(home, dataset.id, records, progress=progress)
@@ -46,8 +44,7 @@ def import_demo(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     from bandgap.datasets.demo import load_demo
 
     progress(Update("reading the demo crystals"))
-    library = Library(home)
-    dataset = library.dataset(job.workspace, job.payload["dataset"])
+    library, dataset = dataset_of(job, home)
     demo = load_demo(DEMO_TARGET)
     gaps = np.asarray(demo.gaps_eV, dtype=np.float64)
     verdicts = [verdict(record, gap=float(gap)) for record, gap in zip(demo.records, gaps, strict=True)]
@@ -60,8 +57,7 @@ def import_demo(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
 
 def import_folder(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     """Store the files of an entry of the server's folder as those of a data set, and check them."""
-    library = Library(home)
-    dataset = library.dataset(job.workspace, job.payload["dataset"])
+    library, dataset = dataset_of(job, home)
     entry = job.payload["entry"]
     library.add_files(dataset.id, store_files(library, job.workspace, files_of(entry), name=entry, progress=progress))
     return check(job, home, progress)
@@ -103,8 +99,7 @@ def store_files(
 
 def shapes(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     """Write the shapes of a data set again; verdicts and gaps stay."""
-    library = Library(home)
-    dataset = library.dataset(job.workspace, job.payload["dataset"])
+    library, dataset = dataset_of(job, home)
     records = read_records(library, dataset, progress=progress)
     write_shapes(home, dataset.id, records, progress=progress)
     return {"n": len(records)}
@@ -125,12 +120,12 @@ def write_shapes(home: Home, dataset_id: str, records: Sequence[StructureRecord]
 def domain(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     """Judge every structure of a data set by a source model's own training structures, as a table and its summary."""
     from bandgap.descriptors.cache import DescriptorCache
+    from bandgap.foundation.csv_tables import csv_text
     from bandgap.foundation.machine import set_threads
     from bandgap.sources.domain import judge
 
     set_threads()
-    library = Library(home)
-    dataset = library.dataset(job.workspace, job.payload["dataset"])
+    library, dataset = dataset_of(job, home)
     folder = Path(source_path(library, job.workspace, job.payload["source"]))
     records = read_records(library, dataset, progress=progress)
     table, summary = judge(folder, records, cache=DescriptorCache(home.cache), progress=progress)

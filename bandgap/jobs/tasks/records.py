@@ -9,13 +9,24 @@ from numpy.typing import NDArray
 
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update
+from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Dataset, Verdict
+from bandgap.jobs.store import Job
 
 if TYPE_CHECKING:
     from bandgap.structures import StructureRecord
 
 DEMO_TARGET: Literal["crystals"] = "crystals"
+
+
+def dataset_of(job: Job, home: Home) -> tuple[Library, Dataset]:
+    """Return the workspace's library and the data set that a job is about.
+
+    Raises InputError when the job's workspace has no such data set.
+    """
+    library = Library(home)
+    return library, library.dataset(job.workspace, str(job.payload["dataset"]))
 
 
 def read_records(library: Library, dataset: Dataset, *, progress: Progress) -> list[StructureRecord]:

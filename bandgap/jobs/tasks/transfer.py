@@ -1,17 +1,21 @@
-"""The job that transfers a source model to the labelled structures of a data set."""
+"""The jobs that transfer a source model to the labelled structures of a data set, and that predict with the run."""
 
 import shutil
 from pathlib import Path
 from typing import Any
 
-from bandgap.foundation.errors import Cancelled
+import numpy as np
+
+from bandgap.foundation.errors import Cancelled, InputError
 from bandgap.foundation.progress import Progress
 from bandgap.jobs import resuming
 from bandgap.jobs.home import Home
-from bandgap.jobs.library import Library
 from bandgap.jobs.sources import source_path
 from bandgap.jobs.store import Job
-from bandgap.jobs.tasks.records import labelled_records
+from bandgap.jobs.tasks.data import write_shapes
+from bandgap.jobs.tasks.records import dataset_of, labelled_records, read_records, verdict
+
+SETTINGS = ("method", "n", "n_test", "seed", "conformal_share", "by_formula", "levels", "settings", "device")
 
 
 def transfer(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
@@ -26,28 +30,19 @@ def transfer(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     from bandgap.runs.transfer import transfer_run
 
     set_threads()
-    library, payload = Library(home), job.payload
-    dataset = library.dataset(job.workspace, payload["dataset"])
+    library, dataset = dataset_of(job, home)
     records, gaps = labelled_records(library, dataset, progress=progress)
-    checkpoints = resuming.checkpoints_of(home, payload)
+    checkpoints = resuming.checkpoints_of(home, job.payload)
     resumed = checkpoints.exists()
 
     def run() -> Path:
         return transfer_run(
-            source_path(library, job.workspace, payload["source"]),
+            source_path(library, job.workspace, job.payload["source"]),
             records,
             gaps,
-            method=payload["method"],
-            n=payload["n"],
-            n_test=payload["n_test"],
-            seed=payload["seed"],
-            conformal_share=payload.get("conformal_share", 0.0),
-            by_formula=payload.get("by_formula", False),
-            out=home.run_folder(payload["run"]),
+            **{name: value for name, value in job.payload.items() if name in SETTINGS},
+            out=home.run_folder(job.payload["run"]),
             level_of_theory=dataset.level_of_theory,
-            levels=payload.get("levels", "none"),
-            settings=payload.get("settings", {}),
-            device=payload.get("device", "auto"),
             cache=DescriptorCache(home.cache),
             progress=progress,
             checkpoints=checkpoints,
@@ -62,3 +57,27 @@ def transfer(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
         shutil.rmtree(checkpoints, ignore_errors=True)
         folder = run()
     return {"folder": folder.name, "resumed": resumed}
+
+
+def predict(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
+    """Predict the gaps of every structure of a data set with a finished run."""
+    from bandgap.descriptors.cache import DescriptorCache
+    from bandgap.foundation.machine import set_threads
+    from bandgap.predictions.store import write_prediction
+    from bandgap.runs.prediction import predict_in_detail
+
+    set_threads()
+    (library, dataset), run_id = dataset_of(job, home), job.payload["run"]
+    if library.run(job.workspace, run_id) is None:
+        raise InputError("This workspace has no such run. Choose a finished run from the list.")
+    records = read_records(library, dataset, progress=progress)
+    if dataset.purpose == "prediction":
+        library.save_verdicts(dataset.id, [verdict(record) for record in records])
+        write_shapes(home, dataset.id, records, progress=progress)
+    known = np.array([v.gap_eV is not None for v in library.verdicts(dataset.id)], dtype=bool)
+    labelled = known if known.size == len(records) else np.zeros(len(records), dtype=bool)
+    predictions, details = predict_in_detail(  # as trained: pages apply a stored calibrator
+        home.run_folder(run_id), records, labelled=labelled, cache=DescriptorCache(home.cache), progress=progress
+    )
+    write_prediction(home.prediction_folder(run_id, job.id), predictions, details, records)
+    return {"n": len(predictions), "refused": sum(status == "refused" for status in predictions.status)}

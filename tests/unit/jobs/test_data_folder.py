@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from bandgap.foundation.errors import InputError
-from bandgap.jobs.data_folder import entries, files_of
 from bandgap.jobs.home import open_home
 from bandgap.jobs.library import Library
+from bandgap.jobs.server_files import entries, files_of
 from bandgap.jobs.store import JobStore
 from bandgap.jobs.worker import work_all
 
