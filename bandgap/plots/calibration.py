@@ -17,7 +17,7 @@ from bandgap.plots.style import (
     faint,
     finished,
     padded,
-    shown,
+    plain,
 )
 
 _HEIGHT = 340
@@ -73,7 +73,7 @@ def width_figure(table: pd.DataFrame) -> go.Figure:
         own = table[table["inside"] == inside]
         add_points(fig, own["width_eV"], own["error_eV"], colour, symbol, 6, name=f"{name} ({len(own)})")
         fig.data[-1].update(
-            customdata=np.stack([shown(own["id"]), own["formula"]], axis=1),
+            customdata=np.stack([plain(own["id"]), own["formula"]], axis=1),
             hovertemplate="%{customdata[0]} %{customdata[1]}<br>width %{x:.2f} eV<br>error %{y:.2f} eV<extra></extra>",
         )
     fig.update_layout(template=TEMPLATE, height=_HEIGHT, showlegend=True, **LEGEND_ABOVE)

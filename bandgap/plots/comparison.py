@@ -18,7 +18,7 @@ from bandgap.plots.style import (
     finished,
     marker,
     padded,
-    shown,
+    plain,
 )
 
 _SERIES = (MODEL, GOOD, MIND, PRIOR, OBSERVED, BASELINE)
@@ -40,12 +40,12 @@ def difference_figure(table: pd.DataFrame, *, quantity: Quantity) -> go.Figure:
         fig.data[-1].update(
             marker=marker(colour, symbol, 10),
             error_x=bars(own["difference_eV"], own["lower_eV"], own["upper_eV"], colour=colour, thickness=2),
-            customdata=np.stack([shown(own["run"]), own["lower_eV"], own["upper_eV"]], axis=1),
+            customdata=np.stack([plain(own["run"]), own["lower_eV"], own["upper_eV"]], axis=1),
             hovertemplate="%{customdata[0]}<br>%{x:+.3f} eV (%{customdata[1]:+.3f} to %{customdata[2]:+.3f})"
             "<extra></extra>",
         )
     place = {"x": 0, "xref": "paper", "xanchor": "left", "yanchor": "bottom", "showarrow": False}
-    names = [place | {"y": k + 0.22, "text": run} for k, run in enumerate(shown(rows["run"]))]
+    names = [place | {"y": k + 0.22, "text": run} for k, run in enumerate(plain(rows["run"]))]
     zero = {"type": "line", "x0": 0, "x1": 0, "y0": 0, "y1": 1, "yref": "paper"}
     zero |= {"line": {"color": BASELINE, "width": 1}}
     fig.update_layout(template=TEMPLATE, height=90 + 60 * len(rows), annotations=names, shapes=[zero])

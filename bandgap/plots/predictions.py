@@ -22,7 +22,7 @@ from bandgap.plots.style import (
     finished,
     marker,
     padded,
-    shown,
+    plain,
 )
 
 _INTERVAL_HOVER = "%{customdata[0]}<br>%{y:.2f} eV (%{customdata[1]:.2f} to %{customdata[2]:.2f})<extra></extra>"
@@ -74,7 +74,7 @@ def parity(
             name=f"{name} ({np.count_nonzero(chosen)})",
             marker=marker(colour, symbol, 6),
             error_y=bars(mean[chosen], lower[chosen], upper[chosen], colour=faint(colour, 0.4), thickness=0.8),
-            customdata=shown(ids)[chosen],
+            customdata=plain(ids)[chosen],
             hovertemplate="%{customdata}<br>observed %{x:.2f} eV<br>predicted %{y:.2f} eV<extra></extra>",
         )
     both = {"range": list(ends), "constrain": "domain"}
@@ -104,7 +104,7 @@ def intervals(
             name=name,
             marker=marker(colour, symbol, 7),
             error_y=bars(mean[rows], lower[rows], upper[rows]),
-            customdata=np.stack([shown(ids)[rows], lower[rows], upper[rows]], axis=1),
+            customdata=np.stack([plain(ids)[rows], lower[rows], upper[rows]], axis=1),
             hovertemplate=_INTERVAL_HOVER,
         )
     fig.update_layout(template=TEMPLATE, height=340, showlegend=bool(strange.any()), legend=LEGEND_INSIDE)

@@ -114,10 +114,10 @@ def add_points(fig: go.Figure, x: ArrayLike, y: ArrayLike, *look: Any, **more: A
     fig.add_scatter(x=x, y=y, mode="markers", marker=marker(*look), **more)
 
 
-def shown(texts: Iterable[object]) -> NDArray[np.object_]:
+def plain(texts: Iterable[object]) -> NDArray[np.object_]:
     """Return texts (n,) that a figure shows as they are: Plotly takes HTML in names, labels and hover texts.
 
-    >>> shown(["<b>bold</b> & plain"]).tolist()
+    >>> plain(["<b>bold</b> & plain"]).tolist()
     ['&lt;b&gt;bold&lt;/b&gt; &amp; plain']
     """
     return np.array([html.escape(str(text), quote=False) for text in texts], dtype=object)

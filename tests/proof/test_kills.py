@@ -40,13 +40,13 @@ def test_killed_processes_lose_no_job_run_none_twice_and_leave_none_stuck(kills:
         killed: Counter[str] = Counter()
         while (done := sum(killed.values())) < kills:
             some = 1 + done // CALM_EVERY  # jobs that are finished by now, else a storm is only a series of starts
-            wait_for(partial(at_work, server, visitor, draw, some), within_s=60, what="a job that runs")
+            wait_for(partial(at_work, server, visitor, draw, some), within_s=120, what="a job that runs")
             time.sleep(draw.uniform(0.0, 1.0))
             killed.update(killed_one(server, draw))
             if draw.random() < CANCELLED_SHARE:
                 visitor.cancel_one()
         server.start()
-        wait_for(visitor.all_finished, within_s=120, what="the end of all jobs")
+        wait_for(visitor.all_finished, within_s=180, what="the end of all jobs")
         sys.stdout.write(f"{dict(killed)} killed, {len(visitor.asked)} asked, {time.monotonic() - started:.0f} s\n")
     assert not visitor.refused
     nothing_is_lost_or_stuck(visitor)

@@ -140,9 +140,15 @@ def extxyz_of(run_id: str, prediction_id: str) -> Path | None:
 def read_heldout(run_id: str) -> pd.DataFrame:
     """Return the predictions of a run's held-out structures as its CSV holds them.
 
-    Raises InputError when the file is missing or damaged.
+    Raises InputError when the file is missing or damaged, ArtifactError when it ends too early.
     """
-    return _read_heldout(str(stores.home().run_folder(run_id) / PREDICTIONS_CSV))
+    table, expected = _read_heldout(str(stores.home().run_folder(run_id) / PREDICTIONS_CSV)), read_run(run_id).n_test
+    if expected and len(table) != expected:
+        raise ArtifactError(
+            f"{PREDICTIONS_CSV} of run {run_id} has {len(table)} of {expected} held-out structures. Other runs are not "
+            "touched; train this one again."
+        )
+    return table
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)

@@ -1,0 +1,89 @@
+"""Files of finished work that a power cut left short: pages and jobs name the damage, and none ends in a traceback."""
+
+import random
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from bandgap.jobs.home import Home
+from bandgap.jobs.worker import work_all
+from tests.app.conftest import Workspace
+from tests.app.worlds import Owned, two_worlds
+from tests.proof.storm import SEED
+
+Visit = Callable[..., AppTest]
+
+SHOWN = {"run": ("train", "compare", "posterior", "calibration", "predict"), "prediction": ("predict",),
+         "dataset": ("data",), "source": ("sources", "train")}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Owned:
+    return two_worlds(tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("source"))[0]
+
+
+@pytest.fixture
+def owned(made: Owned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Owned:
+    folder = tmp_path / "home"
+    shutil.copytree(made.workspace.home.folder, folder)
+    monkeypatch.setenv("BANDGAP_HOME", str(folder))
+    return made.moved(Home(folder))
+
+
+@pytest.fixture
+def workspace(owned: Owned) -> Workspace:
+    return owned.workspace
+
+
+def folders(owned: Owned) -> dict[str, Path]:
+    home = owned.workspace.home
+    return {
+        "run": home.run_folder(owned.runs[0]),
+        "prediction": home.prediction_folder(owned.runs[0], owned.prediction),
+        "dataset": home.dataset_folder(owned.dataset),
+        "source": home.source_folder(owned.source),
+    }
+
+
+def predicted(owned: Owned, run: str) -> str:
+    """Predict the data set with a run as the worker would; return the error, empty when it finished."""
+    jobs, ws = owned.workspace.jobs, owned.workspace.id
+    payload = {"run": run, "dataset": owned.dataset, "name": "again"}
+    job = jobs.submit(ws, "predict", title="again", payload=payload, subject=owned.dataset)
+    work_all(owned.workspace.home)
+    ended = jobs.job(ws, job.id)
+    assert ended is not None and ended.state in ("finished", "failed")
+    return ended.error
+
+
+@pytest.mark.parametrize("kind", list(SHOWN))
+def test_file_that_was_cut_is_named_on_pages_and_by_jobs(kind: str, visit: Visit, owned: Owned) -> None:
+    sys.stdout.write(f"seed {SEED}; set BANDGAP_PROOF_SEED for other lengths\n")
+    draw = random.Random(f"{SEED} {kind}")
+    for path in sorted(p for p in folders(owned)[kind].iterdir() if p.is_file()):
+        whole = path.read_bytes()
+        kept = draw.randrange(len(whole))
+        sys.stdout.write(f"{path.name} keeps {kept:,} of {len(whole):,} bytes\n")
+        path.write_bytes(whole[:kept])
+        st.cache_resource.clear()
+        st.cache_data.clear()
+        for name in draw.sample(SHOWN[kind], min(2, len(SHOWN[kind]))):
+            assert not visit(name, **owned.choices).exception, name
+        if kind == "run":
+            error = predicted(owned, owned.runs[0])
+            assert "bandgap does not know" not in error, error
+            assert not error or str(path.parent.name) in error, error
+        path.write_bytes(whole)
+
+
+def test_table_that_was_cut_at_the_end_of_a_line_is_not_taken_for_a_shorter_one(visit: Visit, owned: Owned) -> None:
+    path = folders(owned)["run"] / "predictions.csv"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-3]))
+    st.cache_resource.clear()
+    (error,) = visit("posterior", **owned.choices).error
+    assert f"predictions.csv of run {owned.runs[0]} has 7 of 10 held-out structures." in error.value
