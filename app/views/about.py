@@ -2,9 +2,10 @@
 
 import importlib.metadata
 
+import pandas as pd
 import session
 import streamlit as st
-from components.shared import frame, stores, words
+from components.shared import frame, stores, tables, words
 from components.shared.waiting import run_anew_when
 
 from bandgap.jobs.disk import QUOTA_OPTION, QUOTA_VARIABLE, quota_bytes, room
@@ -48,7 +49,8 @@ def server() -> None:
         return
     st.write(f"Jobs compute on: {system['device']}, {words.count(system['cores'], 'processor core')}.")
     versions = {"python": system["python"], **system["versions"]}
-    st.dataframe({"package": list(versions), "version": list(versions.values())}, hide_index=True, height="content")
+    table = pd.DataFrame({"package": list(versions), "version": list(versions.values())})
+    tables.show(table, alt="Versions of the packages that jobs compute with")
 
 
 def space() -> None:

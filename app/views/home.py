@@ -112,7 +112,7 @@ def recent_runs(jobs: dict[str, Job]) -> None:
         return
     names = stores.dataset_names(session.workspace())
     st.subheader("Latest runs", anchor=False)
-    st.dataframe(tables.run_frame(runs, jobs, names), hide_index=True, height="content", alt="The latest runs")
+    tables.show(tables.run_frame(runs, jobs, names), alt="The latest runs")
     st.page_link("views/train.py", label="All runs", icon=":material/arrow_forward:")
 
 

@@ -1,12 +1,23 @@
 """Posterior: what the transfer learned, which layers moved, and whether the chains agree."""
 
+import pandas as pd
 import streamlit as st
 from components.posterior import chain_view, layer_view, method_view
-from components.posterior.heldout_view import heldout_view
 from components.shared import frame, stores, tables, words
+from components.shared.drawing import figure, parity_columns
+from components.shared.heldout_runs import heldout_frame, read_heldout_run
 from components.shared.run_choice import choose_run
 from components.shared.run_files import read_run
 
+from bandgap import plots
+
+CAPTION = "Points on the line are right. With honest 95 % intervals about one bar in twenty misses the line."
+COLUMNS = tables.columns(["id", "formula", "domain", "file"]) | {
+    "gap_eV": st.column_config.NumberColumn("known (eV)", format="%.2f"),
+    "mean_eV": st.column_config.NumberColumn("predicted (eV)", format="%.2f"),
+    "lower_eV": st.column_config.NumberColumn("from (eV)", format="%.2f"),
+    "upper_eV": st.column_config.NumberColumn("to (eV)", format="%.2f"),
+}
 LEAD = "What the transfer learned from your crystals, and how far its answer has settled."
 
 
@@ -29,9 +40,24 @@ def page() -> None:
     chain_view.chains(files)
     if files.rhat or "c" in files.draws:
         layer_view.numbers(files)
-    heldout_view(run)
+    heldout(heldout_frame(read_heldout_run(run)))
     with st.expander("The source model that it started from"):
         tables.card(files.source.get("card", {}), files.source.get("overlap"))
+
+
+def heldout(table: pd.DataFrame) -> None:
+    """Draw predicted against known gaps of the held-out structures, beside them as a table, largest error first."""
+    table = table.iloc[(table["mean_eV"] - table["gap_eV"]).abs().argsort()[::-1]]
+    st.subheader("Held-out structures", anchor=False)
+    left, right = st.columns(2, gap="medium")
+    with left:
+        columns, ids = parity_columns(table), table["id"].tolist()
+        alt = "Predicted against known gaps of the held-out structures"
+        figure(plots.parity, *columns, ids=ids, key="parity", alt=alt, caption=CAPTION)
+    with right:
+        shown = table[["id", "gap_eV", "mean_eV", "lower_eV", "upper_eV", "formula", "domain", "file"]]
+        tables.show(shown, alt="Held-out structures, largest error first", columns=COLUMNS, rows=11)
+        st.caption("Largest error first.")
 
 
 frame.show(page)

@@ -39,20 +39,10 @@ def ended_too_early(trainings: list[Job]) -> None:
 def present(sources: dict[str, Source]) -> None:
     ids = list(sources)
     chosen = session.chosen("source") if session.chosen("source") in sources else ids[0]
-    table = source_frame(sources)
-    picked = st.dataframe(
-        table,
-        hide_index=True,
-        height=tables.height(table, rows=8),
-        on_select="rerun",
-        selection_mode="single-row",
-        column_config=SOURCE_COLUMNS,
-        key=f"sources-{len(ids)}",
-        alt="Source models of this workspace",
-    )
-    rows = picked["selection"]["rows"]
-    if rows and ids[rows[0]] != chosen:
-        session.choose("source", ids[rows[0]])
+    table, key = source_frame(sources), f"sources-{len(ids)}"
+    row = tables.pick(table, alt="Source models of this workspace", columns=SOURCE_COLUMNS, key=key, rows=8)
+    if row is not None and ids[row] != chosen:
+        session.choose("source", ids[row])
         st.rerun()
     source = sources[chosen]
     source_details(source)

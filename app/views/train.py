@@ -49,22 +49,12 @@ def run_list(runs: list[RunRow], jobs: dict[str, Job], names: dict[str, str]) ->
         run_now(run, jobs[run.job])
     follow(jobs)
     st.subheader("Runs", anchor=False)
-    table = tables.run_frame(runs, jobs, names)
-    picked = st.dataframe(
-        table,
-        hide_index=True,
-        height=tables.height(table, rows=8),
-        on_select="rerun",
-        selection_mode="single-row",
-        column_config=tables.RUN_COLUMNS,
-        key=f"runs-{len(runs)}",
-        alt="Runs of this workspace",
-    )
+    table, key = tables.run_frame(runs, jobs, names), f"runs-{len(runs)}"
+    row = tables.pick(table, alt="Runs of this workspace", columns=tables.RUN_COLUMNS, key=key, rows=8)
     cancel_all(jobs)
     care_expander(run, jobs.get(run.job))
-    rows = picked["selection"]["rows"]
-    if rows and runs[rows[0]].id != run.id:
-        session.choose("run", runs[rows[0]].id)
+    if row is not None and runs[row].id != run.id:
+        session.choose("run", runs[row].id)
         st.rerun()
 
 

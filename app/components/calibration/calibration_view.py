@@ -15,8 +15,7 @@ from bandgap.evaluation.reliability import (
 )
 from bandgap.foundation.quantities import Quantity
 from bandgap.predictions.table import IntervalKind
-from components.shared.drawing import drawn
-from components.shared.figure_table import figure_with_table
+from components.shared.drawing import figure_with_table
 
 
 def coverage_view(curve: CoverageCurve, *, before: CoverageCurve | None, level: float, kind: IntervalKind) -> None:
@@ -27,8 +26,11 @@ def coverage_view(curve: CoverageCurve, *, before: CoverageCurve | None, level: 
     area = f"Miscalibration area {curve.miscalibration_area:.3f}"
     area += "" if before is None else f", as trained {before.miscalibration_area:.3f}"
     figure_with_table(
-        drawn(plots.coverage_figure, first, level=level, after=None if before is None else table),
+        plots.coverage_figure,
         table,
+        of=(first,),
+        level=level,
+        after=None if before is None else table,
         key="coverage",
         alt=f"Share of gaps in their {kind} interval against its level, with what chance allows",
         caption="Below the diagonal intervals are too narrow, above it too wide; inside the band it may be chance. "
@@ -41,7 +43,7 @@ def pit_view(heldout: HeldOut) -> None:
     st.markdown("**Where the known gaps fall in what was predicted**", help=Quantity.PIT.help)
     table = pit_table(heldout)
     figure_with_table(
-        drawn(plots.pit_figure, table),
+        plots.pit_figure,
         table,
         key="pit",
         alt="PIT histogram of the prediction intervals with the range of chance",
@@ -57,7 +59,7 @@ def spread_views(heldout: HeldOut, level: float, kind: IntervalKind) -> None:
         st.markdown("**Do wide intervals belong to large errors?**")
         table = width_table(heldout, level, kind)
         figure_with_table(
-            drawn(plots.width_figure, table),
+            plots.width_figure,
             table,
             key="width",
             alt=f"Absolute error against width of the {kind} interval",
@@ -71,7 +73,7 @@ def spread_views(heldout: HeldOut, level: float, kind: IntervalKind) -> None:
     with right:
         st.markdown("**Is the predicted spread the real one?**", help=Quantity.SD.help)
         figure_with_table(
-            drawn(plots.spread_figure, spread),
+            plots.spread_figure,
             spread,
             key="spread",
             alt="Error by group of predicted standard deviation, with the range of chance",
@@ -88,8 +90,9 @@ def slices(heldout: HeldOut, level: float, kind: IntervalKind) -> None:
     by = st.segmented_control("Slices by", ["element", "formula"], default="element", key="slices-by") or "element"
     table = (element_table if by == "element" else formula_table)(heldout, level, kind)
     figure_with_table(
-        drawn(plots.slices_figure, table, level=level),
+        plots.slices_figure,
         table,
+        level=level,
         key="slices",
         alt=f"Coverage of the {kind} interval by {by}, with counts and the range of chance",
         caption="Counts stand in brackets; a diamond left of its grey bar is a kind of crystal whose intervals are too "

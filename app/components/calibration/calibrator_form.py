@@ -9,14 +9,14 @@ from bandgap.evaluation.heldout import HeldOut
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.rows import RunRow
 from components.calibration.calibration_words import KIND_HELP, KIND_NAMES, change_sentence, needs_sentence
-from components.shared import frame, stores, words
+from components.shared import frame, stores, tables, words
 
 
 def stored_calibrator(run: RunRow, calibrator: Calibrator) -> None:
     """Say what is stored, what it changed on crystals that it had not seen, and offer to remove it."""
     st.markdown(f"{calibrator.sentence} Predict uses it.\n\n{change_sentence(calibrator)}")
     with st.expander("Before and after at several levels"):
-        st.dataframe(change_frame(calibrator), hide_index=True, height="content", alt="Coverage and width by level")
+        tables.show(change_frame(calibrator), alt="Coverage and width by level")
     _remove_button(run)
 
 

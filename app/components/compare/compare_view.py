@@ -17,13 +17,11 @@ from bandgap.evaluation.run_tables import (
     learning_table,
     split_flags,
 )
-from bandgap.foundation.csv_tables import csv_text
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import RunRow
-from components.shared import words
-from components.shared.drawing import drawn
-from components.shared.figure_table import figure_with_table
-from components.shared.heldout_runs import learning_points
+from components.shared import tables, words
+from components.shared.drawing import figure_with_table, parity_columns
+from components.shared.heldout_runs import heldout_frame, learning_points
 
 Found = list[tuple[StoredRun, PairedDifference | None, str]]
 
@@ -48,20 +46,15 @@ def figures(table: pd.DataFrame, found: Found, *, level: float, baseline: str) -
     )
     alt = "Figures of the chosen runs on their held-out structures"
     shown = shown.drop(columns="held_out")
-    st.dataframe(shown, hide_index=True, height="content", column_config=figure_columns(level), alt=alt)
+    tables.show(shown, alt=alt, columns=figure_columns(level))
     merged = ordered.merge(
         difference_table(found).add_prefix("difference_to_baseline_"),
         how="left",
         left_on="run",
         right_on="difference_to_baseline_run",
     ).drop(columns="difference_to_baseline_run")
-    st.download_button(
-        "Download the comparison (CSV)",
-        data=lambda: csv_text(merged.assign(level=level, baseline=baseline)).encode(),
-        file_name="comparison.csv",
-        mime="text/csv",
-        on_click="ignore",
-    )
+    told = merged.assign(level=level, baseline=baseline)
+    tables.csv_button("Download the comparison (CSV)", lambda: told, "comparison.csv")
 
 
 def figure_columns(level: float) -> dict[str, Any]:
@@ -102,8 +95,9 @@ def difference_view(found: Found, *, figure: Figure, baseline: str) -> None:
         quantity = QUANTITIES[figure]
         with right:
             figure_with_table(
-                drawn(plots.difference_figure, table, quantity=quantity),
+                plots.difference_figure,
                 table,
+                quantity=quantity,
                 key="differences",
                 alt=f"Differences in {quantity.label} to {baseline} with 95 % intervals",
                 caption=_DIFFERENCE_CAPTION,
@@ -123,7 +117,7 @@ def settings_view(runs: Sequence[StoredRun]) -> None:
         st.caption("The runs have the same settings, as far as they share any.")
         return
     st.subheader("Settings that differ", anchor=False)
-    st.dataframe(table, hide_index=True, height="content", alt="Settings in which the chosen runs differ")
+    tables.show(table, alt="Settings in which the chosen runs differ", rows=100)
     st.caption("Settings that only one of the methods has are left out; each run's manifest.json has them.")
 
 
@@ -136,14 +130,19 @@ def parity_view(runs: Sequence[StoredRun], level: float) -> None:
     across = 2 if len(runs) in (2, 4) else 3
     for start in range(0, len(runs), across):
         for column, run in zip(st.columns(across, gap="medium"), runs[start : start + across], strict=False):
-            table = run.heldout.predictions.to_frame(level)[["id", "mean_eV", "lower_eV", "upper_eV", "formula"]]
-            table.insert(1, "gap_eV", run.heldout.gaps_eV)
-            shown = (table[name].to_numpy() for name in ("gap_eV", "mean_eV", "lower_eV", "upper_eV"))
-            fig = drawn(plots.parity, *shown, ids=run.heldout.predictions.ids, ends=ends)
+            table = heldout_frame(run.heldout, level)[["id", "gap_eV", "mean_eV", "lower_eV", "upper_eV", "formula"]]
             with column:
                 st.markdown(f"**{words.escaped(run.label)}**")
-                alt = f"Predicted against known gaps of {run.label}"
-                figure_with_table(fig, table, key=f"parity-{run.id}", alt=alt, caption=_PARITY_CAPTION)
+                figure_with_table(
+                    plots.parity,
+                    table,
+                    of=parity_columns(table),
+                    ids=table["id"].tolist(),
+                    ends=ends,
+                    key=f"parity-{run.id}",
+                    alt=f"Predicted against known gaps of {run.label}",
+                    caption=_PARITY_CAPTION,
+                )
 
 
 def learning_view(runs: Mapping[str, RunRow], baseline: StoredRun, *, figure: Figure) -> None:
@@ -154,8 +153,9 @@ def learning_view(runs: Mapping[str, RunRow], baseline: StoredRun, *, figure: Fi
     quantity = QUANTITIES[figure]
     st.subheader("More labelled structures", anchor=False)
     figure_with_table(
-        drawn(plots.learning_figure, table, quantity=quantity),
+        plots.learning_figure,
         table,
+        quantity=quantity,
         key="learning",
         alt=f"{quantity.label} against the number of labelled structures learned from",
         caption=f"All finished runs on {words.escaped(baseline.data)}, each on its own held-out structures: a line "

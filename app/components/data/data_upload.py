@@ -80,13 +80,13 @@ def _folder_form(names: list[str]) -> None:
                 entry,
                 origin="folder",
                 dataset_id=str(uuid.UUID(session.form_key("folder"))),
-                then=lambda new: stores.jobs().submit(
-                    session.workspace(),
+                then=lambda new: stores.ask(
                     "import_folder",
-                    title=f"Reading {entry}",
-                    payload={"dataset": new.id, "entry": entry},
+                    f"Reading {entry}",
                     subject=new.id,
-                    submit_key=f"import-{new.id}",
+                    key=f"import-{new.id}",
+                    dataset=new.id,
+                    entry=entry,
                 ),
             )
         except BandgapError as error:

@@ -7,7 +7,7 @@ import streamlit as st
 from bandgap.jobs.disk import QUOTA_VARIABLE, quota_bytes, room
 from bandgap.jobs.housekeeping import Losses, delete_dataset, losses, rename_dataset
 from bandgap.jobs.rows import Dataset
-from components.shared import stores, words
+from components.shared import stores, tables, words
 from components.shared.actions import carry_out
 
 
@@ -68,4 +68,4 @@ def _space(datasets: list[Dataset]) -> None:
     others = taken.uploads - sum(sizes[d.id] for d in datasets)
     names = [d.name for d in datasets] + (["structures uploaded for predictions"] if others else [])
     room_of = [words.size(sizes[d.id]) for d in datasets] + ([words.size(others)] if others else [])
-    st.dataframe(pd.DataFrame({"data set": names, "room": room_of}), hide_index=True, height="content")
+    tables.show(pd.DataFrame({"data set": names, "room": room_of}), alt="Room of every data set", rows=100)

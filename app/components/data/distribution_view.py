@@ -7,8 +7,8 @@ import streamlit as st
 from bandgap import plots
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.listing import Overview
-from components.shared import frame, words
-from components.shared.drawing import drawn
+from components.shared import tables, words
+from components.shared.drawing import figure
 
 GAPS_CAPTION = "Known gaps. A second hump or a far tail often means two levels of theory or a wrong unit."
 ELEMENTS_CAPTION = "Structures that contain an element. An element that few structures contain is learned badly."
@@ -29,22 +29,18 @@ def distribution_view(view: Overview) -> None:
     left, right = st.columns(2, gap="medium")
     with left:
         if view.gaps_eV.size:
-            frame.figure(
-                drawn(plots.gap_histogram, view.gaps_eV), key="gaps", alt="Known band gaps", caption=GAPS_CAPTION
-            )
+            figure(plots.gap_histogram, view.gaps_eV, key="gaps", alt="Known band gaps", caption=GAPS_CAPTION)
         else:
             st.info("No gap is known yet. Give them under Known gaps.")
     with right:
-        fig = drawn(plots.element_counts, view.elements, n=n)
-        frame.figure(fig, key="elements", alt="Structures by element", caption=ELEMENTS_CAPTION)
+        alt = "Structures by element"
+        figure(plots.element_counts, view.elements, n=n, key="elements", alt=alt, caption=ELEMENTS_CAPTION)
     left, right = st.columns(2, gap="medium")
     with left:
-        frame.figure(
-            drawn(plots.size_histogram, view.n_atoms), key="sizes", alt="Numbers of atoms", caption=SIZES_CAPTION
-        )
+        figure(plots.size_histogram, view.n_atoms, key="sizes", alt="Numbers of atoms", caption=SIZES_CAPTION)
     with right, st.expander("The numbers as tables"):
-        st.dataframe(summary_table(view), hide_index=True, height="content", alt="Quantiles of gaps and sizes")
-        st.dataframe(element_table(view), hide_index=True, height=240, alt="Structures by element")
+        tables.show(summary_table(view), alt="Quantiles of gaps and sizes")
+        tables.show(element_table(view), alt=alt, rows=6)
 
 
 def summary_table(view: Overview) -> pd.DataFrame:

@@ -15,8 +15,8 @@ from bandgap.jobs.home import domain_paths
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.sources import sources_of
 from bandgap.predictions.domain import FAR
-from components.shared import frame, stores, tables, words
-from components.shared.drawing import drawn
+from components.shared import stores, tables, words
+from components.shared.drawing import figure
 from components.shared.job_panel import job_panel
 from components.shared.waiting import registered
 
@@ -49,14 +49,8 @@ def domain_view(dataset: Dataset) -> None:
     active = job is not None and job.active
     label = "Compare again" if companion.is_file() else "Compare with the source"
     if right.button(label, disabled=active, type="secondary" if companion.is_file() else "primary"):
-        stores.jobs().submit(
-            session.workspace(),
-            "domain",
-            title=f"Comparing {dataset.name} with a source model",
-            payload={"dataset": dataset.id, "source": source},
-            subject=subject,
-            submit_key=f"{subject}-{job.id if job else 'first'}",
-        )
+        title, key = f"Comparing {dataset.name} with a source model", f"{subject}-{job.id if job else 'first'}"
+        stores.ask("domain", title, subject=subject, key=key, dataset=dataset.id, source=source)
         st.rerun()
     here, there = dataset.level_of_theory, sources[source].card.get("level_of_theory", "")
     if len(distinct_levels([here, there])) > 1:
@@ -118,14 +112,8 @@ def _result(summary: dict[str, Any], table: pd.DataFrame, csv: Path) -> None:
     left, right = st.columns([3, 2], gap="medium")
     with left:
         shown = table.head(SHOWN)[["id", "percentile", "distance", "nearest", "judgement", "file"]]
-        st.dataframe(
-            shown,
-            hide_index=True,
-            placeholder="",
-            height=tables.height(shown),
-            column_config=tables.columns(["id", "file"]) | COLUMNS,
-            alt="Structures by their distance to the source",
-        )
+        columns = tables.columns(["id", "file"]) | COLUMNS
+        tables.show(shown, alt="Structures by their distance to the source", columns=columns)
         if len(table) > SHOWN:
             st.caption(f"The {SHOWN} farthest of {len(table):,}; the CSV holds all.")
         st.download_button(
@@ -136,8 +124,8 @@ def _result(summary: dict[str, Any], table: pd.DataFrame, csv: Path) -> None:
             on_click="ignore",
         )
     with right:
-        fig = drawn(plots.distance_percentiles, table["percentile"] / 100.0, far=FAR)
-        frame.figure(fig, key="domain", alt="Percentiles of the distances to the source", caption=CAPTION)
+        shares, alt = table["percentile"] / 100.0, "Percentiles of the distances to the source"
+        figure(plots.distance_percentiles, shares, far=FAR, key="domain", alt=alt, caption=CAPTION)
         st.caption(f"Distances are to {words.count(summary['n_known'], 'structure')} of the source's data.")
 
 

@@ -14,7 +14,7 @@ from bandgap.datasets.labels import match_labels, read_labels
 from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import Dataset, Verdict
-from components.shared import frame, stores, words
+from components.shared import frame, stores, tables, words
 
 _UNITS: tuple[Unit, ...] = ("eV", "Hartree")
 _STATED: dict[str, Unit | None] = {"stated in the header": None} | {unit: unit for unit in _UNITS}
@@ -61,7 +61,7 @@ def _unmatched(labels: Mapping[str, Any]) -> None:
             shown = pd.DataFrame({"id" if gaps is None else "name in the table": names})
             if gaps is not None:
                 shown[Quantity.GAP.axis] = np.round(gaps, 3)
-            st.dataframe(shown, hide_index=True, height="content" if len(names) < 6 else 180, alt=title)
+            tables.show(shown, alt=title, rows=5)
             if total > len(names):
                 st.caption(f"The first {len(names):,} are shown.")
 

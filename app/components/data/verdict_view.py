@@ -5,7 +5,6 @@ from functools import partial
 import session
 import streamlit as st
 
-from bandgap.foundation.csv_tables import csv_text
 from bandgap.jobs.home import shapes_path
 from bandgap.jobs.listing import Status, first_usable, row_verdict, verdict_page
 from bandgap.jobs.rows import Dataset
@@ -39,25 +38,19 @@ def verdict_view(dataset: Dataset) -> None:
     rows = [row for row, _ in found]
     table = tables.verdict_frame([verdict for _, verdict in found])
     table = table if table["gap_eV"].notna().any() else table.drop(columns="gap_eV")
-    marked = st.dataframe(
+    place = tables.pick(
         table,
-        hide_index=True,
-        placeholder="",
-        height=tables.height(table, rows=6),
-        column_config=tables.columns(table.columns.to_list()) | COLUMNS,
-        key=f"verdicts-{dataset.id}-{shown}-{search}-{page}",
-        on_select="rerun",
-        selection_mode="single-row",
         alt="Verdicts on the structures",
+        columns=tables.columns(table.columns.to_list()) | COLUMNS,
+        key=f"verdicts-{dataset.id}-{shown}-{search}-{page}",
+        rows=6,
     )
-    session.follow(dataset.id, next((rows[at] for at in marked["selection"]["rows"]), None))
+    session.follow(dataset.id, None if place is None else rows[place])
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.download_button(
+        tables.csv_button(
             "Download the verdicts (CSV)",
-            data=lambda: csv_text(tables.verdict_frame(stores.library().verdicts(dataset.id))).encode(),
-            file_name="verdicts.csv",
-            mime="text/csv",
-            on_click="ignore",
+            lambda: tables.verdict_frame(stores.library().verdicts(dataset.id)),
+            "verdicts.csv",
             help="All structures of the data set, whatever is shown.",
         )
         if total > ROWS:
@@ -100,11 +93,5 @@ def _read_again(dataset: Dataset) -> None:
             icon=":material/visibility_off:",
         )
         if st.button("Read the structures again"):
-            stores.jobs().submit(
-                session.workspace(),
-                "shapes",
-                title=f"Reading the structures of {dataset.name}",
-                payload={"dataset": dataset.id},
-                subject=subject,
-            )
+            stores.ask("shapes", f"Reading the structures of {dataset.name}", subject=subject, dataset=dataset.id)
             st.rerun()

@@ -12,13 +12,12 @@ import streamlit as st
 from bandgap import plots
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.rows import RunRow
-from components.shared import frame, stores, words
-from components.shared.drawing import drawn
-from components.shared.heldout_runs import read_heldout_run
+from components.shared import frame, stores, tables, words
+from components.shared.drawing import figure, parity_columns
+from components.shared.heldout_runs import heldout_frame, read_heldout_run
 from components.shared.run_files import read_run
 
 DEMO = Path(__file__).with_name("demo_result.json")  # made by `bandgap demo`, then `bandgap demo-data result`
-LEVEL = 0.95
 LISTED, DRAWN = 9, 60  # rows of the table and of the figure, in the order in which they were drawn for the test
 COLUMNS = {
     "structure": st.column_config.TextColumn("structure", width=112),
@@ -60,10 +59,8 @@ def last_result(run: RunRow) -> None:
         width=720,
     )
     frame.warn(files.warnings)
-    lower, upper = heldout.predictions.interval(LEVEL)
-    numbers = {"mean_eV": heldout.predictions.mean_eV, "lower_eV": lower, "upper_eV": upper, "gap_eV": heldout.gaps_eV}
-    ids = list(heldout.predictions.ids)
-    _table_and_figure(pd.DataFrame({"id": ids, "structure": ids, **numbers}), of="held-out structures")
+    table = heldout_frame(heldout)
+    _table_and_figure(table.assign(structure=table["id"]), of="held-out structures")
     if st.button("See what it learned", icon=":material/ssid_chart:"):
         session.choose("run", run.id)
         st.switch_page("views/posterior.py")
@@ -75,18 +72,17 @@ def _table_and_figure(found: pd.DataFrame, *, of: str) -> None:
     listed, points = found.head(LISTED), found.head(DRAWN)
     with left:
         ends = zip(listed["lower_eV"], listed["upper_eV"], strict=True)
-        st.dataframe(
+        tables.show(
             listed.assign(interval=[f"{low:.2f} to {high:.2f}" for low, high in ends])[list(COLUMNS)],
-            hide_index=True,
-            height="content",
-            column_config=COLUMNS,
             alt=f"Some {of} with their predicted gaps, 95 % intervals and known gaps",
+            columns=COLUMNS,
         )
         st.caption(f"{len(listed)} of them, drawn at random, with 95 % prediction intervals.")
     with right:
-        columns = (points[name].to_numpy() for name in ("gap_eV", "mean_eV", "lower_eV", "upper_eV"))
-        frame.figure(
-            drawn(plots.parity, *columns, ids=points["id"].tolist()),
+        figure(
+            plots.parity,
+            *parity_columns(points),
+            ids=points["id"].tolist(),
             key="result",
             alt=f"Predicted against known gaps of some {of}",
             caption=f"{len(points)} of them: points on the line are right, and about one in twenty should be a "

@@ -6,8 +6,8 @@ import streamlit as st
 from bandgap import plots
 from bandgap.foundation.quantities import RHAT_LIMIT, Quantity, quantity_words, worst_of
 from components.posterior import posterior_words
-from components.shared import frame, words
-from components.shared.drawing import drawn
+from components.shared import words
+from components.shared.drawing import figure
 from components.shared.run_files import RunFiles
 
 ENOUGH_DRAWS = 400  # Vehtari et al. (2021), section 4: effective draws below which R-hat and intervals are unreliable
@@ -77,14 +77,12 @@ def _figures(files: RunFiles, traces: dict[str, np.ndarray]) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         alt = f"Traces of {_named(name)}, one line a chain"
-        frame.figure(drawn(plots.traces, values, label=_named(name)), key="trace", alt=alt, caption=_TRACE_CAPTION)
+        figure(plots.traces, values, label=_named(name), key="trace", alt=alt, caption=_TRACE_CAPTION)
     with right:
-        frame.figure(
-            drawn(plots.rank_plot, values), key="ranks", alt=f"Rank plot of {_named(name)}", caption=_RANK_CAPTION
-        )
+        figure(plots.rank_plot, values, key="ranks", alt=f"Rank plot of {_named(name)}", caption=_RANK_CAPTION)
     if name == "energy":
         alt = "Energies about their mean beside their changes"
-        frame.figure(drawn(plots.energies, values), key="energies", alt=alt, caption=_ENERGY_CAPTION)
+        figure(plots.energies, values, key="energies", alt=alt, caption=_ENERGY_CAPTION)
 
 
 def _place(name: str) -> tuple[int, str]:

@@ -1,13 +1,15 @@
 """Which layers moved: shares of the weights' freedom and of the function's, scales layer by layer, prior beside."""
 
+from typing import Any
+
 import numpy as np
 import streamlit as st
 
 from bandgap import plots
 from bandgap.foundation.quantities import Quantity
 from components.posterior import posterior_words
-from components.shared import frame, tables
-from components.shared.drawing import drawn
+from components.shared import tables
+from components.shared.drawing import figure
 from components.shared.run_files import RunFiles
 
 
@@ -22,14 +24,12 @@ def layers(files: RunFiles) -> None:
         st.markdown(sentence, help=Quantity.KAPPA.help)
     left, right = st.columns(2, gap="large")
     with left:
-        fig = drawn(plots.layer_weights, c, layers=names, prior_draws=prior)
         alt = "Posterior density of the layer weights beside their prior"
-        frame.figure(fig, key="layers", alt=alt, caption=_RIDGE_CAPTION)
+        figure(plots.layer_weights, c, layers=names, prior_draws=prior, key="layers", alt=alt, caption=_RIDGE_CAPTION)
     with right:
         if c.shape[1] == 3:
-            fig = drawn(plots.ternary, c, layers=names, prior=prior)
             alt = "Layer weights of three layers in a ternary diagram"
-            frame.figure(fig, key="ternary", alt=alt, caption=_TERNARY_CAPTION)
+            figure(plots.ternary, c, layers=names, prior=prior, key="ternary", alt=alt, caption=_TERNARY_CAPTION)
         elif "kappa" in files.draws:
             _shares(files, names)
     if c.shape[1] == 3 and "kappa" in files.draws:
@@ -52,24 +52,37 @@ def scales(files: RunFiles) -> None:
                 prior = _floored(before * files.record["prior.tau"].reshape(-1, 1))
             draws = _flat(files, "c") * files.draws["tau"].reshape(-1, 1)
             st.markdown(f"**{Quantity.LAYER_TAU.label}**", help=Quantity.LAYER_TAU.help)
-            fig = drawn(plots.layer_scales, _floored(draws), layers=names, title=Quantity.LAYER_TAU.axis, prior=prior)
-            frame.figure(fig, key="layer-tau", alt="Scale of every layer beside its prior", caption=_INTERVAL_CAPTION)
+            _intervals(
+                _floored(draws),
+                names,
+                prior,
+                title=Quantity.LAYER_TAU.axis,
+                key="layer-tau",
+                alt="Scale of every layer beside its prior",
+            )
 
 
 def numbers(files: RunFiles) -> None:
     """Show all figures as a table, one click away."""
     with st.expander("Layer weights, tau, sigma, R-hat and effective draws as a table"):
         table = posterior_words.summary_frame(files.draws, files.rhat, files.ess)
-        st.dataframe(table, hide_index=True, placeholder="", height=tables.height(table))
+        tables.show(table, alt="Scales, R-hat and effective draws")
 
 
 def _shares(files: RunFiles, names: list[str]) -> None:
-    title = f"{Quantity.KAPPA.label} (0 to 1)"
-    fig = drawn(
-        plots.layer_scales, _flat(files, "kappa"), layers=names, title=title, prior=_prior(files, "kappa"), log=False
+    _intervals(
+        _flat(files, "kappa"),
+        names,
+        _prior(files, "kappa"),
+        title=f"{Quantity.KAPPA.label} (0 to 1)",
+        log=False,
+        key="kappa",
+        alt="Share of every layer in the change of the predicted gap, beside its prior",
     )
-    alt = "Share of every layer in the change of the predicted gap, beside its prior"
-    frame.figure(fig, key="kappa", alt=alt, caption=_INTERVAL_CAPTION)
+
+
+def _intervals(draws: np.ndarray, names: list[str], prior: np.ndarray | None, **options: Any) -> None:
+    figure(plots.layer_scales, draws, layers=names, prior=prior, caption=_INTERVAL_CAPTION, **options)
 
 
 def _scale(files: RunFiles, quantity: Quantity, key: str, *, log: bool) -> None:
@@ -77,10 +90,8 @@ def _scale(files: RunFiles, quantity: Quantity, key: str, *, log: bool) -> None:
     unit = f" {quantity.unit}" if quantity.unit else ""
     st.markdown(f"**{quantity.label}**: {posterior_words.scale_sentence(draws, unit=unit)}", help=quantity.help)
     if np.ptp(draws) > 0:
-        fig = drawn(
-            plots.draws_density, draws, quantity=quantity, log=log, prior_draws=files.record.get(f"prior.{key}")
-        )
-        frame.figure(fig, key=key, alt=f"Posterior density of {quantity.label} beside its prior")
+        alt, prior = f"Posterior density of {quantity.label} beside its prior", files.record.get(f"prior.{key}")
+        figure(plots.draws_density, draws, quantity=quantity, log=log, prior_draws=prior, key=key, alt=alt)
 
 
 def _flat(files: RunFiles, name: str) -> np.ndarray:

@@ -8,8 +8,8 @@ import streamlit as st
 from bandgap import plots
 from bandgap.jobs.rows import RunRow
 from components.posterior import posterior_words
-from components.shared import frame, words
-from components.shared.drawing import drawn
+from components.shared import words
+from components.shared.drawing import figure
 from components.shared.run_files import RunFiles
 
 SHOWN_FEATURES = 15
@@ -69,15 +69,16 @@ def features(files: RunFiles) -> None:
     st.subheader("Which features moved", anchor=False, help=_FEATURE_HELP)
     st.markdown(feature_sentence(change[known], share, n_features=change.size), width=720)
     order = np.argsort(-np.abs(change[known]), kind="stable")[:SHOWN_FEATURES]
-    fig = drawn(
+    figure(
         plots.feature_changes,
         change[known][order],
         spread[known][order],
         None if share is None else share[order],
         features=known[order] + 1,
+        key="features",
+        alt="Changes of the output weights, largest first",
+        caption="Bars: one posterior standard deviation. A bar across zero is a weight that may as well have stayed.",
     )
-    caption = "Bars: one posterior standard deviation. A bar across zero is a weight that may as well have stayed."
-    frame.figure(fig, key="features", alt="Changes of the output weights, largest first", caption=caption)
 
 
 def feature_sentence(change: np.ndarray, share: np.ndarray | None, *, n_features: int) -> str:
@@ -104,9 +105,16 @@ def chosen_setting(files: RunFiles) -> None:
     picked = files.figures.get(name, float(values[np.argmin(scores)]))
     st.subheader(f"How {name} was chosen", anchor=False, help=_CURVE_HELP)
     st.markdown(setting_sentence(name, picked, values, scores, share=files.figures.get("prior_share")), width=720)
-    fig = drawn(plots.validation_curve, values, scores, name=SETTINGS.get(name, name), chosen=picked)
-    caption = "Lower is better. A flat curve: the choice hardly matters. A minimum at an end: try values beyond it."
-    frame.figure(fig, key="validation", alt=f"Held-out score against {name}", caption=caption)
+    figure(
+        plots.validation_curve,
+        values,
+        scores,
+        name=SETTINGS.get(name, name),
+        chosen=picked,
+        key="validation",
+        alt=f"Held-out score against {name}",
+        caption="Lower is better. A flat curve: the choice hardly matters. A minimum at an end: try values beyond it.",
+    )
 
 
 def setting_sentence(

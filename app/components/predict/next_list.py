@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from bandgap.foundation.csv_tables import csv_text
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.acquisition import MIN_DRAWS, Ranking, joint_means, rank_by_reduction, rank_by_sd
 from bandgap.predictions.details import PredictionDetails
@@ -76,16 +75,9 @@ def next_view(predictions: Predictions, details: PredictionDetails | None, *, ru
         st.caption(_ONE_NETWORK)
     found = _cached(prediction, predictions, details, criterion=criterion, count=count, spread=spread)
     st.markdown(found.sentence, width=720)
-    st.dataframe(
-        found.table, hide_index=True, placeholder="", height=tables.height(found.table), column_config=_columns()
-    )
-    st.download_button(
-        "Download this list (CSV)",
-        data=lambda: csv_text(found.table.assign(ranked_by=criterion)).encode(),
-        file_name=f"compute-next-{run.id[:8]}.csv",
-        mime="text/csv",
-        on_click="ignore",
-    )
+    tables.show(found.table, alt="What to compute next, best first", columns=_columns())
+    ranked, name = found.table.assign(ranked_by=criterion), f"compute-next-{run.id[:8]}.csv"
+    tables.csv_button("Download this list (CSV)", lambda: ranked, name)
     st.caption(HELP[criterion])
 
 

@@ -41,14 +41,9 @@ def predict_form(run: RunRow) -> None:
 
 def _submit(run: RunRow, dataset: Dataset) -> Job:
     """Ask the worker for the predictions of a data set; the same life of the form gives the same job."""
-    return stores.jobs().submit(
-        session.workspace(),
-        "predict",
-        title=f"Predicting {dataset.name}",
-        payload={"run": run.id, "dataset": dataset.id, "name": dataset.name},
-        subject=dataset.id,
-        submit_key=f"predict-{run.id}-{dataset.id}-{session.form_key('predict')}",
-    )
+    key = f"predict-{run.id}-{dataset.id}-{session.form_key('predict')}"
+    asked = {"run": run.id, "dataset": dataset.id, "name": dataset.name}
+    return stores.ask("predict", f"Predicting {dataset.name}", subject=dataset.id, key=key, **asked)
 
 
 def _files() -> list[Any]:

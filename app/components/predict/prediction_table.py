@@ -75,18 +75,8 @@ def filter_row(table: pd.DataFrame, *, key: str) -> Filter:
 
 def chosen_row(shown: pd.DataFrame, *, key: str) -> int | None:
     """Draw the table and return which row of the input is chosen."""
-    event = st.dataframe(
-        shown,
-        hide_index=True,
-        placeholder="",
-        height=tables.height(shown),
-        column_config=column_settings(),
-        on_select="rerun",
-        selection_mode="single-row",
-        key=key,
-    )
-    rows = [place for place in event.selection.rows if place < len(shown)]
-    return int(shown.index[rows[0]]) if rows else None
+    place = tables.pick(shown, alt="Predicted structures", columns=column_settings(), key=key)
+    return None if place is None else int(shown.index[place])
 
 
 def row_numbers(table: pd.DataFrame, row: int, details: PredictionDetails | None) -> dict[str, str]:

@@ -17,8 +17,8 @@ from bandgap.predictions.extxyz import with_interval
 from bandgap.predictions.table import INTERVAL_KINDS, NEGATIVE_END_NOTE, IntervalKind, Predictions
 from components.predict import prediction_files, prediction_table
 from components.predict.next_list import next_view
-from components.shared import frame, words
-from components.shared.drawing import drawn
+from components.shared import words
+from components.shared.drawing import figure
 
 KINDS: dict[IntervalKind, str] = {
     "prediction": "prediction interval (a new crystal's gap falls in it with {level} probability)",
@@ -79,9 +79,15 @@ def _predicted(shown: Shown, *, level: float, kind: IntervalKind) -> None:
             prediction_table.chosen_structure(table, row, shown.details, dataset=shown.dataset)
         values = {name: table[f"{name}_eV"].to_numpy() for name in ("mean", "lower", "upper")}
         unusual = (table["status"] == "warning").to_numpy()
-        fig = drawn(plots.intervals, *values.values(), ids=table["id"].tolist(), unusual=unusual)
-        alt = f"Predicted gaps of {shown.name} with their intervals"
-        frame.figure(fig, key="intervals", alt=alt, caption=FIGURE_CAPTION)
+        figure(
+            plots.intervals,
+            *values.values(),
+            ids=table["id"].tolist(),
+            unusual=unusual,
+            key="intervals",
+            alt=f"Predicted gaps of {shown.name} with their intervals",
+            caption=FIGURE_CAPTION,
+        )
     if np.nanmin(values["lower"], initial=0.0) < 0:
         st.caption(NEGATIVE_END_NOTE)
 

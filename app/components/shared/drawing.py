@@ -1,14 +1,42 @@
-"""Figures that are built once for the same content, as a page draws all of its figures anew at every click."""
+"""Figures on the page, built once for the same content, as a page draws all of its figures anew at every click."""
 
 import hashlib
 import pickle
 from collections.abc import Callable
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
 from bandgap import plots
-from components.shared import frame
+from components.shared import frame, tables
+
+_CONFIG = {"displaylogo": False, "displayModeBar": False, "responsive": True}
+
+
+def figure(make: Callable[..., Any], *args: Any, key: str, alt: str, caption: str = "", **options: Any) -> None:
+    """Show `make(*args, **options)` with its alternative text and, below, one sentence on what to look for."""
+    st.plotly_chart(drawn(make, *args, **options), key=key, theme=None, width="stretch", config=_CONFIG, alt=alt)
+    if caption:
+        st.caption(caption)
+
+
+def figure_with_table(
+    make: Callable[..., Any], table: pd.DataFrame, *, key: str, alt: str, caption: str, of: Any = None, **options: Any
+) -> None:
+    """Show `make(table, **options)` as `figure` does; below it a closed expander holds the table and its CSV.
+
+    A figure of something else, which the table holds the numbers of, is made of the arguments `of`.
+    """
+    figure(make, *((table,) if of is None else of), key=key, alt=alt, caption=caption, **options)
+    with st.expander("The numbers of this figure"):
+        tables.show(table, alt=f"The numbers of the figure: {alt}")
+        tables.csv_button("Download the numbers (CSV)", lambda: table, f"{key}.csv", key=f"csv-{key}")
+
+
+def parity_columns(table: pd.DataFrame) -> list[Any]:
+    """Return what `plots.parity` draws of a table as `heldout_frame` makes it."""
+    return [table[name].to_numpy() for name in ("gap_eV", "mean_eV", "lower_eV", "upper_eV")]
 
 
 def drawn(make: Callable[..., Any], *args: Any, **options: Any) -> Any:

@@ -1,8 +1,7 @@
-"""What surrounds every page: worker state in the sidebar, messages, errors without traceback, figures in the theme."""
+"""What surrounds every page: worker state in the sidebar, messages, errors without traceback, the visitor's theme."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import session
 import streamlit as st
@@ -59,11 +58,3 @@ def heading(title: str, lead: str) -> None:
 def dark() -> bool:
     """Return whether the visitor's theme is the dark one."""
     return bool(st.context.theme.type == "dark")
-
-
-def figure(fig: Any, *, key: str, alt: str, caption: str = "") -> None:
-    """Show a Plotly figure, as `drawn` made it, with alternative text and one sentence on what to look for."""
-    config = {"displaylogo": False, "displayModeBar": False, "responsive": True}
-    st.plotly_chart(fig, key=key, theme=None, width="stretch", config=config, alt=alt)
-    if caption:
-        st.caption(caption)

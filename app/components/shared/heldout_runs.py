@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import pandas as pd
 import session
 import streamlit as st
 
@@ -27,6 +28,11 @@ def read_heldout_run(run: RunRow) -> HeldOut:
     Raises ArtifactError when its folder is damaged, InputError when nothing can be measured on it.
     """
     return _read(str(stores.home().run_folder(run.id)), run.id, run.dataset)
+
+
+def heldout_frame(heldout: HeldOut, level: float = 0.95) -> pd.DataFrame:
+    """Return the table of their predictions at a level with the known gaps, one row a structure."""
+    return heldout.predictions.to_frame(level).assign(gap_eV=heldout.gaps_eV)
 
 
 def stored_run(run: RunRow, label: str, *, data: str) -> StoredRun:

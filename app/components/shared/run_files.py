@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import streamlit as st
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
@@ -14,8 +13,8 @@ from safetensors.numpy import load_file
 from bandgap.evaluation.calibrators import Calibrator, load_calibrator
 from bandgap.foundation.errors import ArtifactError
 from bandgap.predictions.details import PredictionDetails
-from bandgap.predictions.store import DETAILS, EXTXYZ, PREDICTIONS_CSV, QUANTILES, load_details, load_predictions
-from bandgap.predictions.table import Predictions, read_predictions_csv
+from bandgap.predictions.store import DETAILS, EXTXYZ, QUANTILES, load_details, load_predictions
+from bandgap.predictions.table import Predictions
 from bandgap.sources.cards import left_out_sentence
 from components.shared import stores
 
@@ -135,25 +134,6 @@ def extxyz_of(run_id: str, prediction_id: str) -> Path | None:
     """Return the file of predicted structures, None where none was written."""
     path = stores.home().prediction_folder(run_id, prediction_id) / EXTXYZ
     return path if path.is_file() else None
-
-
-def read_heldout(run_id: str) -> pd.DataFrame:
-    """Return the predictions of a run's held-out structures as its CSV holds them.
-
-    Raises InputError when the file is missing or damaged, ArtifactError when it ends too early.
-    """
-    table, expected = _read_heldout(str(stores.home().run_folder(run_id) / PREDICTIONS_CSV)), read_run(run_id).n_test
-    if expected and len(table) != expected:
-        raise ArtifactError(
-            f"{PREDICTIONS_CSV} of run {run_id} has {len(table)} of {expected} held-out structures. Other runs are not "
-            "touched; train this one again."
-        )
-    return table
-
-
-@st.cache_resource(max_entries=32, show_spinner=False)
-def _read_heldout(path: str) -> pd.DataFrame:
-    return read_predictions_csv(path)
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)

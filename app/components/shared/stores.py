@@ -1,13 +1,14 @@
 """The store as pages see it: one object each for the data directory of this server."""
 
 import os
-from typing import Literal
+from typing import Any, Literal
 
+import session
 import streamlit as st
 
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library
-from bandgap.jobs.store import JobStore
+from bandgap.jobs.store import Job, JobStore
 
 MIN_LABELLED = 20  # labelled structures of a data set from which a transfer may start
 
@@ -25,6 +26,11 @@ def jobs() -> JobStore:
 def library() -> Library:
     """Return data sets, runs and the catalogue."""
     return _library(os.environ.get("BANDGAP_HOME", ""))
+
+
+def ask(kind: str, title: str, *, subject: str, key: str = "", **payload: Any) -> Job:
+    """Ask the worker for a job of the visitor's workspace; asked again with the same key, it is the same job."""
+    return jobs().submit(session.workspace(), kind, title=title, payload=payload, subject=subject, submit_key=key)
 
 
 def dataset_names(workspace: str) -> dict[str, str]:

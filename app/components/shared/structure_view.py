@@ -13,8 +13,8 @@ from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import Verdict
 from bandgap.plots.elements import symbol_of
 from bandgap.structures.shapes import Shape, cell_lengths_angles, load_shape
-from components.shared import frame, words
-from components.shared.drawing import drawn
+from components.shared import tables, words
+from components.shared.drawing import figure
 
 CAPTION = "Drag to turn, scroll to zoom. Bonds are contacts below 1.25 times the sum of the covalent radii."
 
@@ -36,11 +36,11 @@ def structure_view(path: Path, row: int, verdict: Verdict, *, key: str) -> bool:
             st.warning(words.sentence(words.escaped(verdict.problem)), icon=":material/warning:")
         numbers = structure_numbers(shape, verdict)
         table = pd.DataFrame({"quantity": list(numbers), "value": list(numbers.values())})
-        st.dataframe(table, hide_index=True, height="content", alt="Numbers of this structure")
+        tables.show(table, alt="Numbers of this structure", rows=20)
         if "shortest contact" in numbers:
             st.caption("A contact is a distance between atoms of two molecules.")
         with st.expander(f"Atoms ({shape.numbers.size:,})"):
-            st.dataframe(atom_table(shape), hide_index=True, height=260)
+            tables.show(atom_table(shape), alt="Atoms of this structure", rows=7)
     return True
 
 
@@ -52,8 +52,7 @@ def draw_structure(path: Path, row: int, *, formula: str, key: str) -> None:
 
 
 def _draw(shape: Shape, *, formula: str, key: str) -> None:
-    fig = drawn(plots.structure_3d, shape)
-    frame.figure(fig, key=key, alt=f"Structure {formula} in three dimensions", caption=CAPTION)
+    figure(plots.structure_3d, shape, key=key, alt=f"Structure {formula} in three dimensions", caption=CAPTION)
 
 
 def _shape(path: Path, row: int) -> Shape | None:

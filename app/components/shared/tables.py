@@ -1,6 +1,6 @@
 """Tables of the dashboard from rows of the store: pure functions to frames, and the columns' headers and help texts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
+from bandgap.foundation.csv_tables import csv_text
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import RunRow, Verdict
 from bandgap.jobs.store import Job
@@ -63,9 +64,42 @@ def card(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None) -> N
         st.markdown(f"**{words.sentence(name)}**: {words.escaped(text)}")
 
 
-def height(frame: pd.DataFrame, *, rows: int = 12) -> int | Literal["content"]:
-    """Return the height for a table: all rows when there are few, else a scrolling window of about `rows`."""
-    return "content" if len(frame) <= rows else 34 * (rows + 1)
+def show(table: pd.DataFrame, *, alt: str, columns: Mapping[str, Any] | None = None, rows: int = 12) -> None:
+    """Draw a table: all of it when it has few rows, else a scrolling window of about `rows`."""
+    st.dataframe(table, height=_height(table, rows), column_config=columns, alt=alt, hide_index=True, placeholder="")
+
+
+def pick(table: pd.DataFrame, *, alt: str, columns: Mapping[str, Any], key: str, rows: int = 12) -> int | None:
+    """Draw a table in which one row can be marked, and return the place of the one that is."""
+    event = st.dataframe(
+        table,
+        height=_height(table, rows),
+        column_config=columns,
+        alt=alt,
+        key=key,
+        hide_index=True,
+        placeholder="",
+        on_select="rerun",
+        selection_mode="single-row",
+    )
+    return next((place for place in event.selection.rows if place < len(table)), None)
+
+
+def csv_button(label: str, make: Callable[[], pd.DataFrame], name: str, *, key: str = "", help: str = "") -> None:
+    """Offer a table, which is made when it is asked for, as a CSV of this name."""
+    st.download_button(
+        label,
+        data=lambda: csv_text(make()).encode(),
+        file_name=name,
+        mime="text/csv",
+        key=key or None,
+        help=help or None,
+        on_click="ignore",
+    )
+
+
+def _height(table: pd.DataFrame, rows: int) -> int | Literal["content"]:
+    return "content" if len(table) <= rows else 34 * (rows + 1)
 
 
 def columns(names: Sequence[str]) -> dict[str, Any]:

@@ -34,40 +34,21 @@ def store_files(
 
 def submit_check(dataset: Dataset) -> Job:
     """Ask the worker for the verdicts of a data set."""
-    return stores.jobs().submit(
-        session.workspace(),
-        "check",
-        title=f"Checking {dataset.name}",
-        payload={"dataset": dataset.id},
-        subject=dataset.id,
-        submit_key=f"check-{dataset.id}",
-    )
+    title, key = f"Checking {dataset.name}", f"check-{dataset.id}"
+    return stores.ask("check", title, subject=dataset.id, key=key, dataset=dataset.id)
 
 
 def check_again(job: Job) -> Job:
     """Ask the worker once more for what a job that has ended too early was to do; asked twice, it is one job."""
-    return stores.jobs().submit(
-        session.workspace(),
-        job.kind,
-        title=job.title,
-        payload=job.payload,
-        subject=job.subject,
-        submit_key=f"again-{job.id}",
-    )
+    return stores.ask(job.kind, job.title, subject=job.subject, key=f"again-{job.id}", **job.payload)
 
 
 def add_demo() -> None:
     """Make a data set of the demo crystals, once per workspace, and choose it."""
 
     def ask(dataset: Dataset) -> Job:
-        return stores.jobs().submit(
-            session.workspace(),
-            "import_demo",
-            title="Reading the demo crystals",
-            payload={"dataset": dataset.id},
-            subject=dataset.id,
-            submit_key=f"demo-{dataset.id}",
-        )
+        title, key = "Reading the demo crystals", f"demo-{dataset.id}"
+        return stores.ask("import_demo", title, subject=dataset.id, key=key, dataset=dataset.id)
 
     library, workspace = stores.library(), session.workspace()
     existing = [d for d in library.datasets(workspace) if d.origin == "demo"]

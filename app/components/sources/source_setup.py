@@ -142,14 +142,8 @@ def _start(config: dict[str, Any], *, name: str) -> None:
     key = f"source-{work}-{earlier[0].id if earlier else 'first'}"
     source = str(uuid.uuid5(uuid.UUID(session.workspace()), key))
     try:
-        stores.jobs().submit(
-            session.workspace(),
-            "train_source",
-            title=f"Training the source model {name}",
-            payload={**config, "name": name, "source": source, "work": work},
-            subject=source,
-            submit_key=key,
-        )
+        asked = {**config, "name": name, "source": source, "work": work}
+        stores.ask("train_source", f"Training the source model {name}", subject=source, key=key, **asked)
     except BandgapError as error:
         frame.problem(error)
         return

@@ -10,9 +10,9 @@ import streamlit as st
 from bandgap import plots
 from bandgap.jobs.sources import Source, delete_source
 from bandgap.sources.cards import extras_sentence
-from components.shared import frame, stores, tables, words
+from components.shared import stores, tables, words
 from components.shared.actions import carry_out
-from components.shared.drawing import drawn
+from components.shared.drawing import figure
 
 CAPTION = (
     "Error on structures that the network did not learn from. A curve that still falls at its end asks for more "
@@ -61,8 +61,8 @@ def source_details(source: Source) -> None:
     with right:
         history, scale = source.manifest.get("history"), source.manifest.get("gaps", {}).get("sd_eV")
         if history and scale:
-            fig = drawn(plots.learning_curve, history, sd_eV=scale)
-            frame.figure(fig, key="learning-curve", alt="Error by epoch of the source's training", caption=CAPTION)
+            alt = "Error by epoch of the source's training"
+            figure(plots.learning_curve, history, sd_eV=scale, key="learning-curve", alt=alt, caption=CAPTION)
         else:
             st.caption("This source model has no learning curve stored.")
 
