@@ -6,7 +6,7 @@ the first that a new server is asked for (its old multipage mode, which holds un
 
 import session
 import streamlit as st
-from components.shared import address, frame
+from components.shared import frame
 
 from bandgap.foundation.errors import BandgapError
 
@@ -32,7 +32,7 @@ page = st.navigation(
 session.start()
 try:
     frame.sidebar()
-    address.check()
+    frame.check_address()
     frame.messages()
 except BandgapError as error:
     frame.problem(error)

@@ -2,20 +2,21 @@
 
 import streamlit as st
 from components.calibration import calibration_view
-from components.calibration.calibration_words import coverage_sentence
-from components.calibration.calibrator_form import calibrator_form, damaged_calibrator, stored_calibrator
-from components.predict.prediction_view import kind_sentence
+from components.calibration.calibrator_form import (
+    calibrator_form,
+    coverage_sentence,
+    damaged_calibrator,
+    stored_calibrator,
+)
 from components.shared import frame
-from components.shared.heldout_runs import read_heldout_run
-from components.shared.run_choice import choose_run
-from components.shared.run_files import read_calibrator, read_run
+from components.shared.run_choice import choose_interval, choose_run
+from components.shared.run_files import read_calibrator, read_heldout_run, read_run
 
 from bandgap.evaluation.calibrators import Calibrator, measured_part
 from bandgap.evaluation.heldout import HeldOut
 from bandgap.evaluation.reliability import coverage_of
 from bandgap.foundation.errors import ArtifactError
-from bandgap.predictions.conformal import available, too_few
-from bandgap.predictions.table import INTERVAL_KINDS, IntervalKind
+from bandgap.predictions.table import IntervalKind
 
 
 def page() -> None:
@@ -46,17 +47,10 @@ def measured(heldout: HeldOut, calibrator: Calibrator | None) -> float:
     if calibrator and st.toggle("With the calibrator", value=True, help=calibrator.sentence, key="calibrated"):
         before = measured_part(heldout, calibrator)
         shown = HeldOut(calibrator.apply(before.predictions), before.gaps_eV)
-    left, right = st.columns([2, 3], gap="large", vertical_alignment="center")
-    level = left.slider("Level", 50, 99, 95, format="%d %%", help="Probability that the interval states.") / 100
-    conformal = shown.predictions.conformal
-    kinds = [kind for kind in INTERVAL_KINDS if kind != "conformal" or conformal is not None]
     default: IntervalKind = calibrator.interval if calibrator and before else "prediction"
-    kind: IntervalKind = right.segmented_control("Interval", kinds, default=default, key=f"kind-{default}") or default
-    right.caption(kind_sentence(kind, level, conformal))
-    if kind == "conformal" and (short := too_few(len(available(conformal)), level=level)):
-        st.warning(short, icon=":material/warning:")
-        return level
-    figures(shown, before, level=level, kind=kind)
+    level, kind, there = choose_interval(shown.predictions.conformal, key=f"kind-{default}", default=default)
+    if there:
+        figures(shown, before, level=level, kind=kind)
     return level
 
 

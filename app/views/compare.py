@@ -1,12 +1,18 @@
 """Compare: finished runs beside each other, and whether their differences are more than noise."""
 
+import session
 import streamlit as st
 from components.compare import compare_view
-from components.compare.compare_choice import choose_runs
-from components.shared import frame
+from components.shared import frame, stores, words
+from components.shared.run_choice import choose_level
+from components.shared.run_files import finished_runs, stored_run
 
 from bandgap.evaluation.paired import Figure
-from bandgap.evaluation.run_tables import StoredRun, figures_table
+from bandgap.evaluation.run_tables import FEWEST_RUNS, MOST_RUNS, StoredRun, distinct_labels, figures_table
+from bandgap.foundation.errors import BandgapError
+from bandgap.jobs.rows import RunRow
+
+_DEFAULT = 4  # runs that are shown before anything was chosen
 
 
 def page() -> None:
@@ -46,8 +52,62 @@ def controls(runs: list[StoredRun]) -> tuple[StoredRun, Figure, float]:
         help=" ".join(f"{q.label}: {q.help}" for q in quantities.values()),
         key="compare-figure",
     )
-    level = right.slider("Level", 50, 99, 95, format="%d %%", help="Probability that the intervals state.") / 100
-    return by_id[picked], figure or "rmse_eV", level
+    return by_id[picked], figure or "rmse_eV", choose_level(right)
+
+
+def choose_runs() -> tuple[dict[str, RunRow], list[StoredRun]]:
+    """Return all finished runs and those that the visitor chose and that can be read, in the order of the choice."""
+    runs = finished_runs()
+    if len(runs) < FEWEST_RUNS:
+        _too_few(len(runs))
+        return runs, []
+    rows = list(runs.values())
+    names = distinct_labels([r.title for r in rows], [r.config.get("seed", "") for r in rows], [r.id for r in rows])
+    labels = dict(zip(runs, names, strict=True))
+    asked = [run for run in session.chosen("runs").split(",") if run in runs][:MOST_RUNS]
+    picked = st.multiselect(
+        f"Runs to compare ({FEWEST_RUNS} to {MOST_RUNS})",
+        list(runs),
+        default=asked or _same_data(runs),
+        max_selections=MOST_RUNS,
+        format_func=labels.__getitem__,
+        key=f"compare-{len(runs)}",
+        placeholder="Choose finished runs",
+    )
+    session.choose("runs", ",".join(picked))
+    if len(picked) < FEWEST_RUNS:
+        st.info(f"Choose at least {FEWEST_RUNS} runs.", icon=":material/compare_arrows:")
+        return runs, []
+    return runs, _read([runs[run] for run in picked], labels)
+
+
+def _read(chosen: list[RunRow], labels: dict[str, str]) -> list[StoredRun]:
+    names, read = stores.dataset_names(session.workspace()), []
+    for run in chosen:
+        try:
+            read.append(stored_run(run, labels[run.id], data=names.get(run.dataset, "a deleted data set")))
+        except BandgapError as error:
+            frame.problem(error, about=labels[run.id])
+    if len(read) < FEWEST_RUNS:
+        st.info("Fewer than two of the chosen runs can be read. Choose others.", icon=":material/compare_arrows:")
+        return []
+    return read
+
+
+def _same_data(runs: dict[str, RunRow]) -> list[str]:
+    """Return the newest runs of the data set that the newest run was made from, if there are two, else the newest."""
+    newest = next(iter(runs.values())).dataset
+    same = [run.id for run in runs.values() if run.dataset == newest]
+    return (same if len(same) >= FEWEST_RUNS else list(runs))[:_DEFAULT]
+
+
+def _too_few(count: int) -> None:
+    there = "There is no finished run yet." if not count else f"There is {words.count(count, 'finished run')} so far."
+    frame.send_on(
+        f"{there} Comparing needs at least {FEWEST_RUNS}: train with another method, or another number of labelled "
+        "structures, on the same data and with the same seed.",
+        to="train",
+    )
 
 
 frame.show(page)

@@ -1,17 +1,22 @@
-"""Data: upload structures, read the verdict on each, give them their known gaps, see what they are."""
+"""Data: upload structures, read the verdict on each, give them their known gaps, see what they are; rename, delete."""
 
+from functools import partial
+
+import pandas as pd
 import session
 import streamlit as st
 from components.data.data_upload import demo_button, first_visit, upload_form
-from components.data.dataset_care import care_expander
 from components.data.distribution_view import distribution_view
 from components.data.domain_view import domain_view
 from components.data.labels import labels_view
 from components.data.verdict_view import verdict_view
-from components.shared import frame, stores, uploads, words
-from components.shared.actions import carry_out
+from components.shared import frame, stores, tables, uploads, words
+from components.shared.actions import carry_out, delete_button, rename_form
 from components.shared.job_panel import job_panel
+from components.shared.run_choice import choose
 
+from bandgap.jobs.disk import QUOTA_VARIABLE, quota_bytes, room
+from bandgap.jobs.housekeeping import Losses, delete_dataset, losses, rename_dataset
 from bandgap.jobs.listing import Overview, overview
 from bandgap.jobs.rows import Dataset
 
@@ -42,13 +47,10 @@ def page() -> None:
 
 
 def choose_dataset(by_id: dict[str, Dataset]) -> Dataset:
-    ids = list(by_id)
-    present = session.chosen("data")
-    index = ids.index(present) if present in by_id else 0
-    key = f"data-select-{ids[index]}-{len(ids)}"
-    picked = st.selectbox("Data set", ids, index=index, format_func=lambda i: by_id[i].name, key=key, width=420)
+    before, names = session.chosen("data"), {i: dataset.name for i, dataset in by_id.items()}
+    picked = choose("data", "Data set", names, key="data-select", width=420)
     session.choose("data", picked)
-    if picked != ids[index]:
+    if before in by_id and picked != before:
         st.rerun()
     return by_id[picked]
 
@@ -74,6 +76,55 @@ def report(dataset: Dataset, counts: dict[str, int], *, stamp: str) -> None:
 def _overview(dataset: str, stamp: str) -> Overview:
     """Return the overview of a data set; `stamp` changes with its check and its gaps."""
     return overview(stores.library(), dataset)
+
+
+def care_expander(dataset: Dataset, datasets: list[Dataset]) -> None:
+    """Offer to rename or delete the chosen data set, beside the room of all; nothing is read while it is closed."""
+    with st.expander("Rename, delete, disk use", on_change="rerun", key=f"care-{dataset.id}") as folded:
+        if not folded.open:
+            return
+        left, right = st.columns(2, gap="large")
+        with left:
+            library, workspace = stores.library(), session.workspace()
+            rename = partial(rename_dataset, library, workspace, dataset.id)
+            rename_form(dataset.id, dataset.name, rename, of="data set", most=120)
+            st.write(losses_sentence(losses(library, workspace, dataset.id)))
+            delete_button(
+                dataset.id,
+                dataset.name,
+                lambda: delete_dataset(library, workspace, dataset.id),
+                label="Delete the data set",
+                sure="Yes, delete this data set",
+                forget="data",
+            )
+        with right:
+            _space(datasets)
+
+
+def losses_sentence(found: Losses) -> str:
+    """Say what goes with a data set and what stays."""
+    stay = (
+        f"{words.count(len(found.runs), 'run')} that learned from it, with all predictions, will stay"
+        if found.runs
+        else "No run learned from it"
+    )
+    return (
+        f"Deleting removes {words.count(found.structures, 'structure')} with {words.count(found.gaps, 'gap')} and "
+        f"{words.count(found.files, 'uploaded file')} ({words.size(found.n_bytes)}). {stay}. This cannot be undone."
+    )
+
+
+def _space(datasets: list[Dataset]) -> None:
+    taken, quota = room(stores.library(), session.workspace()), quota_bytes()
+    sizes = taken.datasets
+    of = f" of at most {words.size(quota)}" if quota else ""
+    runs = f", {words.size(taken.runs)} of it in runs" if taken.runs else ""
+    st.write(f"This workspace takes **{words.size(taken.taken)}**{of}{runs}.")
+    st.caption(f"Who runs this server sets the limit ({QUOTA_VARIABLE}); at the limit nothing more can be stored.")
+    others = taken.uploads - sum(sizes[d.id] for d in datasets)
+    names = [d.name for d in datasets] + (["structures uploaded for predictions"] if others else [])
+    room_of = [words.size(sizes[d.id]) for d in datasets] + ([words.size(others)] if others else [])
+    tables.show(pd.DataFrame({"data set": names, "room": room_of}), alt="Room of every data set", rows=100)
 
 
 frame.show(page)

@@ -1,40 +1,63 @@
 """Home: the next sensible step, what comes out of it in one glance, and what the workspace holds."""
 
+from dataclasses import dataclass
+from typing import Literal
+
 import session
 import streamlit as st
-from components.home.next_step import Holdings, Step, next_step
 from components.home.results import demo_result, last_result
 from components.shared import frame, stores, tables, uploads, words
-from components.shared.heldout_runs import finished_runs
 from components.shared.job_panel import job_panel
+from components.shared.run_files import finished_runs
+from components.shared.stores import MIN_LABELLED
 
 from bandgap.jobs.store import Job
 
 LEAD = "Band gaps of crystals, each with an interval that says how sure it is, from some hundred gaps that you know."
 SHOWN_RUNS, SHOWN_JOBS = 5, 3
-STEPS = {
-    "data": ("1. Data", ":material/table_view:", "Bring structures and the gaps that are known; each file is checked."),
-    "train": (
-        "2. Train",
-        ":material/model_training:",
-        "Choose a source model and a method; what they are worth is measured on structures held out.",
-    ),
-    "predict": (
-        "3. Predict",
-        ":material/batch_prediction:",
-        "Bring structures without a gap; each gets a gap, an interval, and a warning where the model knows little.",
-    ),
+ICONS = {
+    "demo": ":material/science:",
+    "data": ":material/table_view:",
+    "train": ":material/model_training:",
+    "predict": ":material/batch_prediction:",
+    "posterior": ":material/ssid_chart:",
 }
-NOUNS = {
-    "check": "check",
+STEPS = {
+    "data": "Bring structures and the gaps that are known; each file is checked.",
+    "train": "Choose a source model and a method; what they are worth is measured on structures held out.",
+    "predict": "Bring structures without a gap; each gets one with an interval; what the model knows little of is "
+    "marked.",
+}
+NOUNS = {  # of jobs whose kind is not already a word
     "import_demo": "check",
     "import_folder": "check",
     "shapes": "reading",
     "domain": "comparison",
-    "transfer": "transfer",
     "predict": "prediction",
     "train_source": "training of the source model",
 }
+Target = Literal["demo", "data", "train", "posterior", "predict"]
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What a workspace holds: data sets, labelled structures of the best of them, jobs at work, finished runs."""
+
+    datasets: int = 0
+    structures: int = 0
+    labelled: int = 0
+    active: int = 0
+    finished: int = 0
+    predictions: int = 0
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where the button leads, its label, and a sentence on what to do."""
+
+    target: Target
+    label: str
+    text: str
 
 
 def page() -> None:
@@ -44,7 +67,7 @@ def page() -> None:
     if holds.datasets:
         figures(holds)
     for job in [job for job in jobs if job.active][:SHOWN_JOBS]:
-        job_panel(job, noun=NOUNS[job.kind])
+        job_panel(job, noun=NOUNS.get(job.kind, job.kind))
     if step := next_step(holds):
         offer(step)
     finished = next(iter(finished_runs().values()), None)
@@ -89,7 +112,7 @@ def offer(step: Step) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         if step.target == "demo":
             st.page_link("views/data.py", label="Bring your own structures", icon=":material/upload_file:")
-        pressed = st.button(step.label, type="primary", icon=step.icon)
+        pressed = st.button(step.label, type="primary", icon=ICONS[step.target])
     if not pressed:
         return
     if step.target == "demo":
@@ -100,9 +123,9 @@ def offer(step: Step) -> None:
 def steps() -> None:
     """Show the way in three steps, one sentence each."""
     st.subheader("Three steps", anchor=False)
-    for column, (page, (label, icon, text)) in zip(st.columns(len(STEPS)), STEPS.items(), strict=True):
+    for place, (column, (page, text)) in enumerate(zip(st.columns(len(STEPS)), STEPS.items(), strict=True), start=1):
         with column.container(border=True, height="stretch"):
-            st.page_link(f"views/{page}.py", label=label, icon=icon)
+            st.page_link(f"views/{page}.py", label=f"{place}. {words.sentence(page)}", icon=ICONS[page])
             st.caption(text)
 
 
@@ -114,6 +137,34 @@ def recent_runs(jobs: dict[str, Job]) -> None:
     st.subheader("Latest runs", anchor=False)
     tables.show(tables.run_frame(runs, jobs, names), alt="The latest runs")
     st.page_link("views/train.py", label="All runs", icon=":material/arrow_forward:")
+
+
+def next_step(holds: Holdings) -> Step | None:
+    """Return the next step, or None while a job is at work: then there is something to wait for."""
+    if holds.active:
+        return None
+    if not holds.datasets:
+        return Step(
+            "demo",
+            "Use the demo data",
+            "Start with the demo data: molecular crystals with known gaps, and a source model that was trained on "
+            "other molecules. Or bring your own structures on the page Data.",
+        )
+    if holds.labelled < MIN_LABELLED:
+        return Step(
+            "data",
+            "Give structures their gaps",
+            f"A transfer learns from at least {MIN_LABELLED} structures of a data set with a known gap; the most so "
+            f"far: {holds.labelled}.",
+        )
+    if not holds.finished:
+        known = words.count(holds.labelled, "labelled structure")
+        return Step("train", "Start a transfer", f"{known} can be learned from. Choose a method, and start.")
+    if not holds.predictions:
+        text = "A model is ready. Predict the gaps of structures that have none, with an interval for each."
+        return Step("predict", "Predict new structures", text)
+    text = "See which layers of the network moved, and whether the chains agree on it."
+    return Step("posterior", "Read the posterior", text)
 
 
 frame.show(page)

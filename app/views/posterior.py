@@ -5,9 +5,8 @@ import streamlit as st
 from components.posterior import chain_view, layer_view, method_view
 from components.shared import frame, stores, tables, words
 from components.shared.drawing import figure, parity_columns
-from components.shared.heldout_runs import heldout_frame, read_heldout_run
 from components.shared.run_choice import choose_run
-from components.shared.run_files import read_run
+from components.shared.run_files import heldout_frame, read_heldout_run, read_run
 
 from bandgap import plots
 

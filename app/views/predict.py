@@ -1,16 +1,21 @@
 """Predict: gaps of new structures or of a data set with intervals, to take home, and what to compute next."""
 
+from functools import partial
+from typing import Any
+
 import session
 import streamlit as st
-from components.predict.predict_form import predict_form
 from components.predict.prediction_view import Shown, prediction_view
-from components.shared import frame, stores
+from components.shared import frame, stores, uploads
 from components.shared.job_panel import job_panel
-from components.shared.run_choice import choose_run
+from components.shared.run_choice import choose, choose_run
 from components.shared.run_files import extxyz_of, read_calibrator, read_details, read_predictions, read_run
 
-from bandgap.jobs.rows import RunRow
+from bandgap.foundation.errors import BandgapError
+from bandgap.jobs.rows import Dataset, RunRow
 from bandgap.jobs.store import Job
+
+UPLOAD, DATASET = "New files", "A data set of this workspace"
 
 
 def page() -> None:
@@ -18,8 +23,7 @@ def page() -> None:
     run = choose_run("Predicting needs a finished transfer.")
     if run is None:
         return
-    jobs = stores.jobs().jobs(session.workspace(), kinds=["predict"])
-    predictions = [job for job in jobs if job.payload["run"] == run.id]
+    predictions = [job for job in stores.jobs_of("predict").values() if job.payload["run"] == run.id]
     if not predictions:
         predict_form(run)
         return
@@ -30,19 +34,10 @@ def page() -> None:
 
 def result(run: RunRow, predictions: list[Job]) -> None:
     by_id = {job.id: job for job in predictions}
-    ids = list(by_id)
-    present = session.chosen("prediction")
-    index = ids.index(present) if present in by_id else 0
-    picked = ids[index]
-    if len(ids) > 1:
-        picked = st.selectbox(
-            "Predicted structures",
-            ids,
-            index=index,
-            format_func=lambda i: by_id[i].payload["name"],
-            key=f"prediction-select-{ids[index]}-{len(ids)}",
-            width=520,
-        )
+    names = {i: job.payload["name"] for i, job in by_id.items()}
+    picked = next(iter(names))
+    if len(names) > 1:
+        picked = choose("prediction", "Predicted structures", names, key="prediction-select", width=520)
     session.choose("prediction", picked)
     job = by_id[picked]
     if job.state != "finished":
@@ -67,6 +62,54 @@ def result(run: RunRow, predictions: list[Job]) -> None:
             frozenset(files.manifest.get("split", {}).get("train", ())) if own else frozenset(),
         )
     )
+
+
+def predict_form(run: RunRow) -> None:
+    """Draw the form; sending it stores the files, queues the job and chooses its prediction."""
+    datasets = stores.library().datasets(session.workspace())
+    origin = UPLOAD
+    if datasets:
+        origin = st.radio("Structures", [UPLOAD, DATASET], horizontal=True, key=f"predict-origin-{run.id}")
+    with st.form(f"predict-{session.form_key('predict')}", border=False):
+        asked = _chosen(datasets) if origin == DATASET else None
+        files = [] if origin == DATASET else _files()
+        if not st.form_submit_button("Predict", type="primary"):
+            return
+        if asked is None and not files:
+            st.error(f"No file was chosen. Accepted: {uploads.ACCEPTED}.")
+            return
+        ask = partial(_submit, run)
+        try:
+            job = ask(asked or uploads.store_files(files, form="predict", purpose="prediction", then=ask))
+        except BandgapError as error:
+            frame.problem(error)
+            return
+    session.choose("prediction", job.id)
+    session.renew("predict")
+    st.rerun()
+
+
+def _submit(run: RunRow, dataset: Dataset) -> Job:
+    """Ask the worker for the predictions of a data set; the same life of the form gives the same job."""
+    key = f"predict-{run.id}-{dataset.id}-{session.form_key('predict')}"
+    asked = {"run": run.id, "dataset": dataset.id, "name": dataset.name}
+    return stores.ask("predict", f"Predicting {dataset.name}", subject=dataset.id, key=key, **asked)
+
+
+def _files() -> list[Any]:
+    return st.file_uploader(
+        "New structures", accept_multiple_files=True, help=f"Accepted: {uploads.ACCEPTED}. At most 20 MB a file."
+    )
+
+
+def _chosen(datasets: list[Dataset]) -> Dataset | None:
+    by_id = {dataset.id: dataset for dataset in datasets}
+    return by_id[
+        st.selectbox("Data set", list(by_id), format_func=lambda i: by_id[i].name, help=_DATASET_HELP, width=520)
+    ]
+
+
+_DATASET_HELP = "All its structures are predicted; those without a known gap can be ranked for what to compute next."
 
 
 frame.show(page)

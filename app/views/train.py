@@ -4,8 +4,7 @@ import session
 import streamlit as st
 from components.shared import frame, stores, tables
 from components.shared.waiting import registered
-from components.train.run_care import care_expander
-from components.train.run_now import cancel_all, follow, run_now
+from components.train.run_now import cancel_all, care_expander, follow, run_now
 from components.train.run_setup import setup_form
 
 from bandgap.jobs.resuming import STOPPED
@@ -18,12 +17,11 @@ def page() -> None:
     library, workspace = stores.library(), session.workspace()
     datasets = {d.id: d for d in library.datasets(workspace)}
     runs = library.runs(workspace)
-    jobs = {job.id: job for job in stores.jobs().jobs(workspace, kinds=["transfer"], limit=500)}
+    jobs = stores.jobs_of("transfer")
     if runs:
         run_list(runs, jobs, {i: d.name for i, d in datasets.items()})
     if not datasets:
-        st.info("There are no data yet. A transfer needs structures with known gaps.", icon=":material/table_view:")
-        st.page_link("views/data.py", label="Go to Data", icon=":material/arrow_forward:")
+        frame.send_on("There are no data yet. A transfer needs structures with known gaps.", to="data")
         return
     usable = {i: library.counts(i)["usable"] for i in datasets}
     if not registered("source", "method"):

@@ -21,7 +21,7 @@ from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import RunRow
 from components.shared import tables, words
 from components.shared.drawing import figure_with_table, parity_columns
-from components.shared.heldout_runs import heldout_frame, learning_points
+from components.shared.run_files import heldout_frame, learning_points
 
 Found = list[tuple[StoredRun, PairedDifference | None, str]]
 

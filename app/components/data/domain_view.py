@@ -13,7 +13,6 @@ from bandgap.datasets.gaps import distinct_levels
 from bandgap.foundation.csv_tables import rearm
 from bandgap.jobs.home import domain_paths
 from bandgap.jobs.rows import Dataset
-from bandgap.jobs.sources import sources_of
 from bandgap.predictions.domain import FAR
 from components.shared import stores, tables, words
 from components.shared.drawing import figure
@@ -40,7 +39,7 @@ def domain_view(dataset: Dataset) -> None:
     """Choose a source, compare the data set with it by a job, and show what came out."""
     if not registered("source"):
         return
-    sources = sources_of(stores.jobs(), stores.library(), session.workspace())
+    sources = stores.sources()
     left, right = st.columns([3, 2], vertical_alignment="bottom")
     source = left.selectbox("Source model", list(sources), format_func=lambda s: sources[s].title)
     subject = f"domain-{dataset.id}-{source}"

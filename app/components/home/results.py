@@ -14,8 +14,7 @@ from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.rows import RunRow
 from components.shared import frame, stores, tables, words
 from components.shared.drawing import figure, parity_columns
-from components.shared.heldout_runs import heldout_frame, read_heldout_run
-from components.shared.run_files import read_run
+from components.shared.run_files import heldout_frame, read_heldout_run, read_run
 
 DEMO = Path(__file__).with_name("demo_result.json")  # made by `bandgap demo`, then `bandgap demo-data result`
 LISTED, DRAWN = 9, 60  # rows of the table and of the figure, in the order in which they were drawn for the test

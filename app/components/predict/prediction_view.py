@@ -9,23 +9,15 @@ import pandas as pd
 import streamlit as st
 
 from bandgap import plots
-from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import RunRow
-from bandgap.predictions.conformal import ConformalScores, available, too_few
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.extxyz import with_interval
-from bandgap.predictions.table import INTERVAL_KINDS, NEGATIVE_END_NOTE, IntervalKind, Predictions
+from bandgap.predictions.table import NEGATIVE_END_NOTE, IntervalKind, Predictions
 from components.predict import prediction_files, prediction_table
 from components.predict.next_list import next_view
 from components.shared import words
 from components.shared.drawing import figure
-
-KINDS: dict[IntervalKind, str] = {
-    "prediction": "prediction interval (a new crystal's gap falls in it with {level} probability)",
-    "credible": "credible interval of the mean (where the mean lies; more of the same data narrow it; {level})",
-    "conformal": "conformal interval (rests on {held_back}, no model assumption: the gap of another crystal like them "
-    "falls in it with {level} probability)",
-}
+from components.shared.run_choice import choose_interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,23 +37,14 @@ class Shown:
 
 def prediction_view(shown: Shown) -> None:
     """Draw level and kind, then the table with its figure, and what to compute next."""
-    predictions = shown.predictions
-    left, right = st.columns([2, 3], gap="large", vertical_alignment="center")
-    level = left.slider("Level", 50, 99, 95, format="%d %%", help="Probability that the interval states.") / 100
-    kinds = [kind for kind in INTERVAL_KINDS if kind != "conformal" or predictions.conformal is not None]
-    kind: IntervalKind = (
-        right.segmented_control("Interval", kinds, default="prediction", key="interval-kind", help=_KIND_HELP)
-        or "prediction"
-    )
-    right.caption(kind_sentence(kind, level, predictions.conformal))
-    if kind == "conformal" and (short := too_few(len(available(predictions.conformal)), level=level)):
-        st.warning(short, icon=":material/warning:")
+    level, kind, there = choose_interval(shown.predictions.conformal, key="interval-kind")
+    if not there:
         return
     predicted, following = st.tabs(["Predictions", "What to compute next"])
     with predicted:
         _predicted(shown, level=level, kind=kind)
     with following:
-        next_view(predictions, shown.details, run=shown.run, prediction=shown.id)
+        next_view(shown.predictions, shown.details, run=shown.run, prediction=shown.id)
 
 
 def _predicted(shown: Shown, *, level: float, kind: IntervalKind) -> None:
@@ -130,12 +113,6 @@ def _downloads(shown: Shown, table: pd.DataFrame, *, level: float, kind: Interva
             )
 
 
-def kind_sentence(kind: IntervalKind, level: float, held_back: ConformalScores | None) -> str:
-    """Say what an interval of this kind states."""
-    crystals = words.count(len(held_back or ()), "held-back crystal")
-    return words.sentence(KINDS[kind].format(level=words.percent(level), held_back=crystals)) + "."
-
-
 def summary(table: pd.DataFrame) -> str:
     """Say how many structures were predicted, how many are unusual and how many refused."""
     count = table["status"].value_counts()
@@ -149,7 +126,3 @@ def summary(table: pd.DataFrame) -> str:
 
 
 FIGURE_CAPTION = "Long bars are structures of which the model knows little; diamonds carry a warning in the table."
-_KIND_HELP = (
-    "A third kind, conformal, is offered for runs that held crystals back for it (page Train, More settings). "
-    + Quantity.CONFORMAL.help
-)

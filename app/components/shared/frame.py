@@ -1,5 +1,6 @@
-"""What surrounds every page: worker state in the sidebar, messages, errors without traceback, the visitor's theme."""
+"""What surrounds every page: worker state in the sidebar, address, messages, errors without traceback, theme."""
 
+import itertools
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -8,10 +9,14 @@ import streamlit as st
 
 from bandgap import plots
 from bandgap.foundation.errors import BandgapError
-from components.shared import words
+from components.shared import stores, words
 from components.shared.waiting import worker_state
 
 WORDMARK = Path(__file__).resolve().parents[2] / "wordmark.svg"
+_WHY = (
+    "It was deleted, or it belongs to another workspace, which opens by the whole address that you were given, with "
+    "its ws=... part."
+)
 
 
 def sidebar() -> None:
@@ -21,6 +26,21 @@ def sidebar() -> None:
     with st.sidebar:
         worker_state()
         st.caption("Keep this page's address: it is the key to your workspace. Whoever has it sees what is in it.")
+
+
+def check_address() -> None:
+    """Say so when the run or the data set of the address is not one of this workspace; others' are never looked up."""
+    workspace, run, dataset = session.workspace(), session.chosen("run"), session.chosen("data")
+    gone: dict[str, tuple[session.Choice, ...]] = {}
+    if run and stores.library().run(workspace, run) is None:
+        gone["run"] = ("run", "prediction")
+    if dataset and dataset not in stores.dataset_names(workspace):
+        gone["data set"] = ("data",)
+    for choice in itertools.chain(*gone.values()):
+        session.choose(choice, "")
+    if gone:
+        names = " and the ".join(gone)
+        session.tell(f"This workspace does not hold the {names} that the address names. {_WHY}", tone="warning")
 
 
 def messages() -> None:
@@ -39,6 +59,12 @@ def warn(texts: Iterable[str]) -> None:
     """Show what a run warns of, one box a sentence; empty texts are none."""
     for text in filter(None, texts):
         st.warning(words.escaped_sentence(text), icon=":material/warning:")
+
+
+def send_on(text: str, *, to: str) -> None:
+    """Say what is missing here, and lead to the page where it comes from."""
+    st.info(text, icon={"data": ":material/table_view:", "train": ":material/model_training:"}[to])
+    st.page_link(f"views/{to}.py", label=f"Go to {to.capitalize()}", icon=":material/arrow_forward:")
 
 
 def show(page: Callable[[], None]) -> None:

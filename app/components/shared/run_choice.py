@@ -1,39 +1,57 @@
-"""The select box of finished runs that the result pages share."""
+"""The select boxes of pages: what the address names is chosen first; and that of finished runs, which results share."""
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import Literal
 
 import session
 import streamlit as st
 
+from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import RunRow
-from components.shared import stores, words
+from bandgap.predictions.conformal import ConformalScores, available, too_few
+from bandgap.predictions.table import INTERVAL_KINDS, IntervalKind
+from components.shared import frame, stores, words
+from components.shared.run_files import finished_runs
+
+KINDS: dict[IntervalKind, str] = {
+    "prediction": "prediction interval (a new crystal's gap falls in it with {level} probability)",
+    "credible": "credible interval of the mean (where the mean lies; more of the same data narrow it; {level})",
+    "conformal": "conformal interval (rests on {held_back}, no model assumption: the gap of another crystal like them "
+    "falls in it with {level} probability)",
+}
+
+
+def choose(
+    choice: session.Choice,
+    label: str,
+    names: Mapping[str, str],
+    *,
+    key: str = "",
+    width: int | Literal["stretch"] = "stretch",
+    help: str = "",
+) -> str:
+    """Return the id that is picked among names by id; with a `key` the box begins anew when another is chosen."""
+    ids, present = list(names), session.chosen(choice)
+    index = ids.index(present) if present in names else 0
+    life = f"{key}-{ids[index]}-{len(ids)}" if key else None
+    format_func = names.__getitem__
+    return st.selectbox(label, ids, index=index, format_func=format_func, key=life, width=width, help=help or None)
 
 
 def choose_run(purpose: str) -> RunRow | None:
     """Let the visitor choose a finished run; without one, say how it stands and what to do."""
-    runs = stores.library().runs(session.workspace())
-    jobs = {job.id: job for job in stores.jobs().jobs(session.workspace(), kinds=["transfer"], limit=500)}
-    finished = {run.id: run for run in runs if run.job in jobs and jobs[run.job].state == "finished"}
-    present = session.chosen("run")
+    finished, present = finished_runs(), session.chosen("run")
     if not finished:
-        states = [words.STANDING[jobs[run.job].state] for run in runs[:1] if run.job in jobs]
+        newest, jobs = stores.library().runs(session.workspace(), limit=1), stores.jobs_of("transfer")
+        states = [words.STANDING[jobs[run.job].state] for run in newest if run.job in jobs]
         text = f"There is no finished run yet; the newest one {states[0]}." if states else "There is no run yet."
-        st.info(f"{text} {purpose}", icon=":material/model_training:")
-        st.page_link("views/train.py", label="Go to Train", icon=":material/arrow_forward:")
+        frame.send_on(f"{text} {purpose}", to="train")
         return None
-    ids = list(finished)
-    index = ids.index(present) if present in finished else 0
     names = stores.dataset_names(session.workspace())
     same = Counter(run.title for run in finished.values())
     titles = {i: run.title if same[run.title] == 1 else f"{i[:4]}: {run.title}" for i, run in finished.items()}
-    picked = st.selectbox(
-        "Run",
-        ids,
-        index=index,
-        format_func=lambda i: titles[i],
-        key=f"run-select-{ids[index]}-{len(ids)}",
-        width=520,
-    )
+    picked = choose("run", "Run", titles, key="run-select", width=520)
     run = finished[picked]
     name = words.escaped(names.get(run.dataset, "a deleted data set"))
     st.caption(f"{words.escaped(run.title)}, on {name}, seed {run.config.get('seed', 'unknown')}.")
@@ -41,3 +59,34 @@ def choose_run(purpose: str) -> RunRow | None:
         session.choose("run", picked)
         session.choose("prediction", "")
     return run
+
+
+def choose_level(place: st.delta_generator.DeltaGenerator) -> float:
+    """Draw the slider of the level."""
+    return place.slider("Level", 50, 99, 95, format="%d %%", help="Probability that the intervals state.") / 100
+
+
+def choose_interval(
+    held_back: ConformalScores | None, *, key: str, default: IntervalKind = "prediction"
+) -> tuple[float, IntervalKind, bool]:
+    """Draw both, and return level, kind, and whether there are such intervals: a conformal one may need more crystals.
+
+    A conformal interval is offered where crystals were held back for it.
+    """
+    left, right = st.columns([2, 3], gap="large", vertical_alignment="center")
+    level = choose_level(left)
+    kinds = [kind for kind in INTERVAL_KINDS if kind != "conformal" or held_back is not None]
+    kind: IntervalKind = (
+        right.segmented_control("Interval", kinds, default=default, key=key, help=_KIND_HELP) or default
+    )
+    crystals = words.count(len(held_back or ()), "held-back crystal")
+    right.caption(words.sentence(KINDS[kind].format(level=words.percent(level), held_back=crystals)) + ".")
+    short = too_few(len(available(held_back)), level=level) if kind == "conformal" else ""
+    frame.warn([short])
+    return level, kind, not short
+
+
+_KIND_HELP = (
+    "A third kind, conformal, is offered for runs that held crystals back for it (page Train, More settings). "
+    + Quantity.CONFORMAL.help
+)

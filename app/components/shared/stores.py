@@ -8,6 +8,7 @@ import streamlit as st
 
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library
+from bandgap.jobs.sources import Source, sources_of
 from bandgap.jobs.store import Job, JobStore
 
 MIN_LABELLED = 20  # labelled structures of a data set from which a transfer may start
@@ -31,6 +32,16 @@ def library() -> Library:
 def ask(kind: str, title: str, *, subject: str, key: str = "", **payload: Any) -> Job:
     """Ask the worker for a job of the visitor's workspace; asked again with the same key, it is the same job."""
     return jobs().submit(session.workspace(), kind, title=title, payload=payload, subject=subject, submit_key=key)
+
+
+def jobs_of(kind: str) -> dict[str, Job]:
+    """Return the jobs of this kind of the visitor's workspace by id, newest first."""
+    return {job.id: job for job in jobs().jobs(session.workspace(), kinds=[kind], limit=500)}
+
+
+def sources() -> dict[str, Source]:
+    """Return the source models of the visitor's workspace by id."""
+    return sources_of(jobs(), library(), session.workspace())
 
 
 def dataset_names(workspace: str) -> dict[str, str]:

@@ -23,7 +23,6 @@ from bandgap.jobs.source_estimates import (
     work_asked,
 )
 from bandgap.jobs.sources import MAX_NAME
-from bandgap.jobs.store import Job
 from components.shared import frame, stores, words
 from components.shared.estimate_words import source_sentence
 
@@ -49,12 +48,11 @@ def source_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, p
         if fitting:
             _form("own", lambda: _choose_dataset(fitting, usable), primary=primary)
         else:
-            st.info(
+            frame.send_on(
                 f"No data set has {MIN_LABELLED} structures with a gap yet. Upload structures and their gaps first; "
                 "thousands are better.",
-                icon=":material/table_view:",
+                to="data",
             )
-            st.page_link("views/data.py", label="Go to Data", icon=":material/arrow_forward:")
     with server:
         folder = allowed_folder()
         files = [] if folder is None else offered_files(folder)
@@ -135,7 +133,7 @@ def _settings(key: str) -> dict[str, Any]:
 def _start(config: dict[str, Any], *, name: str) -> None:
     """Queue the training; the same again while it runs, or when it is done, finds the model that is there."""
     work = fingerprint([config, name])
-    earlier = [job for job in _trainings() if job.payload.get("work") == work]
+    earlier = [job for job in stores.jobs_of("train_source").values() if job.payload.get("work") == work]
     if earlier and (earlier[0].active or earlier[0].state == "finished"):
         session.choose("source", earlier[0].subject)
         st.rerun()
@@ -149,10 +147,6 @@ def _start(config: dict[str, Any], *, name: str) -> None:
         return
     session.choose("source", source)
     st.rerun()
-
-
-def _trainings() -> list[Job]:
-    return stores.jobs().jobs(session.workspace(), kinds=["train_source"], limit=500)
 
 
 def _descriptor_words(preset: str, presets: Mapping[str, Mapping[str, Any]]) -> str:

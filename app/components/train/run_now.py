@@ -1,6 +1,7 @@
-"""The chosen run on the page Train: its job, how it ended, what it warns of, and the way on."""
+"""The chosen run on the page Train: its job, how it ended, what it warns of, the way on; another name, or its end."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Literal
 
 import session
@@ -8,10 +9,11 @@ import streamlit as st
 
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs import resuming
+from bandgap.jobs.housekeeping import MAX_NAME, RunLosses, delete_run, rename_run, run_losses
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.store import Job
 from components.shared import frame, stores, words
-from components.shared.actions import carry_out
+from components.shared.actions import carry_out, delete_button, rename_form
 from components.shared.job_panel import job_panel
 from components.shared.run_files import read_run
 from components.shared.waiting import run_anew_when
@@ -67,7 +69,7 @@ def follow(jobs: dict[str, Job]) -> None:
         return {job.id: job.state for job in found if job.active}
 
     def changed() -> bool:
-        return states(stores.jobs().jobs(session.workspace(), kinds=["transfer"], limit=500)) != states(jobs.values())
+        return states(stores.jobs_of("transfer").values()) != states(jobs.values())
 
     if states(jobs.values()):
         run_anew_when(changed)
@@ -80,3 +82,35 @@ def cancel_all(jobs: dict[str, Job]) -> None:
         for job in active:
             stores.jobs().request_cancel(session.workspace(), job.id)
         st.rerun()
+
+
+def care_expander(run: RunRow, job: Job | None) -> None:
+    """Offer to rename or delete the run, and say before what goes with it."""
+    with st.expander("Rename or delete this run"):
+        rename = partial(rename_run, stores.library(), run)
+        rename_form(run.id, run.title, rename, of="run", most=MAX_NAME)
+        if job is not None and job.active:
+            st.caption("A run that is at work is not deleted. Cancel it first.")
+            return
+        st.markdown(loss_sentence(run_losses(stores.jobs(), stores.library(), run)))
+        delete_button(
+            run.id,
+            run.title,
+            lambda: delete_run(stores.jobs(), stores.library(), run),
+            label="Delete this run",
+            sure="I do not need them any more",
+            forget="run",
+        )
+
+
+def loss_sentence(lost: RunLosses) -> str:
+    """Say what a deletion takes away and what stays."""
+    made = ""
+    if lost.predictions:
+        names = ", ".join(words.escaped(name) for name in lost.predictions[:3])
+        more = f" and {len(lost.predictions) - 3} more" if len(lost.predictions) > 3 else ""
+        made = f", {words.count(len(lost.predictions), 'prediction')} made with it ({names}{more})"
+    return (
+        f"Deleting it removes its posterior, its figures on held-out structures{made}: {words.size(lost.n_bytes)} for "
+        "good. The data set and the source model stay."
+    )

@@ -11,26 +11,34 @@ from bandgap.foundation.errors import BandgapError
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.estimates import Work, atoms_to_describe, estimate_transfer, past_transfers
 from bandgap.jobs.rows import Dataset
-from bandgap.jobs.sources import Source, sources_of
+from bandgap.jobs.sources import Source
 from bandgap.jobs.starting import start_transfer
 from bandgap.predictions.conformal import smallest_calibration_set
 from components.shared import frame, stores, tables, words
 from components.shared.estimate_words import estimate_sentence
-from components.train.method_choice import choose_methods
+from components.shared.run_choice import choose
 
 DEFAULT_N = 200
+LAST = "without transfer"  # the family that is only there to compare with
+PARTS = {
+    "fisher": "Fisher information",
+    "variational": "a variational posterior of its weights",
+    "snapshots": "snapshots of its training",
+}
 
 
 @st.fragment
 def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, primary: bool = True) -> None:
     """Draw the form: one press makes one job for each method, however often it is pressed."""
-    sources = sources_of(stores.jobs(), stores.library(), session.workspace())
+    sources = stores.sources()
     methods = stores.library().catalogue("method")
     left, right = st.columns(2, gap="large")
     with left:
-        dataset = choose_data(datasets, usable)
+        names = {i: f"{d.name} ({words.count(usable[i], 'labelled structure')})" for i, d in datasets.items()}
+        dataset = datasets[choose("data", "Target data", names, help=_DATA_HELP)]
     with right:
-        source = choose_source(sources)
+        titles = {i: source.title for i, source in sources.items()}
+        source = sources[choose("source", "Source model", titles, help=_SOURCE_HELP)]
     total = usable[dataset.id]
     if total < stores.MIN_LABELLED:
         st.warning(
@@ -50,32 +58,6 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, pr
         sampler = config.pop("sampler")
         runs = [run_config(config, name, methods[name], sampler=sampler) for name in chosen]
         start_button(dataset, source, runs, methods=methods, usable=total, primary=primary)
-
-
-def choose_data(datasets: Mapping[str, Dataset], usable: Mapping[str, int]) -> Dataset:
-    ids = list(datasets)
-    present = session.chosen("data")
-    picked = st.selectbox(
-        "Target data",
-        ids,
-        index=ids.index(present) if present in datasets else 0,
-        format_func=lambda i: f"{datasets[i].name} ({words.count(usable[i], 'labelled structure')})",
-        help="The labelled crystals that the transfer learns from.",
-    )
-    return datasets[picked]
-
-
-def choose_source(sources: Mapping[str, Source]) -> Source:
-    ids = list(sources)
-    present = session.chosen("source")
-    picked = st.selectbox(
-        "Source model",
-        ids,
-        index=ids.index(present) if present in sources else 0,
-        format_func=lambda s: sources[s].title,
-        help="The network that was trained on many structures; the transfer moves it to your crystals.",
-    )
-    return sources[picked]
 
 
 def usual_lengths(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
@@ -198,6 +180,8 @@ def title_of(run: Mapping[str, Any], methods: Mapping[str, Mapping[str, Any]]) -
     return ", ".join(parts)
 
 
+_DATA_HELP = "The labelled crystals that the transfer learns from."
+_SOURCE_HELP = "The network that was trained on many structures; the transfer moves it to your crystals."
 _N_HELP = "How many the transfer learns from, drawn at random among those not held out. More is better and slower."
 _SEED_HELP = "Fixes the split and the random numbers: the same seed repeats the run."
 _WARMUP_HELP = "Methods that sample: iterations in which each chain finds its place; they are thrown away."
@@ -221,4 +205,39 @@ _LEVELS_MISSING = (
 _FORMULA_HELP = (
     "Structures of one composition, such as polymorphs, are then all learned from or all tested on: the honest test of "
     "what the model knows of compounds that it has not seen."
+)
+
+
+def choose_methods(methods: Mapping[str, Mapping[str, Any]], *, parts: frozenset[str]) -> list[str]:
+    """Draw a checkbox for every method and return those that are chosen; `parts` is what the source model carries.
+
+    The first method is chosen to begin with. A method that needs a part that the source lacks says so, and cannot be.
+    """
+    families: dict[str, list[str]] = {}
+    for name, method in sorted(methods.items(), key=lambda item: item[1].get("family") == LAST):
+        families.setdefault(method.get("family", ""), []).append(name)
+    default = next(iter(methods))
+    chosen: list[str] = []
+    st.markdown("Methods", help=_HELP)
+    for family, names in families.items():
+        title = f"{words.sentence(family)} ({len(names)})" if family else words.count(len(names), "method")
+        with st.expander(title, expanded=default in names):
+            for name in names:
+                if _checkbox(name, methods[name], parts=parts, chosen=name == default):
+                    chosen.append(name)
+    return chosen
+
+
+def _checkbox(name: str, method: Mapping[str, Any], *, parts: frozenset[str], chosen: bool) -> bool:
+    need = method.get("needs", "")
+    missing = bool(need) and need not in parts
+    ticked = st.checkbox(method["title"], value=chosen and not missing, key=f"method-{name}", disabled=missing)
+    why = f" Needs a source model with {PARTS.get(need, need)}, which this one lacks." if missing else ""
+    st.caption(f"{method['summary']} Takes {method['cost']}.{why}")
+    return ticked and not missing
+
+
+_HELP = (
+    "Several methods make several runs with the same split, so that they can be compared. The first kind learns how "
+    "far every layer may move and gives intervals from that; the last kind does without the source model."
 )
