@@ -25,8 +25,7 @@ ICONS = {
 STEPS = {
     "data": "Bring structures and the gaps that are known; each file is checked.",
     "train": "Choose a source model and a method; what they are worth is measured on structures held out.",
-    "predict": "Bring structures without a gap; each gets one with an interval; what the model knows little of is "
-    "marked.",
+    "predict": "Bring structures without a gap; each gets one with an interval, and a warning where little is known.",
 }
 NOUNS = {  # of jobs whose kind is not already a word
     "import_demo": "check",

@@ -115,13 +115,7 @@ def _result(summary: dict[str, Any], table: pd.DataFrame, csv: Path) -> None:
         tables.show(shown, alt="Structures by their distance to the source", columns=columns)
         if len(table) > SHOWN:
             st.caption(f"The {SHOWN} farthest of {len(table):,}; the CSV holds all.")
-        st.download_button(
-            "Download the comparison (CSV)",
-            data=csv.read_bytes,
-            file_name="domain.csv",
-            mime="text/csv",
-            on_click="ignore",
-        )
+        tables.file_button("Download the comparison (CSV)", csv.read_bytes, "domain.csv")
     with right:
         shares, alt = table["percentile"] / 100.0, "Percentiles of the distances to the source"
         figure(plots.distance_percentiles, shares, far=FAR, key="domain", alt=alt, caption=CAPTION)

@@ -38,10 +38,21 @@ def criteria(details: PredictionDetails) -> list[Criterion]:
     return list(every) if details.means_eV.shape[0] >= MIN_DRAWS else [every[2]]
 
 
+@st.cache_resource(max_entries=16, show_spinner=False)
 def next_list(
-    predictions: Predictions, details: PredictionDetails, *, criterion: Criterion, count: int, spread: bool
+    prediction: str,
+    _predictions: Predictions,
+    _details: PredictionDetails,
+    *,
+    criterion: Criterion,
+    count: int,
+    spread: bool,
 ) -> NextList:
-    """Rank the unlabelled structures; with `spread` each as if those above it had been computed."""
+    """Rank the unlabelled structures; with `spread` each as if those above it had been computed.
+
+    A prediction never changes: its id is the key under which the list is kept.
+    """
+    predictions, details = _predictions, _details
     if criterion == "distance from known":
         order = details.kept[np.argsort(-details.distance[details.kept], kind="stable")][:count]
         sentence = f"The {words.count(len(order), 'structure')} farthest from the crystals that the run learned from."
@@ -73,26 +84,12 @@ def next_view(predictions: Predictions, details: PredictionDetails | None, *, ru
         spread = st.toggle("Spread out", value=True, disabled=criterion == "distance from known", help=_SPREAD_HELP)
     if len(offered) == 1:
         st.caption(_ONE_NETWORK)
-    found = _cached(prediction, predictions, details, criterion=criterion, count=count, spread=spread)
+    found = next_list(prediction, predictions, details, criterion=criterion, count=count, spread=spread)
     st.markdown(found.sentence, width=720)
     tables.show(found.table, alt="What to compute next, best first", columns=_columns())
     ranked, name = found.table.assign(ranked_by=criterion), f"compute-next-{run.id[:8]}.csv"
     tables.csv_button("Download this list (CSV)", lambda: ranked, name)
     st.caption(HELP[criterion])
-
-
-@st.cache_resource(max_entries=16, show_spinner=False)
-def _cached(
-    prediction: str,
-    _predictions: Predictions,
-    _details: PredictionDetails,
-    *,
-    criterion: Criterion,
-    count: int,
-    spread: bool,
-) -> NextList:
-    """Return the list of a prediction, which never changes; its id is the key."""
-    return next_list(_predictions, _details, criterion=criterion, count=count, spread=spread)
 
 
 def _table(predictions: Predictions, details: PredictionDetails, rows: np.ndarray) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from bandgap.predictions.extxyz import with_interval
 from bandgap.predictions.table import NEGATIVE_END_NOTE, IntervalKind, Predictions
 from components.predict import prediction_files, prediction_table
 from components.predict.next_list import next_view
-from components.shared import words
+from components.shared import tables, words
 from components.shared.drawing import figure
 from components.shared.run_choice import choose_interval
 
@@ -76,41 +77,28 @@ def _predicted(shown: Shown, *, level: float, kind: IntervalKind) -> None:
 
 
 def _downloads(shown: Shown, table: pd.DataFrame, *, level: float, kind: IntervalKind) -> None:
-    name = f"predictions-{shown.run.id[:8]}"
+    def about() -> bytes:
+        return prediction_files.companion_json(
+            shown.manifest,
+            run=shown.run,
+            prediction=shown.id,
+            name=shown.name,
+            level=level,
+            kind=kind,
+            columns=[*table.columns, "nearest_distance", "nearest_percentile"],
+            counts=prediction_files.row_counts(shown.predictions.status),
+        )
+
+    def as_csv() -> bytes:
+        return prediction_files.download_csv(shown.predictions, shown.details, level=level, kind=kind)
+
+    name, path = f"predictions-{shown.run.id[:8]}", shown.extxyz
     with st.container(horizontal=True):
-        st.download_button(
-            "Download the predictions (CSV)",
-            data=lambda: prediction_files.download_csv(shown.predictions, shown.details, level=level, kind=kind),
-            file_name=f"{name}.csv",
-            mime="text/csv",
-            on_click="ignore",
-        )
-        st.download_button(
-            "About them (JSON)",
-            data=lambda: prediction_files.companion_json(
-                shown.manifest,
-                run=shown.run,
-                prediction=shown.id,
-                name=shown.name,
-                level=level,
-                kind=kind,
-                columns=[*table.columns, "nearest_distance", "nearest_percentile"],
-                counts=prediction_files.row_counts(shown.predictions.status),
-            ),
-            file_name=f"{name}.json",
-            mime="application/json",
-            on_click="ignore",
-            help="Run, settings, versions and units: keep it beside the CSV.",
-        )
-        if (path := shown.extxyz) is not None:
-            st.download_button(
-                "Structures (extXYZ)",
-                data=lambda: with_interval(path, shown.predictions, level=level, kind=kind),
-                file_name=f"{name}.extxyz",
-                mime="chemical/x-xyz",
-                on_click="ignore",
-                help="Coordinates; mean, standard deviation and the interval of this table in the comments.",
-            )
+        tables.file_button("Download the predictions (CSV)", as_csv, f"{name}.csv")
+        tables.file_button("About them (JSON)", about, f"{name}.json", help=_ABOUT_HELP)
+        if path is not None:
+            structures = partial(with_interval, path, shown.predictions, level=level, kind=kind)
+            tables.file_button("Structures (extXYZ)", structures, f"{name}.extxyz", help=_STRUCTURES_HELP)
 
 
 def summary(table: pd.DataFrame) -> str:
@@ -126,3 +114,5 @@ def summary(table: pd.DataFrame) -> str:
 
 
 FIGURE_CAPTION = "Long bars are structures of which the model knows little; diamonds carry a warning in the table."
+_ABOUT_HELP = "Run, settings, versions and units: keep it beside the CSV."
+_STRUCTURES_HELP = "Coordinates; mean, standard deviation and the interval of this table in the comments."

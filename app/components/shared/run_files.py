@@ -1,4 +1,4 @@
-"""What a finished run left in its folder, read without torch: the manifest, the small draws, stored predictions."""
+"""What finished runs left in their folders, read without torch: manifest, draws, predictions, held-out structures."""
 
 import json
 from collections.abc import Mapping
@@ -115,7 +115,7 @@ def read_predictions(run_id: str, prediction_id: str) -> Predictions:
     Raises ArtifactError when they, or the calibrator, are missing or damaged.
     """
     calibrator = read_calibrator(run_id)
-    stored = _read_predictions(str(stores.home().prediction_folder(run_id, prediction_id) / QUANTILES))
+    stored = _read_predictions(stores.home().prediction_folder(run_id, prediction_id) / QUANTILES)
     return stored if calibrator is None else calibrator.apply(stored)
 
 
@@ -133,7 +133,7 @@ def read_details(run_id: str, prediction_id: str) -> PredictionDetails | None:
     Raises ArtifactError when the file is damaged.
     """
     path = stores.home().prediction_folder(run_id, prediction_id) / DETAILS
-    return _read_details(str(path)) if path.is_file() else None
+    return _read_details(path) if path.is_file() else None
 
 
 def extxyz_of(run_id: str, prediction_id: str) -> Path | None:
@@ -156,14 +156,8 @@ def _read_run(folder: str) -> RunFiles:
     return RunFiles(manifest, draws, record)
 
 
-@st.cache_resource(max_entries=4, show_spinner=False)
-def _read_predictions(path: str) -> Predictions:
-    return load_predictions(path)
-
-
-@st.cache_resource(max_entries=4, show_spinner=False)
-def _read_details(path: str) -> PredictionDetails:
-    return load_details(path)
+_cached = st.cache_resource(max_entries=4, show_spinner=False)
+_read_predictions, _read_details = _cached(load_predictions), _cached(load_details)
 
 
 def finished_runs() -> dict[str, RunRow]:

@@ -16,6 +16,7 @@ from bandgap.sources.cards import card_rows
 from components.shared import words
 
 STATUS_WORDS = {"ready": "ready", "warning": "usable", "refused": "refused", "ok": "ok"}
+_MIME = {"csv": "text/csv", "json": "application/json", "extxyz": "chemical/x-xyz"}
 _SORT = {"refused": 0, "warning": 1, "ready": 2}
 
 
@@ -49,13 +50,8 @@ def run_frame(runs: Sequence[RunRow], jobs: Mapping[str, Job], datasets: Mapping
     )
 
 
-RUN_COLUMNS = {
-    "run": st.column_config.TextColumn("run", width=230),
-    "state": st.column_config.TextColumn("state", width=90),
-    "data set": st.column_config.TextColumn("data set", width=150),
-    "seed": st.column_config.NumberColumn("seed", width=60),
-    "started": st.column_config.TextColumn("started", width=110),
-}
+_RUN_WIDTHS = {"run": 230, "state": 90, "data set": 150, "seed": 60, "started": 110}
+RUN_COLUMNS = {name: st.column_config.Column(name, width=width) for name, width in _RUN_WIDTHS.items()}
 
 
 def card(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None) -> None:
@@ -87,14 +83,14 @@ def pick(table: pd.DataFrame, *, alt: str, columns: Mapping[str, Any], key: str,
 
 def csv_button(label: str, make: Callable[[], pd.DataFrame], name: str, *, key: str = "", help: str = "") -> None:
     """Offer a table, which is made when it is asked for, as a CSV of this name."""
+    file_button(label, lambda: csv_text(make()).encode(), name, key=key, help=help)
+
+
+def file_button(label: str, make: Callable[[], bytes], name: str, *, key: str = "", help: str = "") -> None:
+    """Offer a file, which is made when it is asked for; what it is says the end of its name."""
+    kind = _MIME[name.rpartition(".")[2]]
     st.download_button(
-        label,
-        data=lambda: csv_text(make()).encode(),
-        file_name=name,
-        mime="text/csv",
-        key=key or None,
-        help=help or None,
-        on_click="ignore",
+        label, data=make, file_name=name, mime=kind, key=key or None, help=help or None, on_click="ignore"
     )
 
 
