@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         n_features,
         similarity_features,
     )
-    from bandgap.descriptors.presets import PRESETS, config_for
+    from bandgap.descriptors.presets import PRESETS, config_for, descriptor_for
     from bandgap.descriptors.vectors import Descriptors, featurize
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "MBTRConfig",
     "Term",
     "config_for",
+    "descriptor_for",
     "estimate",
     "feature_blocks",
     "feature_terms",
@@ -36,7 +37,7 @@ __all__ = [
     "similarity_features",
 ]
 
-_VECTORS, _PRESETS = ("Descriptors", "featurize"), ("PRESETS", "config_for")
+_VECTORS, _PRESETS = ("Descriptors", "featurize"), ("PRESETS", "config_for", "descriptor_for")
 __getattr__ = names_of(
     __name__,
     dict.fromkeys(__all__, "bandgap.descriptors.config")

@@ -30,7 +30,7 @@ of 0.55 and 0.47 eV, one trained on plain values 0.58 and 0.48 (six splits). It 
 crystals, in their neutral form: with four networks the error at n = 100 fell from 0.542 to 0.531 eV (twenty splits).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from bandgap.descriptors.config import MBTRConfig, Term
@@ -71,3 +71,11 @@ def config_for(*, preset: str | None = None, species: Sequence[str] | None = Non
     if preset not in PRESETS:
         raise ConfigError(f"preset is {preset!r}. Accepted: {names}; or give the species themselves.")
     return PRESETS[preset]
+
+
+def descriptor_for(elements: Collection[str]) -> MBTRConfig:
+    """Return the descriptor of a data set whose structures hold these elements, which no source has to know.
+
+    Raises ConfigError for none, and for what is not a chemical symbol.
+    """
+    return config_for(species=tuple(dict.fromkeys(elements)))

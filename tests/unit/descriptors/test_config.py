@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandgap.descriptors import PRESETS, MBTRConfig, Term, config_for, estimate, feature_blocks, n_features
+from bandgap.descriptors import (
+    PRESETS,
+    MBTRConfig,
+    Term,
+    config_for,
+    descriptor_for,
+    estimate,
+    feature_blocks,
+    n_features,
+)
 from bandgap.descriptors.presets import K1, K2
 from bandgap.foundation.config import fingerprint, from_dict, to_dict
 from bandgap.foundation.errors import ConfigError
@@ -90,6 +99,18 @@ def test_config_for_wrong_choice_says_what_is_accepted(
     with pytest.raises(ConfigError) as caught:
         config_for(preset=preset, species=species)
     assert text in str(caught.value)
+
+
+def test_descriptor_for_a_few_elements_is_the_mbtr_of_these_elements() -> None:
+    assert descriptor_for({"Pb", "H", "I", "C", "N"}) == config_for(species=["H", "C", "N", "I", "Pb"])
+    assert descriptor_for(["O", "H", "O"]) == config_for(species=["H", "O"])
+
+
+def test_descriptor_for_what_is_no_element_says_what_is_accepted() -> None:
+    with pytest.raises(ConfigError, match=r"'Xx' is not a chemical element\. Accepted: chemical symbols"):
+        descriptor_for({"H", "Xx"})
+    with pytest.raises(ConfigError, match=r"no species given\. Accepted: chemical symbols"):
+        descriptor_for(set())
 
 
 @pytest.mark.parametrize(
