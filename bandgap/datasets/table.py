@@ -91,14 +91,14 @@ def learnable(
 
 
 def _left_out(record: StructureRecord, problem: str, descriptor: MBTRConfig) -> LeftOut:
-    lacking = tuple(sorted(elements_of(record) - set(descriptor.species)))
+    lacking = tuple(sorted(elements_of(record) - set(descriptor.elements)))
     return LeftOut(record.id, lacking) if lacking else LeftOut(record.id, problem=problem)
 
 
 def _remedy(records: Sequence[StructureRecord], descriptor: MBTRConfig) -> str:
     """Say how the elements of these structures can be described; nothing where the descriptor has them all."""
     present = set().union(*(elements_of(record) for record in records)) & set(ELEMENTS)
-    if present <= set(descriptor.species):
+    if present <= set(descriptor.elements):
         return ""
     species = " ".join(sorted(present, key=ELEMENTS.index))
     return (

@@ -1,4 +1,4 @@
-"""MBTR descriptors: settings, number of features and memory before computing, and the vectors themselves.
+"""Descriptors: settings, number of features and memory before computing, and the vectors themselves.
 
 Not here: what a network or a kernel makes of them.
 """
@@ -9,6 +9,7 @@ from bandgap.foundation.lazy import names_of
 
 if TYPE_CHECKING:
     from bandgap.descriptors.config import (
+        DescriptorConfig,
         Estimate,
         MBTRConfig,
         Term,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PRESETS",
+    "DescriptorConfig",
     "Descriptors",
     "Estimate",
     "MBTRConfig",

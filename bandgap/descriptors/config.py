@@ -1,8 +1,9 @@
-"""Settings of the many-body tensor representation (MBTR), and what they cost before anything is computed.
+"""Settings of a descriptor, terms of MBTR and parts behind them, and what they cost before anything is computed.
 
-Reference: H. Huo and M. Rupp, Unified representation of molecules and crystals for machine learning, Mach. Learn.:
-Sci. Technol. 3, 045017 (2022). A term is a sum of Gaussian bumps on a grid, one grid per element (k1), per pair of
-elements (k2) or per triple (k3); the vector is k1, then k2, then k3, each in the order of atomic numbers.
+MBTR is the many-body tensor representation: H. Huo and M. Rupp, Unified representation of molecules and crystals for
+machine learning, Mach. Learn.: Sci. Technol. 3, 045017 (2022). A term is a sum of Gaussian bumps on a grid, one grid
+per element (k1), per pair of elements (k2) or per triple (k3); the vector is k1, then k2, then k3, each in the order
+of atomic numbers.
 """
 
 import itertools
@@ -79,8 +80,10 @@ class Term:
 
 
 @dataclass(frozen=True)
-class MBTRConfig:
-    """Everything that defines the vector of a structure: species, terms and normalisation.
+class DescriptorConfig:
+    """Everything that defines the vector of a structure: terms of MBTR with their species, and parts behind them.
+
+    A descriptor without terms has no `species`: it takes the elements that all of its parts know (`elements`).
 
     `per_heavy_atom` divides by the number of atoms other than hydrogen (by all where there are no others), `per_atom`
     by the number of all atoms of the molecule or cell; `l2_per_term` scales every term to unit length (a term without
@@ -94,9 +97,9 @@ class MBTRConfig:
     the very last features (`tight_binding`).
     """
 
-    species: tuple[str, ...]
-    k1: Term
-    k2: Term
+    species: tuple[str, ...] = ()
+    k1: Term | None = None
+    k2: Term | None = None
     k3: Term | None = None
     normalisation: Normalisation = "per_heavy_atom"
     roots: bool = False
@@ -106,7 +109,12 @@ class MBTRConfig:
 
     def __post_init__(self) -> None:
         """Put species in the order of atomic number; raise ConfigError for what cannot be a descriptor."""
-        object.__setattr__(self, "species", _in_order(self.species))
+        if self.terms:
+            object.__setattr__(self, "species", _in_order(self.species))
+        elif self.species:
+            raise ConfigError(
+                f"species {' '.join(self.species)} given without a term of MBTR. Give a term such as k1, or no species."
+            )
         for order, term in self.terms:
             name = f"k{order}"
             if term.function not in _FUNCTIONS[order]:
@@ -118,6 +126,19 @@ class MBTRConfig:
         if self.normalisation not in _NORMALISATIONS:
             raise ConfigError(f"normalisation is {self.normalisation!r}. Accepted: {', '.join(_NORMALISATIONS)}.")
         check_levels(self.levels)
+        if not self.terms and not any(part.alike for part, _ in parts_of(self)):
+            alike = ", ".join(part.setting for part in PARTS if part.alike)
+            raise ConfigError(
+                "the descriptor has nothing that says how alike structures are. Accepted: a term of MBTR"
+                f"{f', or one of {alike}' if alike else ''}."
+            )
+
+    @property
+    def elements(self) -> tuple[str, ...]:
+        """The elements that it describes, in the order of atomic number."""
+        known = [frozenset(self.species)] if self.terms else []
+        known += [frozenset(part.elements(value)) for part, value in parts_of(self)]
+        return tuple(symbol for symbol in ELEMENTS if all(symbol in accepted for accepted in known))
 
     @property
     def terms(self) -> tuple[tuple[int, Term], ...]:
@@ -127,9 +148,13 @@ class MBTRConfig:
 
     @property
     def reach_angstrom(self) -> float:
-        """Distance up to which DScribe collects the neighbours of a cell: the largest of the terms' cutoffs."""
+        """Distance up to which the neighbours of a cell are collected: the largest of all cutoffs."""
         twice = {"smooth_cutoff": 2.0}  # from one neighbour of the apex to the other
-        return max(twice.get(term.weighting, 1.0) * (term.cutoff_angstrom or 0.0) for _, term in self.terms)
+        reaches = [twice.get(term.weighting, 1.0) * (term.cutoff_angstrom or 0.0) for _, term in self.terms]
+        return max([*reaches, *(part.reach_angstrom(value) for part, value in parts_of(self))])
+
+
+MBTRConfig = DescriptorConfig  # its name while there was nothing but MBTR
 
 
 @dataclass(frozen=True)
@@ -140,30 +165,30 @@ class Estimate:
     n_bytes: int
 
 
-def n_features(config: MBTRConfig) -> int:
+def n_features(config: DescriptorConfig) -> int:
     """Return the length of a structure's vector."""
     return int(feature_terms(config)[-1].stop)
 
 
-def parts_of(config: MBTRConfig) -> list[tuple[Part, Any]]:
+def parts_of(config: DescriptorConfig) -> list[tuple[Part, Any]]:
     """Return the parts behind the terms that the settings ask for, each with the value of its setting."""
     asked = [(part, getattr(config, part.setting)) for part in PARTS]
     return [(part, value) for part, value in asked if part.width(value)]
 
 
-def similarity_features(features: NDArray[np.floating[Any]], config: MBTRConfig) -> NDArray[np.floating[Any]]:
+def similarity_features(features: NDArray[np.floating[Any]], config: DescriptorConfig) -> NDArray[np.floating[Any]]:
     """Return the features (n, p) whose directions say how alike structures are: all but the size and the levels."""
     others = sum(part.width(value) for part, value in parts_of(config) if not part.alike)
     return features[:, :-others] if others else features
 
 
-def feature_terms(config: MBTRConfig) -> tuple[slice, ...]:
+def feature_terms(config: DescriptorConfig) -> tuple[slice, ...]:
     """Return the places of the terms in the vector, k1 first, and of the parts behind them."""
     widths = [_n_blocks(order, len(config.species)) * term.n for order, term in config.terms]
     return tuple(_places([*widths, *(part.width(value) for part, value in parts_of(config))]))
 
 
-def feature_blocks(config: MBTRConfig) -> tuple[tuple[str, slice], ...]:
+def feature_blocks(config: DescriptorConfig) -> tuple[tuple[str, slice], ...]:
     """Return name and place of every block of the vector, such as ("C", 36:72) and ("H-C", 288:324).
 
     In a triple, the middle element is the apex of the angle.
@@ -174,7 +199,7 @@ def feature_blocks(config: MBTRConfig) -> tuple[tuple[str, slice], ...]:
     return tuple(zip(names, _places(widths), strict=True))
 
 
-def estimate(config: MBTRConfig, n_structures: int) -> Estimate:
+def estimate(config: DescriptorConfig, n_structures: int) -> Estimate:
     """Return the number of features and the bytes of `n_structures` vectors in float32."""
     width = n_features(config)
     return Estimate(n_features=width, n_bytes=4 * width * n_structures)

@@ -1,31 +1,33 @@
-"""The MBTR of one structure by DScribe: one DScribe object per term, concatenated and normalised here.
+"""The vector of one structure: the MBTR by DScribe, one DScribe object per term, and the parts behind it.
 
 Reference: J. Laakso et al., Updates to the DScribe library: New descriptors and derivatives, J. Chem. Phys. 158,
 234802 (2023). Since DScribe 2.0 one object holds one term, so the order of the terms and their normalisation are ours
-(see `MBTRConfig`).
+(see `DescriptorConfig`).
 """
 
 import warnings
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from ase import Atoms
 from ase.geometry import wrap_positions
-from dscribe.descriptors import MBTR
 from numpy.typing import NDArray
 
-from bandgap.descriptors.config import MBTRConfig, Term, parts_of
+from bandgap.descriptors.config import DescriptorConfig, Term, parts_of
 from bandgap.structures.elements import ELEMENTS
 from bandgap.structures.neighbours import heights
 from bandgap.structures.zwitterions import neutral_form
+
+if TYPE_CHECKING:
+    from dscribe.descriptors import MBTR
 
 # Bumps have height 1. What is smaller than this is the rounding of erf, and standardising would make a feature of it.
 NEGLIGIBLE = 1e-8
 MAX_NEIGHBOURS = 15_000  # atoms of the cell and around it; DScribe holds a dense matrix of their distances (1.8 GB)
 
 
-def describe(atoms: Atoms, config: MBTRConfig) -> NDArray[np.float64]:
+def describe(atoms: Atoms, config: DescriptorConfig) -> NDArray[np.float64]:
     """Return the vector (p,) of one structure; periodic along exactly the axes along which `atoms` is periodic.
 
     `atoms` stays as it is. A lone atom has a zero k2 and k3. Call `obstacle` first: this raises what DScribe raises,
@@ -45,12 +47,12 @@ def describe(atoms: Atoms, config: MBTRConfig) -> NDArray[np.float64]:
     return np.concatenate([*parts, *(part.describe(plain, value) for part, value in parts_of(config))])
 
 
-def obstacle(atoms: Atoms, config: MBTRConfig) -> str | None:
+def obstacle(atoms: Atoms, config: DescriptorConfig) -> str | None:
     """Return why `atoms` cannot be described, as one sentence, or None when it can."""
     present = [ELEMENTS[z - 1] if 0 < z <= len(ELEMENTS) else "X" for z in np.unique(atoms.numbers)]
-    unseen = [symbol for symbol in present if symbol not in config.species]
+    unseen = [symbol for symbol in present if symbol not in config.elements]
     if unseen:
-        accepted = " ".join(config.species)
+        accepted = " ".join(config.elements)
         return f"contains {', '.join(unseen)}, which the descriptor was not set up for; accepted: {accepted}."
     if len(atoms) == 0:
         return "has no atoms."
@@ -59,7 +61,7 @@ def obstacle(atoms: Atoms, config: MBTRConfig) -> str | None:
     return _cell_obstacle(atoms, config)
 
 
-def _cell_obstacle(atoms: Atoms, config: MBTRConfig) -> str | None:
+def _cell_obstacle(atoms: Atoms, config: DescriptorConfig) -> str | None:
     if not atoms.pbc.any():
         return None
     cell = _full_cell(atoms)
@@ -96,7 +98,7 @@ def _full_cell(atoms: Atoms) -> NDArray[np.float64]:
     return np.asarray((atoms.cell if missing_along_periodic else atoms.cell.complete()).array, dtype=np.float64)
 
 
-def _normalised(part: NDArray[np.float64], config: MBTRConfig, *, atoms: Atoms) -> NDArray[np.float64]:
+def _normalised(part: NDArray[np.float64], config: DescriptorConfig, *, atoms: Atoms) -> NDArray[np.float64]:
     if config.normalisation == "per_atom":
         part = part / len(atoms)
     elif config.normalisation == "per_heavy_atom":
@@ -107,7 +109,9 @@ def _normalised(part: NDArray[np.float64], config: MBTRConfig, *, atoms: Atoms) 
 
 
 @lru_cache(maxsize=16)
-def _engine(species: tuple[str, ...], term: Term, periodic: bool) -> MBTR:
+def _engine(species: tuple[str, ...], term: Term, periodic: bool) -> "MBTR":
+    from dscribe.descriptors import MBTR  # takes seconds to load: only where a term is computed
+
     return MBTR(
         species=list(species),
         geometry={"function": term.function},

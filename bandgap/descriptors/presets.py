@@ -33,7 +33,7 @@ crystals, in their neutral form: with four networks the error at n = 100 fell fr
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from bandgap.descriptors.config import MBTRConfig, Term
+from bandgap.descriptors.config import DescriptorConfig, Term
 from bandgap.foundation.errors import ConfigError
 
 K1 = Term(function="atomic_number", minimum=0.0, maximum=120.0, n=36, sigma=4.0)
@@ -48,16 +48,16 @@ K2 = Term(
     threshold=0.001,
 )
 
-PRESETS: dict[str, MBTRConfig] = {
-    "thesis-1260": MBTRConfig(species=("H", "C", "N", "O", "F", "S", "Cl"), k1=K1, k2=K2),
-    "oe62-16": MBTRConfig(
+PRESETS: dict[str, DescriptorConfig] = {
+    "thesis-1260": DescriptorConfig(species=("H", "C", "N", "O", "F", "S", "Cl"), k1=K1, k2=K2),
+    "oe62-16": DescriptorConfig(
         species=("H", "Li", "B", "C", "N", "O", "F", "Si", "P", "S", "Cl", "As", "Se", "Br", "Te", "I"), k1=K1, k2=K2
     ),
 }
 PRESETS["oe62-16-roots"] = replace(PRESETS["oe62-16"], roots=True, size=True, neutral=True)
 
 
-def config_for(*, preset: str | None = None, species: Sequence[str] | None = None) -> MBTRConfig:
+def config_for(*, preset: str | None = None, species: Sequence[str] | None = None) -> DescriptorConfig:
     """Return the settings of a named preset, or the presets' settings for the user's own species.
 
     Raises ConfigError for an unknown preset or element, for an element given twice, and unless exactly one is given.
@@ -67,13 +67,13 @@ def config_for(*, preset: str | None = None, species: Sequence[str] | None = Non
         found = "neither preset nor species" if preset is None else "both preset and species"
         raise ConfigError(f"{found} given. Give one: a preset ({names}) or chemical symbols, such as H C N O.")
     if species is not None:
-        return MBTRConfig(species=tuple(species), k1=K1, k2=K2)
+        return DescriptorConfig(species=tuple(species), k1=K1, k2=K2)
     if preset not in PRESETS:
         raise ConfigError(f"preset is {preset!r}. Accepted: {names}; or give the species themselves.")
     return PRESETS[preset]
 
 
-def descriptor_for(elements: Collection[str]) -> MBTRConfig:
+def descriptor_for(elements: Collection[str]) -> DescriptorConfig:
     """Return the descriptor of a data set whose structures hold these elements, which no source has to know.
 
     Raises ConfigError for none, and for what is not a chemical symbol.

@@ -13,7 +13,7 @@ from ase import Atoms
 from numpy.typing import NDArray
 
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.descriptors.config import PARTS, MBTRConfig, estimate, n_features, parts_of
+from bandgap.descriptors.config import PARTS, DescriptorConfig, estimate, n_features, parts_of
 from bandgap.descriptors.parts import NoFeaturesError
 from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.foundation.errors import BudgetError
@@ -49,7 +49,7 @@ class Descriptors:
 
 def featurize(
     records: Sequence[StructureRecord],
-    config: MBTRConfig,
+    config: DescriptorConfig,
     *,
     cache: DescriptorCache | None = None,
     n_jobs: int = 1,
@@ -83,19 +83,20 @@ def featurize(
     return Descriptors(features=features, problems=tuple(problems), n_computed=n_computed)
 
 
-def _refuse_over_budget(config: MBTRConfig, n_structures: int, budget_bytes: int) -> None:
+def _refuse_over_budget(config: DescriptorConfig, n_structures: int, budget_bytes: int) -> None:
     need = estimate(config, n_structures)
     if need.n_bytes <= budget_bytes:
         return
-    species = f"fewer species (now {len(config.species)}: {' '.join(config.species)})"
-    ways = [species] + (["no k3"] if config.k3 is not None else []) + ["fewer grid points", "fewer structures"]
+    fewer = f"fewer species (now {len(config.species)}: {' '.join(config.species)})"
+    of_terms = [fewer, *(["no k3"] if config.k3 is not None else []), "fewer grid points"] if config.terms else []
+    ways = [*of_terms, "fewer structures"]
     raise BudgetError(
         f"{n_structures:,} structures x {need.n_features:,} features need {need.n_bytes / 1e9:.2f} GB, more than the "
         f"budget of {budget_bytes / 1e9:.2f} GB. Use {', '.join(ways)}, or raise the memory budget."
     )
 
 
-def _places_by_key(records: Sequence[StructureRecord], config: MBTRConfig) -> dict[str, list[int]]:
+def _places_by_key(records: Sequence[StructureRecord], config: DescriptorConfig) -> dict[str, list[int]]:
     """Return the rows of every distinct structure that is not refused, by cache key."""
     newer = {part.setting for part in PARTS} - {part.setting for part, _ in parts_of(config)} - {"size"}
     chosen = {name: value for name, value in to_dict(config).items() if name not in newer}  # as keys were without them
@@ -114,7 +115,7 @@ def _atoms(record: StructureRecord) -> Atoms:
 
 
 def _rows(
-    structures: Mapping[str, Atoms], config: MBTRConfig, *, cache: DescriptorCache | None, n_jobs: int
+    structures: Mapping[str, Atoms], config: DescriptorConfig, *, cache: DescriptorCache | None, n_jobs: int
 ) -> Generator[tuple[Mapping[str, Row], bool], None, None]:
     """Yield rows by key, chunk after chunk, and whether they were computed: first the cached ones, then the others."""
     missing = dict(structures)
@@ -132,7 +133,7 @@ def _rows(
 
 
 def _computed(
-    missing: Mapping[str, Atoms], config: MBTRConfig, *, n_jobs: int
+    missing: Mapping[str, Atoms], config: DescriptorConfig, *, n_jobs: int
 ) -> Generator[dict[str, Row], None, None]:
     for part, _ in parts_of(config) if missing else ():
         part.check()
@@ -148,7 +149,7 @@ def _computed(
             yield from parallel(work)
 
 
-def _pays_processes(missing: Mapping[str, Atoms], config: MBTRConfig) -> bool:
+def _pays_processes(missing: Mapping[str, Atoms], config: DescriptorConfig) -> bool:
     """Return whether there is more work than the seconds that it takes to start processes and load DScribe in them."""
     if _is_slow(config):
         return len(missing) > SLOW_PROCESSES_FROM
@@ -157,7 +158,7 @@ def _pays_processes(missing: Mapping[str, Atoms], config: MBTRConfig) -> bool:
     return work > PROCESSES_FROM_ATOMS or (config.k3 is not None and len(missing) > CHUNK_STRUCTURES)
 
 
-def _is_slow(config: MBTRConfig) -> bool:
+def _is_slow(config: DescriptorConfig) -> bool:
     return any(part.slow for part, _ in parts_of(config))
 
 
@@ -173,12 +174,12 @@ def _chunks(missing: Mapping[str, Atoms], most_atoms: int) -> list[dict[str, Ato
     return chunks
 
 
-def _compute_chunk(chunk: Mapping[str, Atoms], config: MBTRConfig) -> dict[str, Row]:
+def _compute_chunk(chunk: Mapping[str, Atoms], config: DescriptorConfig) -> dict[str, Row]:
     return {key: _compute(atoms, config) for key, atoms in chunk.items()}
 
 
-def _compute(atoms: Atoms, config: MBTRConfig) -> Row:
-    from bandgap.descriptors import mbtr  # DScribe takes seconds to load: only where something is computed
+def _compute(atoms: Atoms, config: DescriptorConfig) -> Row:
+    from bandgap.descriptors import mbtr  # loads ASE: only where something is computed
 
     reason = mbtr.obstacle(atoms, config)
     if reason is not None:
@@ -188,6 +189,6 @@ def _compute(atoms: Atoms, config: MBTRConfig) -> Row:
     except NoFeaturesError as error:
         return str(error)
     except Exception as error:  # one structure never costs the others, whatever DScribe meets in it
-        _log.exception("DScribe failed on a structure of %d atoms", len(atoms))
+        _log.exception("the descriptor of a structure of %d atoms failed", len(atoms))
         return f"could not be described by DScribe ({type(error).__name__}: {error})."
     return row if np.isfinite(row).all() else "has a descriptor that is not finite; check its positions and cell."

@@ -76,7 +76,7 @@ def register_descriptors(library: Library) -> None:
     from bandgap.descriptors import PRESETS, n_features
 
     entries = {
-        name: {"species": list(config.species), "n_features": n_features(config)} for name, config in PRESETS.items()
+        name: {"species": list(config.elements), "n_features": n_features(config)} for name, config in PRESETS.items()
     }
     library.register("descriptor", entries)
 

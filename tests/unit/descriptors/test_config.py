@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from bandgap.descriptors import (
     PRESETS,
+    DescriptorConfig,
     MBTRConfig,
     Term,
     config_for,
@@ -140,6 +141,24 @@ def test_config_with_unweighted_pairs_says_what_is_accepted() -> None:
     open_range = dataclasses.replace(K2, weighting="none")
     with pytest.raises(ConfigError, match=r"k2 has weighting 'none'\. Accepted: exp, inverse_square\."):
         MBTRConfig(("H",), k1=K1, k2=open_range)
+
+
+def test_config_with_one_term_has_that_alone() -> None:
+    pairs = MBTRConfig(("H", "C", "O"), k2=K2)
+    assert [order for order, _ in pairs.terms] == [2]
+    assert n_features(pairs) == 6 * K2.n and feature_blocks(pairs)[0][0] == "H-H"
+    assert pairs.elements == ("H", "C", "O")
+
+
+def test_config_with_nothing_that_tells_structures_apart_says_what_is_accepted() -> None:
+    with pytest.raises(ConfigError, match=r"nothing that says how alike structures are\. Accepted: a term of MBTR"):
+        MBTRConfig(size=True)
+    with pytest.raises(ConfigError, match=r"species H C given without a term of MBTR\. Give a term such as k1, or no"):
+        MBTRConfig(("H", "C"), size=True)
+
+
+def test_config_has_the_name_that_it_had_before_there_were_parts() -> None:
+    assert DescriptorConfig is MBTRConfig
 
 
 def test_config_with_unknown_normalisation_says_what_is_accepted() -> None:
