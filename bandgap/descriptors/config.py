@@ -10,15 +10,16 @@ import itertools
 import math
 import typing
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.descriptors import electron_levels, size
+from bandgap.descriptors import composition, electron_levels, size
 from bandgap.descriptors.electron_levels import Levels, check_levels
 from bandgap.descriptors.parts import Part
+from bandgap.foundation.config import LATER
 from bandgap.foundation.errors import ConfigError
 from bandgap.structures.elements import ELEMENTS
 
@@ -28,7 +29,7 @@ Normalisation = Literal["per_heavy_atom", "per_atom", "l2_per_term", "none"]
 
 _FUNCTIONS = {1: ("atomic_number",), 2: ("distance", "inverse_distance"), 3: ("angle", "cosine")}
 _WEIGHTINGS = {1: ("none",), 2: ("exp", "inverse_square"), 3: ("exp", "smooth_cutoff")}
-PARTS = (size.PART, electron_levels.PART)  # in the order of the vector
+PARTS = (composition.PART, size.PART, electron_levels.PART)  # in the order of the vector
 _NORMALISATIONS = typing.get_args(Normalisation)
 
 
@@ -94,7 +95,8 @@ class DescriptorConfig:
     adds one last feature, the logarithm of the number of atoms other than hydrogen in a molecule, averaged over these
     atoms; a network of bonds counts as 1,000 atoms. `neutral` describes zwitterions in their neutral form
     (`structures.zwitterions`). `levels` adds the gap, the HOMO and the LUMO of the structure in eV by this method, as
-    the very last features (`tight_binding`).
+    the very last features (`tight_binding`). `composition` adds statistics of element properties right behind the
+    terms (`composition`).
     """
 
     species: tuple[str, ...] = ()
@@ -106,6 +108,7 @@ class DescriptorConfig:
     size: bool = False
     neutral: bool = False
     levels: Levels = "none"
+    composition: bool = field(default=False, metadata=LATER)
 
     def __post_init__(self) -> None:
         """Put species in the order of atomic number; raise ConfigError for what cannot be a descriptor."""

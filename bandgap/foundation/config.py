@@ -7,18 +7,24 @@ import math
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from bandgap.foundation.errors import ConfigError
 
 T = TypeVar("T")
+LATER: Final = {"later": True}  # metadata of a field that stored configs of an earlier version do not have
 
 _WORDS: dict[Any, str] = {float: "a number", int: "a whole number", bool: "true or false", str: "text"}
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """Return a dataclass instance as nested plain values that JSON can hold (tuples become lists)."""
-    return {f.name: _plain(getattr(config, f.name)) for f in dataclasses.fields(config)}
+    """Return a dataclass instance as nested plain values that JSON can hold (tuples become lists).
+
+    A field with the metadata LATER is left out while it holds its default, so that what was stored before there was
+    such a field, and its fingerprint, stay as they are.
+    """
+    found = ((f, getattr(config, f.name)) for f in dataclasses.fields(config))
+    return {f.name: _plain(value) for f, value in found if not ("later" in f.metadata and value == f.default)}
 
 
 def from_dict(cls: type[T], values: Mapping[str, Any], *, where: str = "") -> T:
