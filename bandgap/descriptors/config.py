@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.descriptors import composition, electron_levels, size
+from bandgap.descriptors import composition, electron_levels, neighbours, size
 from bandgap.descriptors.electron_levels import Levels, check_levels
 from bandgap.descriptors.parts import Part
 from bandgap.foundation.config import LATER
@@ -29,7 +29,7 @@ Normalisation = Literal["per_heavy_atom", "per_atom", "l2_per_term", "none"]
 
 _FUNCTIONS = {1: ("atomic_number",), 2: ("distance", "inverse_distance"), 3: ("angle", "cosine")}
 _WEIGHTINGS = {1: ("none",), 2: ("exp", "inverse_square"), 3: ("exp", "smooth_cutoff")}
-PARTS = (composition.PART, size.PART, electron_levels.PART)  # in the order of the vector
+PARTS = (composition.PART, neighbours.PART, size.PART, electron_levels.PART)  # in the order of the vector
 _NORMALISATIONS = typing.get_args(Normalisation)
 
 
@@ -96,7 +96,7 @@ class DescriptorConfig:
     atoms; a network of bonds counts as 1,000 atoms. `neutral` describes zwitterions in their neutral form
     (`structures.zwitterions`). `levels` adds the gap, the HOMO and the LUMO of the structure in eV by this method, as
     the very last features (`tight_binding`). `composition` adds statistics of element properties right behind the
-    terms (`composition`).
+    terms, `neighbours` what surrounds the atoms (the modules of these names).
     """
 
     species: tuple[str, ...] = ()
@@ -109,6 +109,7 @@ class DescriptorConfig:
     neutral: bool = False
     levels: Levels = "none"
     composition: bool = field(default=False, metadata=LATER)
+    neighbours: bool = field(default=False, metadata=LATER)
 
     def __post_init__(self) -> None:
         """Put species in the order of atomic number; raise ConfigError for what cannot be a descriptor."""
@@ -151,7 +152,7 @@ class DescriptorConfig:
 
     @property
     def reach_angstrom(self) -> float:
-        """Distance up to which the neighbours of a cell are collected: the largest of all cutoffs."""
+        """Distance up to which DScribe collects the neighbours of a cell: the largest of all its cutoffs."""
         twice = {"smooth_cutoff": 2.0}  # from one neighbour of the apex to the other
         reaches = [twice.get(term.weighting, 1.0) * (term.cutoff_angstrom or 0.0) for _, term in self.terms]
         return max([*reaches, *(part.reach_angstrom(value) for part, value in parts_of(self))])

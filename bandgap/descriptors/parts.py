@@ -26,7 +26,7 @@ class Part:
     name: Callable[[Any], str]  # of their block in the vector
     describe: "Callable[[Atoms, Any], NDArray[np.float64]]"  # (width,); raises NoFeaturesError
     elements: Callable[[Any], Sequence[str]] = lambda value: ELEMENTS  # that it describes
-    reach_angstrom: Callable[[Any], float] = lambda value: 0.0  # from an atom to its farthest neighbour
+    reach_angstrom: Callable[[Any], float] = lambda value: 0.0  # of DScribe, whose matrix of distances is dense
     alike: bool = False  # their directions say how alike structures are; such parts stand before the others
     slow: bool = False  # a structure takes seconds, not milliseconds
     check: Callable[[], None] = lambda: None  # raises ConfigError before any work where a package is missing

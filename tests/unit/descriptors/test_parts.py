@@ -13,11 +13,12 @@ from bandgap.descriptors.parts import Part
 from bandgap.foundation.config import from_dict, to_dict
 
 PLAIN = config_for(species=["H", "C", "O"])
-ASKED = {
+ASKED = {  # a value of every part's setting that asks for it
     "composition": True,
+    "neighbours": True,
     "size": True,
     "levels": "GFN1-xTB",
-}  # a value of the setting of every part that asks for it
+}
 EACH = pytest.mark.parametrize("part", PARTS, ids=[part.setting for part in PARTS])
 
 
