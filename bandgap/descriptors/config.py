@@ -16,9 +16,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.descriptors import composition, electron_levels, neighbours, size
+from bandgap.descriptors import composition, electron_levels, neighbours, size, soap
 from bandgap.descriptors.electron_levels import Levels, check_levels
 from bandgap.descriptors.parts import Part
+from bandgap.descriptors.soap import Soap
 from bandgap.foundation.config import LATER
 from bandgap.foundation.errors import ConfigError
 from bandgap.structures.elements import ELEMENTS
@@ -29,7 +30,7 @@ Normalisation = Literal["per_heavy_atom", "per_atom", "l2_per_term", "none"]
 
 _FUNCTIONS = {1: ("atomic_number",), 2: ("distance", "inverse_distance"), 3: ("angle", "cosine")}
 _WEIGHTINGS = {1: ("none",), 2: ("exp", "inverse_square"), 3: ("exp", "smooth_cutoff")}
-PARTS = (composition.PART, neighbours.PART, size.PART, electron_levels.PART)  # in the order of the vector
+PARTS = (composition.PART, neighbours.PART, soap.PART, size.PART, electron_levels.PART)  # in the order of the vector
 _NORMALISATIONS = typing.get_args(Normalisation)
 
 
@@ -96,7 +97,7 @@ class DescriptorConfig:
     atoms; a network of bonds counts as 1,000 atoms. `neutral` describes zwitterions in their neutral form
     (`structures.zwitterions`). `levels` adds the gap, the HOMO and the LUMO of the structure in eV by this method, as
     the very last features (`tight_binding`). `composition` adds statistics of element properties right behind the
-    terms, `neighbours` what surrounds the atoms (the modules of these names).
+    terms, `neighbours` what surrounds the atoms, `soap` their smooth overlap (the modules of these names).
     """
 
     species: tuple[str, ...] = ()
@@ -110,6 +111,7 @@ class DescriptorConfig:
     levels: Levels = "none"
     composition: bool = field(default=False, metadata=LATER)
     neighbours: bool = field(default=False, metadata=LATER)
+    soap: Soap | None = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
         """Put species in the order of atomic number; raise ConfigError for what cannot be a descriptor."""

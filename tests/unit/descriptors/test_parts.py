@@ -10,12 +10,14 @@ from bandgap.descriptors import MBTRConfig, config_for, feature_terms, n_feature
 from bandgap.descriptors.config import PARTS, parts_of
 from bandgap.descriptors.mbtr import describe
 from bandgap.descriptors.parts import Part
+from bandgap.descriptors.soap import Soap
 from bandgap.foundation.config import from_dict, to_dict
 
 PLAIN = config_for(species=["H", "C", "O"])
 ASKED = {  # a value of every part's setting that asks for it
     "composition": True,
     "neighbours": True,
+    "soap": Soap(radial=3, angular=2, weights=("electronegativity",)),
     "size": True,
     "levels": "GFN1-xTB",
 }

@@ -1,0 +1,141 @@
+"""SOAP compressed over elements: DScribe's full spectrum summed by hand, and what a crystal must not depend on."""
+
+import dataclasses
+from collections.abc import Callable
+
+import ase.build
+import numpy as np
+import pytest
+from ase import Atoms
+from dscribe.descriptors import SOAP
+
+from bandgap.descriptors import DescriptorConfig, featurize, n_features
+from bandgap.descriptors.element_properties import KNOWN
+from bandgap.descriptors.mbtr import describe, obstacle
+from bandgap.descriptors.soap import Soap, element_weights, soap, spectra
+from bandgap.foundation.config import from_dict, to_dict
+from bandgap.foundation.errors import ConfigError
+from tests.unit.descriptors.samples import crystal, ethanol, record
+
+SMALL = Soap(radial=3, angular=2, weights=("electronegativity", "row"))
+N, L = SMALL.radial, SMALL.angular
+
+
+def summed_by_hand(atoms: Atoms, weights: dict[str, float]) -> np.ndarray:
+    """The spectrum (atom, component) of weighted densities from DScribe's of every pair of elements."""
+    elements = sorted(set(atoms.symbols), key=KNOWN.index)
+    engine = SOAP(
+        species=elements, r_cut=SMALL.cutoff_angstrom, n_max=N, l_max=L, sigma=SMALL.sigma_angstrom,
+        periodic=bool(atoms.pbc.any()),
+    )  # fmt: skip
+    full = engine.create(atoms)
+    total = np.zeros((len(atoms), N, N, L + 1))
+    upper = [(n, m) for n in range(N) for m in range(n, N)]
+    for k, a in enumerate(elements):
+        for b in elements[k:]:
+            found = full[:, engine.get_location((a, b))]
+            pairs = upper if a == b else [(n, m) for n in range(N) for m in range(N)]
+            for place, (n, m) in enumerate(pairs):
+                own = weights[a] * weights[b] * found[:, place :: len(pairs)]  # of every l, which is the outer loop
+                total[:, n, m] += own
+                if n != m or a != b:
+                    total[:, m, n] += own
+    return np.stack([total[:, n, m, k] for k in range(L + 1) for n, m in upper], axis=1)
+
+
+@pytest.mark.parametrize("make", [ethanol, crystal], ids=["molecule", "crystal"])
+def test_spectra_are_those_of_all_pairs_of_elements_weighted_and_summed(make: Callable[[], Atoms]) -> None:
+    atoms = make()
+    names = ("none", *SMALL.weights)
+    expected = np.stack([summed_by_hand(atoms, element_weights(name)) for name in names], axis=1)
+    expected /= np.linalg.norm(expected[:, :1], axis=2, keepdims=True)
+    np.testing.assert_allclose(spectra(atoms, SMALL), expected, rtol=1e-7, atol=1e-9)
+
+
+def test_features_are_means_and_deviations_over_atoms() -> None:
+    found = spectra(crystal(), SMALL).reshape(len(crystal()), -1)
+    expected = np.concatenate([found.mean(axis=0), found.std(axis=0)]) * np.sqrt(N * (N + 1) / 2 * (L + 1))
+    np.testing.assert_allclose(soap(crystal(), SMALL), expected, atol=1e-12)
+
+
+def test_weights_of_a_property_have_mean_one_over_the_elements() -> None:
+    values = element_weights("electronegativity")
+    assert np.mean(list(values.values())) == pytest.approx(1.0)
+    assert values["F"] / values["Cs"] == pytest.approx(3.98 / 0.79)
+    assert set(element_weights("none").values()) == {1.0} and tuple(values) == KNOWN
+
+
+def test_weights_tell_elements_apart_which_the_plain_density_does_not() -> None:
+    oxide, sulfide = (ase.build.bulk(name, "rocksalt", a=5.2) for name in ("CaO", "CaS"))
+    plain, weighted = dataclasses.replace(SMALL, weights=()), SMALL
+    np.testing.assert_allclose(soap(oxide, plain), soap(sulfide, plain), atol=1e-12)
+    assert np.abs(soap(oxide, weighted) - soap(sulfide, weighted)).max() > 0.05
+
+
+def rotated(atoms: Atoms) -> Atoms:
+    other = atoms.copy()
+    other.rotate(37, (1, 2, -1), rotate_cell=True)
+    return other
+
+
+def shuffled(atoms: Atoms) -> Atoms:
+    return atoms[np.random.default_rng(0).permutation(len(atoms))]
+
+
+def other_cell(atoms: Atoms) -> Atoms:
+    """The same crystal in a skewed cell, with another origin, and with atoms outside the cell."""
+    other = atoms.copy()
+    other.positions += (0.3, -0.8, 11.0)
+    other.set_cell(np.array([[1, 0, 0], [1, 1, 0], [-1, 2, 1]]) @ atoms.cell.array)
+    return other
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda atoms: atoms.repeat((2, 1, 2)), rotated, shuffled, other_cell],
+    ids=["supercell", "rotation", "order of atoms", "choice of cell"],
+)
+@pytest.mark.parametrize("make", [crystal, lambda: ase.build.bulk("NaCl", "rocksalt", a=5.64)], ids=["organic", "salt"])
+def test_features_of_a_crystal_do_not_depend_on_how_it_is_written(
+    make: Callable[[], Atoms], change: Callable[[Atoms], Atoms]
+) -> None:
+    atoms, config = make(), DescriptorConfig(soap=SMALL)
+    np.testing.assert_allclose(describe(change(atoms), config), describe(atoms, config), rtol=1e-7, atol=1e-6)
+
+
+def test_descriptor_of_soap_alone_takes_any_elements_in_vectors_of_one_length() -> None:
+    records = [record(ase.build.bulk(name, "rocksalt", a=5.2), name) for name in ("UN", "CsBr")]
+    config = DescriptorConfig(soap=Soap())
+    found = featurize([*records, record(ethanol()), record(Atoms("Xe"))], config)
+    assert n_features(config) == found.features.shape[1] == 2 * 6 * 105
+    assert np.isfinite(found.features).all()
+
+
+def test_dense_cell_is_refused_before_dscribe_fills_the_memory() -> None:
+    crowded = Atoms("C" * 600, np.random.default_rng(0).random((600, 3)) * 5, cell=[5, 5, 5], pbc=True)
+    assert "atoms within 6.85846" in str(obstacle(crowded, DescriptorConfig(soap=Soap())))
+
+
+def test_settings_are_stored_and_read_again() -> None:
+    config = DescriptorConfig(composition=True, soap=SMALL)
+    assert from_dict(DescriptorConfig, to_dict(config)) == config
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"cutoff_angstrom": 0.5}, "SOAP has cutoff_angstrom 0.5 and sigma_angstrom 0.5. Accepted: a cutoff above 1"),
+        (
+            {"sigma_angstrom": 0.0},
+            "sigma_angstrom 0.0. Accepted: a cutoff above 1 and up to 12, a width from 0.05",
+        ),
+        ({"radial": 0}, "SOAP has radial 0 and angular 4. Accepted: 1 to 16, and 0 to 16."),
+        ({"weights": ("charm",)}, "SOAP has the weight 'charm'. Accepted, each once: number, Mendeleev number,"),
+        ({"weights": ("row", "row")}, "SOAP has the weight 'row'. Accepted, each once:"),
+    ],
+    ids=["cutoff", "width", "basis", "unknown", "twice"],
+)
+def test_settings_that_give_no_spectrum_say_what_is_accepted(changes: dict[str, object], text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Soap(**changes)  # type: ignore[arg-type]
+    assert text in str(caught.value)
