@@ -43,7 +43,7 @@ Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder to write; an olde
 Jobs = Annotated[int, typer.Option(min=1, help="Processes that compute descriptors at the same time.")]
 Preset = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Descriptor with fixed settings: thesis-1260, oe62-16 or oe62-16-roots."),
+    typer.Option(metavar="NAME", help="Descriptor with fixed settings: thesis-1260, oe62-16, oe62-16-roots or chgnet."),
 ]
 Species = Annotated[
     str | None,

@@ -16,9 +16,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.descriptors import composition, electron_levels, neighbours, size, soap
+from bandgap.descriptors import composition, electron_levels, neighbours, potentials, size, soap
 from bandgap.descriptors.electron_levels import Levels, check_levels
 from bandgap.descriptors.parts import Part
+from bandgap.descriptors.potentials import check_potential
 from bandgap.descriptors.soap import Soap
 from bandgap.foundation.config import LATER
 from bandgap.foundation.errors import ConfigError
@@ -30,7 +31,14 @@ Normalisation = Literal["per_heavy_atom", "per_atom", "l2_per_term", "none"]
 
 _FUNCTIONS = {1: ("atomic_number",), 2: ("distance", "inverse_distance"), 3: ("angle", "cosine")}
 _WEIGHTINGS = {1: ("none",), 2: ("exp", "inverse_square"), 3: ("exp", "smooth_cutoff")}
-PARTS = (composition.PART, neighbours.PART, soap.PART, size.PART, electron_levels.PART)  # in the order of the vector
+PARTS = (  # in the order of the vector
+    composition.PART,
+    neighbours.PART,
+    soap.PART,
+    potentials.PART,
+    size.PART,
+    electron_levels.PART,
+)
 _NORMALISATIONS = typing.get_args(Normalisation)
 
 
@@ -97,7 +105,8 @@ class DescriptorConfig:
     atoms; a network of bonds counts as 1,000 atoms. `neutral` describes zwitterions in their neutral form
     (`structures.zwitterions`). `levels` adds the gap, the HOMO and the LUMO of the structure in eV by this method, as
     the very last features (`tight_binding`). `composition` adds statistics of element properties right behind the
-    terms, `neighbours` what surrounds the atoms, `soap` their smooth overlap (the modules of these names).
+    terms, `neighbours` what surrounds the atoms, `soap` their smooth overlap, `potential` pooled features of a
+    pretrained interatomic potential (the modules of these names).
     """
 
     species: tuple[str, ...] = ()
@@ -112,6 +121,7 @@ class DescriptorConfig:
     composition: bool = field(default=False, metadata=LATER)
     neighbours: bool = field(default=False, metadata=LATER)
     soap: Soap | None = field(default=None, metadata=LATER)
+    potential: str = field(default=potentials.NONE, metadata=LATER)
 
     def __post_init__(self) -> None:
         """Put species in the order of atomic number; raise ConfigError for what cannot be a descriptor."""
@@ -132,6 +142,7 @@ class DescriptorConfig:
         if self.normalisation not in _NORMALISATIONS:
             raise ConfigError(f"normalisation is {self.normalisation!r}. Accepted: {', '.join(_NORMALISATIONS)}.")
         check_levels(self.levels)
+        check_potential(self.potential)
         if not self.terms and not any(part.alike for part, _ in parts_of(self)):
             alike = ", ".join(part.setting for part in PARTS if part.alike)
             raise ConfigError(

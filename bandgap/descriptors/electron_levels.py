@@ -55,5 +55,5 @@ PART: Final = Part(
     name=lambda levels: f"{levels} gap, HOMO, LUMO",
     describe=electron_levels,
     slow=True,
-    check=tight_binding.check_installed,
+    check=lambda levels: tight_binding.check_installed(),
 )

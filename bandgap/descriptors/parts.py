@@ -29,4 +29,4 @@ class Part:
     reach_angstrom: Callable[[Any], float] = lambda value: 0.0  # of DScribe, whose matrix of distances is dense
     alike: bool = False  # their directions say how alike structures are; such parts stand before the others
     slow: bool = False  # a structure takes seconds, not milliseconds
-    check: Callable[[], None] = lambda: None  # raises ConfigError before any work where a package is missing
+    check: Callable[[Any], None] = lambda value: None  # raises ConfigError before any work without its package

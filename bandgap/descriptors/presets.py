@@ -55,6 +55,7 @@ PRESETS: dict[str, DescriptorConfig] = {
     ),
 }
 PRESETS["oe62-16-roots"] = replace(PRESETS["oe62-16"], roots=True, size=True, neutral=True)
+PRESETS["chgnet"] = DescriptorConfig(potential="chgnet")
 
 
 def config_for(*, preset: str | None = None, species: Sequence[str] | None = None) -> DescriptorConfig:

@@ -135,8 +135,8 @@ def _rows(
 def _computed(
     missing: Mapping[str, Atoms], config: DescriptorConfig, *, n_jobs: int
 ) -> Generator[dict[str, Row], None, None]:
-    for part, _ in parts_of(config) if missing else ():
-        part.check()
+    for part, value in parts_of(config) if missing else ():
+        part.check(value)
     chunks = _chunks(missing, SLOW_CHUNK_ATOMS if _is_slow(config) else CHUNK_ATOMS)
     if n_jobs == 1 or not _pays_processes(missing, config):
         for chunk in chunks:

@@ -26,6 +26,8 @@ def card_rows(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None)
         "licence of the data": card.get("licence") or "not recorded",
         "error on held-out structures": "not recorded" if error is None else f"{error:.2f} eV (RMSE)",
     }
+    if potential := card.get("potential"):
+        rows["pretrained potential"] = potential
     if displacement := card.get("displacement_angstrom"):
         rows["displaced copies"] = (
             f"of every structure one for each network, coordinates changed by {displacement:g} angstrom (sd)"

@@ -8,6 +8,7 @@ settings ask for them, on the rows that the point estimate was trained on, which
 from dataclasses import dataclass, field
 
 from bandgap.descriptors import MBTRConfig
+from bandgap.foundation.config import LATER
 from bandgap.networks.perceptron import NetworkConfig, Params
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.swag import SnapshotConfig, Snapshots
@@ -34,6 +35,7 @@ class SourceCard:
     """What a source was trained on: names of its files, elements, level of theory, licence, sizes and errors (eV).
 
     `displacement_angstrom` is that of the atoms in the copies that it has also seen, 0 where there were none.
+    `potential` names the pretrained potential of its descriptor, with the licence of its weights; empty without.
     """
 
     data: tuple[str, ...]
@@ -44,6 +46,7 @@ class SourceCard:
     validation_rmse_eV: float = float("nan")
     seed: int = 0
     displacement_angstrom: float = 0.0
+    potential: str = field(default="", metadata=LATER)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bandgap.descriptors import MBTRConfig, n_features
+from bandgap.descriptors.potentials import potential_words
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Progress, no_progress
@@ -54,7 +55,16 @@ def train_source(
         progress=progress,
     )
     rmse = math.sqrt(trained.validation_mse) * standardiser.y_sd_eV
-    card = SourceCard(tuple(data), int(gaps_eV.shape[0]), tuple(sorted(elements)), level_of_theory, licence, rmse, seed)
+    card = SourceCard(
+        tuple(data),
+        int(gaps_eV.shape[0]),
+        tuple(sorted(elements)),
+        level_of_theory,
+        licence,
+        rmse,
+        seed,
+        potential=potential_words(descriptor.potential),
+    )
     params = {name: value.cpu() for name, value in trained.params.items()}
     source = SourceModel(params, network, standardiser, descriptor, card, config, trained.history)
     return with_extras(source, features, gaps_eV, device=device, progress=progress)

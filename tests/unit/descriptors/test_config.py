@@ -79,13 +79,13 @@ def test_config_after_json_is_the_same(name: str) -> None:
         (
             None,
             None,
-            "neither preset nor species given. Give one: a preset (thesis-1260, oe62-16, oe62-16-roots) or",
+            "neither preset nor species given. Give one: a preset (thesis-1260, oe62-16, oe62-16-roots, chgnet) or",
         ),
         ("oe62-16", ["H"], "both preset and species given"),
         (
             "oe62",
             None,
-            "preset is 'oe62'. Accepted: thesis-1260, oe62-16, oe62-16-roots; or give the species",
+            "preset is 'oe62'. Accepted: thesis-1260, oe62-16, oe62-16-roots, chgnet; or give the species",
         ),
         (None, [], "no species given. Accepted: chemical symbols, such as H C N O."),
         (None, ["H", "Xx"], "'Xx' is not a chemical element. Accepted: chemical symbols, such as H C Cl."),

@@ -18,9 +18,11 @@ ASKED = {  # a value of every part's setting that asks for it
     "composition": True,
     "neighbours": True,
     "soap": Soap(radial=3, angular=2, weights=("electronegativity",)),
+    "potential": "chgnet",
     "size": True,
     "levels": "GFN1-xTB",
 }
+NEEDS = {"potential": "chgnet", "levels": "tblite"}  # the package without which there is no such part
 EACH = pytest.mark.parametrize("part", PARTS, ids=[part.setting for part in PARTS])
 
 
@@ -34,8 +36,8 @@ def test_descriptor_that_was_stored_before_a_part_existed_has_none():
 
 @EACH
 def test_part_adds_its_features_behind_those_of_the_terms(part: Part):
-    if part.slow:
-        pytest.importorskip("tblite")
+    if part.setting in NEEDS:
+        pytest.importorskip(NEEDS[part.setting])
     config = dataclasses.replace(PLAIN, **{part.setting: ASKED[part.setting]})
     atoms = molecule("CH3OH")
     plain, vector = describe(atoms, PLAIN), describe(atoms, config)

@@ -1,0 +1,155 @@
+"""CHGNet: a graph network trained on 1.6 million structures of the Materials Project, with the forces and moments.
+
+Reference: B. Deng et al., CHGNet as a pretrained universal neural network potential for charge-informed atomistic
+modelling, Nature Machine Intelligence 5, 1031 (2023). Its package, which the extra `chgnet` installs, brings the
+weights of version 0.3.0; they are read without unpickling. It takes crystals alone, so that along an open axis, as
+around a molecule, a box is drawn that is wider than the structure by more than the potential's reach: no atom sees an
+image, and the size of the box does not matter.
+"""
+
+import contextlib
+import io
+import warnings
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.descriptors.parts import NoFeaturesError
+from bandgap.descriptors.potentials.protocol import Potential
+from bandgap.foundation.errors import ConfigError
+from bandgap.structures.elements import ELEMENTS
+
+if TYPE_CHECKING:
+    from ase import Atoms
+
+Floats = NDArray[np.float64]
+
+WEIGHTS: Final = ("pretrained", "0.3.0", "chgnet_0.3.0_e29f68s314m37.pth.tar")
+CUTOFF_ANGSTROM: Final = 6.0
+WIDTH: Final = 64  # features of an atom in a layer
+MAX_PAIRS: Final = 200_000  # of neighbours, about 2,000 atoms: about 1 GB of memory
+UNTRAINED: Final = ("Po", "At", "Rn", "Fr", "Ra")  # of no structure of its training
+
+
+def pooled(atoms: "Atoms") -> Floats:
+    """Return the pooled features of a structure; raises NoFeaturesError where the potential cannot take it."""
+    last, before = atom_features(atoms)
+    return np.concatenate([last.mean(0), before.mean(0), before.std(0)])
+
+
+def atom_features(atoms: "Atoms") -> tuple[Floats, Floats]:
+    """Return the features (atom, 64) of the last layer, of which the energy is made, and of the one before it.
+
+    Raises NoFeaturesError where the structure has too many pairs of neighbours or an atom without any.
+    """
+    import torch
+
+    model = _model()
+    boxed = _boxed(atoms)
+    _refuse_crowded(boxed)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # of pymatgen, on elements without an electronegativity
+        structure = _structure(boxed)
+        _refuse_isolated(structure)
+        graph = model.graph_converter(structure)
+        last: list[Any] = []
+        hook = model.readout_norm.register_forward_hook(lambda module, inputs, output: last.append(output))
+        try:
+            before = model([graph], task="e", return_atom_feas=True)["atom_fea"][0]
+        finally:
+            hook.remove()
+    return last[0].numpy().astype(np.float64), before.numpy().astype(np.float64)
+
+
+def check_installed() -> None:
+    """Raise ConfigError with what to do where CHGNet is not installed."""
+    _package()
+
+
+@lru_cache(maxsize=1)
+def _model() -> Any:
+    """Return the network with its weights, for predictions on the CPU."""
+    from importlib.resources import as_file, files
+
+    import torch
+
+    network = _package()
+    with as_file(files("chgnet").joinpath(*WEIGHTS)) as path:
+        stored = torch.load(path, map_location="cpu", weights_only=True)["model"]
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints how many parameters it has
+        return network.from_dict(stored).eval()
+
+
+def _package() -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # invalid escape sequences of bibtexparser, which pymatgen loads
+            from chgnet.model.model import CHGNet
+    except ImportError:
+        raise ConfigError(
+            "Features of CHGNet need the package chgnet, which is not installed. Install it by "
+            "`pip install -c constraints.txt '.[chgnet]'` in the folder of bandgap's README, or take another "
+            "descriptor."
+        ) from None
+    return CHGNet
+
+
+def _boxed(atoms: "Atoms") -> "Atoms":
+    """Return the structure periodic along all axes, with more than the reach between images along the open ones."""
+    if atoms.pbc.all():
+        return atoms
+    boxed = atoms.copy()  # type: ignore[no-untyped-call]
+    boxed.cell[~atoms.pbc] = 0.0
+    axes = boxed.cell.complete().array  # of length 1 and at right angles to the others, along the open axes
+    along = axes[~atoms.pbc] @ atoms.positions.T
+    lengths = np.ptp(along, axis=1) + CUTOFF_ANGSTROM + 1.0
+    axes[~atoms.pbc] *= lengths[:, None]
+    boxed.cell[:] = axes
+    boxed.pbc = True
+    return boxed
+
+
+def _structure(boxed: "Atoms") -> Any:
+    from pymatgen.core import Lattice, Structure
+
+    return Structure(Lattice(boxed.cell.array), boxed.numbers, boxed.positions, coords_are_cartesian=True)
+
+
+def _pairs(boxed: "Atoms") -> float:
+    """Return about how many pairs of atoms are within the cutoff, both directions, by the density of the cell."""
+    n, volume = len(boxed), abs(float(np.linalg.det(boxed.cell.array)))
+    return n * n / volume * 4.0 / 3.0 * np.pi * CUTOFF_ANGSTROM**3
+
+
+def _refuse_crowded(boxed: "Atoms") -> None:
+    pairs = _pairs(boxed)
+    if pairs > MAX_PAIRS:
+        raise NoFeaturesError(
+            f"has {len(boxed):,} atoms with about {round(pairs, -3):,.0f} pairs within {CUTOFF_ANGSTROM:g} angstroms, too many "
+            f"for CHGNet; accepted: {MAX_PAIRS:,}, about 2,000 atoms. Check the cell or use the primitive cell."
+        )
+
+
+def _refuse_isolated(structure: Any) -> None:
+    centres = structure.get_neighbor_list(r=CUTOFF_ANGSTROM, sites=structure.sites, numerical_tol=1e-8)[0]
+    lone = len(structure) - len(set(centres.tolist()))
+    if lone:
+        atoms = "an atom" if lone == 1 else f"{lone:,} atoms"
+        raise NoFeaturesError(
+            f"has {atoms} without a neighbour within {CUTOFF_ANGSTROM:g} angstroms, which CHGNet cannot describe."
+        )
+
+
+POTENTIAL: Final = Potential(
+    name="chgnet",
+    title="CHGNet 0.3.0",
+    licence="modified BSD, (c) 2023 The Regents of the University of California",
+    reference="Deng et al., Nature Machine Intelligence 5, 1031 (2023)",
+    elements=tuple(symbol for symbol in ELEMENTS[:94] if symbol not in UNTRAINED),
+    n_features=3 * WIDTH,
+    reach_angstrom=CUTOFF_ANGSTROM,
+    describe=pooled,
+    check=check_installed,
+)

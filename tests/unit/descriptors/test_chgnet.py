@@ -1,0 +1,122 @@
+"""CHGNet's features against its own package, and where they must not change; skipped without the extra `chgnet`."""
+
+import warnings
+
+import numpy as np
+import pytest
+from ase import Atoms
+from ase.build import bulk, fcc100, molecule
+
+from bandgap.descriptors import PRESETS, featurize
+from bandgap.descriptors.cache import DescriptorCache
+from bandgap.descriptors.parts import NoFeaturesError
+from bandgap.descriptors.potentials import chgnet
+from bandgap.structures.elements import ELEMENTS
+from tests.unit.descriptors.samples import crystal, ethanol, record
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    pytest.importorskip("chgnet.model.model")
+
+CONFIG = PRESETS["chgnet"]
+ROUNDING = 5e-5  # of float32 through four layers
+
+
+def perovskite() -> Atoms:
+    """Return a tilted cell of eight atoms with three elements."""
+    unit = Atoms("CsPbI3Br", scaled_positions=np.random.default_rng(0).permutation(
+        [[0, 0, 0], [0.5, 0.52, 0.5], [0.5, 0.5, 0.04], [0.5, 0, 0.5], [0.03, 0.5, 0.5], [0.25, 0.25, 0.7]]
+    ), cell=[[6.3, 0, 0], [0.4, 6.1, 0], [-0.3, 0.2, 6.5]], pbc=True)  # fmt: skip
+    return unit
+
+
+@pytest.mark.filterwarnings("ignore")  # of pymatgen and chgnet
+@pytest.mark.parametrize("atoms", [bulk("NaCl", "rocksalt", a=5.64), perovskite(), crystal()], ids=str)
+def test_features_are_those_that_the_package_itself_gives(atoms: Atoms):
+    from chgnet.model import CHGNet
+    from pymatgen.io.ase import AseAtomsAdaptor
+
+    theirs = CHGNet.load(use_device="cpu", verbose=False).predict_structure(
+        AseAtomsAdaptor.get_structure(atoms), task="e", return_atom_feas=True, return_crystal_feas=True
+    )
+    last, before = chgnet.atom_features(atoms)
+    np.testing.assert_allclose(last.sum(0), theirs["crystal_fea"], atol=ROUNDING * len(atoms))
+    np.testing.assert_allclose(before, theirs["atom_fea"], atol=ROUNDING)
+
+
+def test_elements_are_those_that_the_training_of_the_weights_has_moved():
+    """Its optimiser, stored beside the weights, never saw a gradient of the embedding of the others."""
+    from importlib.resources import files
+
+    import torch
+
+    stored = torch.load(str(files("chgnet").joinpath(*chgnet.WEIGHTS)), map_location="cpu", weights_only=True)
+    squares = [s["exp_avg_sq"] for s in stored["optimizer"]["state"].values()]
+    (embedding,) = (square for square in squares if square.shape == (94, 64))
+    moved = [ELEMENTS[k] for k in np.flatnonzero(embedding.sum(1).numpy() > 0)]
+    assert list(chgnet.POTENTIAL.elements) == moved
+
+
+def test_molecule_has_the_features_of_itself_alone_in_any_large_box():
+    alone = chgnet.pooled(ethanol())
+    boxed = ethanol()
+    boxed.set_cell(np.diag([17.0, 23.0, 31.0]))
+    boxed.pbc = True
+    np.testing.assert_allclose(chgnet.pooled(boxed), alone, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("pbc", [(True, True, False), (True, False, False), (False, False, False)])
+def test_open_axes_need_no_vacuum_and_take_any(pbc: tuple[bool, bool, bool]):
+    slab = fcc100("Al", (1, 2, 3), vacuum=None)
+    thin, wide = slab.copy(), slab.copy()
+    wide.cell = thin.cell.complete()
+    wide.cell[[not axis for axis in pbc]] *= 20.0
+    thin.pbc, wide.pbc = pbc, True
+    np.testing.assert_allclose(chgnet.pooled(thin), chgnet.pooled(wide), atol=ROUNDING)
+
+
+@pytest.mark.parametrize("make", [ethanol, crystal, perovskite])
+def test_features_do_not_depend_on_frame_order_or_supercell_and_leave_the_structure_as_it_was(make):
+    atoms = make()
+    before = atoms.copy()
+    features = chgnet.pooled(atoms)
+    assert features.shape == (chgnet.POTENTIAL.n_features,) and np.isfinite(features).all()
+    assert atoms == before
+    turned = atoms.copy()
+    turned.rotate(37.0, (1.0, 2.0, -1.0), rotate_cell=True)
+    turned.translate((3.0, -40.0, 0.2))
+    order = np.random.default_rng(0).permutation(len(atoms))
+    others = [turned, atoms[order]] + ([atoms.repeat((1, 2, 1))] if atoms.pbc.any() else [])
+    for other in others:
+        np.testing.assert_allclose(chgnet.pooled(other), features, atol=ROUNDING)
+
+
+def test_structures_that_it_cannot_take_are_refused_alone_each_with_its_reason():
+    lone = Atoms("H", positions=np.zeros((1, 3)))
+    apart = molecule("H2O") + Atoms("He2", positions=[[0, 0, 30.0], [0, 0, 60.0]])
+    crowded = bulk("C", "diamond", a=3.57, cubic=True).repeat(7)
+    found = featurize([record(a) for a in (lone, ethanol(), apart, crowded)], CONFIG)
+    reasons = [problem and problem.text for problem in found.problems]
+    assert reasons == [
+        "has an atom without a neighbour within 6 angstroms, which CHGNet cannot describe.",
+        None,
+        "has 2 atoms without a neighbour within 6 angstroms, which CHGNet cannot describe.",
+        "has 2,744 atoms with about 437,000 pairs within 6 angstroms, too many for CHGNet; accepted: 200,000, about "
+        "2,000 atoms. Check the cell or use the primitive cell.",
+    ]
+    assert np.isfinite(found.features[1]).all() and np.isnan(found.features[[0, 2, 3]]).all()
+
+
+def test_estimate_of_pairs_is_near_the_count():
+    atoms = bulk("C", "diamond", a=3.57, cubic=True)
+    (centres, *_) = chgnet._structure(atoms).get_neighbor_list(r=chgnet.CUTOFF_ANGSTROM)
+    assert chgnet._pairs(atoms) == pytest.approx(len(centres), rel=0.05)
+
+
+def test_features_are_kept_in_the_cache(tmp_path):
+    cache, records = DescriptorCache(tmp_path / "cache"), [record(ethanol()), record(crystal(), "crystal")]
+    first, again = (featurize(records, CONFIG, cache=cache) for _ in range(2))
+    assert (first.n_computed, again.n_computed) == (2, 0)
+    np.testing.assert_array_equal(first.features, again.features)
+    with pytest.raises(NoFeaturesError):
+        chgnet.pooled(Atoms("H"))

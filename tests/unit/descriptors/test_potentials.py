@@ -1,0 +1,62 @@
+"""Pretrained potentials as descriptors: which there are, what each takes, and what is said without its package."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from bandgap.descriptors import (
+    PRESETS,
+    DescriptorConfig,
+    feature_blocks,
+    featurize,
+    n_features,
+    similarity_features,
+)
+from bandgap.descriptors.potentials import POTENTIALS, potential_words
+from bandgap.foundation.errors import ConfigError
+from tests.unit.descriptors.samples import ethanol, record
+
+EACH = pytest.mark.parametrize("name", POTENTIALS)
+
+
+@EACH
+def test_preset_of_a_potential_describes_by_it_alone(name: str):
+    config, potential = PRESETS[name], POTENTIALS[name]
+    assert config == DescriptorConfig(potential=name)
+    assert config.elements == potential.elements
+    assert feature_blocks(config) == ((f"{potential.title} features", slice(0, potential.n_features)),)
+    assert n_features(config) == potential.n_features
+    rows = np.ones((2, potential.n_features))
+    assert similarity_features(rows, config).shape == rows.shape
+
+
+@EACH
+def test_words_for_the_card_name_potential_reference_and_licence(name: str):
+    potential, words = POTENTIALS[name], potential_words(name)
+    assert all(part and part in words for part in (potential.title, potential.reference, potential.licence))
+    assert potential_words("none") == ""
+
+
+def test_unknown_potential_is_refused_with_those_that_there_are():
+    with pytest.raises(ConfigError, match="potential is 'MACE'. Accepted: none, chgnet"):
+        DescriptorConfig(potential="MACE")
+
+
+def test_missing_package_is_said_before_any_work(monkeypatch):
+    monkeypatch.setitem(sys.modules, "chgnet.model.model", None)
+    with pytest.raises(
+        ConfigError, match=r"chgnet, which is not installed.*pip install -c constraints.txt '\.\[chgnet\]'"
+    ):
+        featurize([record(ethanol())], PRESETS["chgnet"])
+
+
+def test_element_that_the_potential_does_not_know_is_the_problem_of_its_structure():
+    from bandgap.descriptors.mbtr import obstacle
+
+    atoms = ethanol()
+    atoms.symbols[0] = "Po"
+    found = obstacle(atoms, PRESETS["chgnet"])
+    assert found is not None and found.startswith("contains Po, which the descriptor was not set up for; accepted: H ")
+    atoms.symbols[0] = "Pb"
+    assert obstacle(atoms, PRESETS["chgnet"]) is None

@@ -1,0 +1,122 @@
+"""Sources on the features of a pretrained potential: their card, every transfer from them, and a new process."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+import warnings
+
+import ase.io
+import numpy as np
+import pytest
+
+from bandgap.descriptors import PRESETS
+from bandgap.descriptors.cache import DescriptorCache
+from bandgap.descriptors.potentials import potential_words
+from bandgap.evaluation.heldout import load_heldout
+from bandgap.networks.swag import SnapshotConfig
+from bandgap.networks.variational import VariationalConfig
+from bandgap.predictions.table import read_predictions_csv
+from bandgap.runs.prediction import predict_run
+from bandgap.runs.stored import load_run
+from bandgap.runs.transfer import transfer_run
+from bandgap.sources.cards import card_rows
+from bandgap.sources.domain import judge
+from bandgap.sources.stored import load_source
+from bandgap.sources.training import train_source_run
+from bandgap.transfer import METHODS
+from tests.unit.transfer.method_settings import BRIEF
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    pytest.importorskip("chgnet.model.model")
+
+DESCRIPTOR = PRESETS["chgnet"]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return DescriptorCache(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="module")
+def folder(world, cache, tmp_path_factory):
+    """A source of 36 molecules on CHGNet's features, with every extra that a method may need."""
+    config = dataclasses.replace(
+        world.source_config,
+        variational=(VariationalConfig(epochs=8, batch_size=8),),
+        snapshots=SnapshotConfig(count=5, rank=3, burn_in=1, batch_size=8),
+    )
+    return train_source_run(
+        world.source_records,
+        world.source_gaps_eV,
+        descriptor=DESCRIPTOR,
+        config=config,
+        out=tmp_path_factory.mktemp("source"),
+        seed=0,
+        level_of_theory="made up",
+        licence="CC0-1.0",
+        device="cpu",
+        cache=cache,
+    )
+
+
+def test_card_names_the_potential_and_the_licence_of_its_weights(folder, source_folder):
+    card, plain = (json.loads((path / "manifest.json").read_text())["card"] for path in (folder, source_folder))
+    assert card_rows(card)["pretrained potential"] == potential_words("chgnet")
+    assert card_rows(card)["licence of the data"] == "CC0-1.0"
+    assert "pretrained potential" not in card_rows(plain)
+    assert card_rows({k: v for k, v in plain.items() if k != "potential"}) == card_rows(plain)  # of earlier versions
+
+
+def test_source_learns_and_opens_again_with_its_self_check(folder, world):
+    source = load_source(folder)
+    assert source.descriptor == DESCRIPTOR
+    assert source.card.validation_rmse_eV < 0.7 * world.source_gaps_eV.std()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_takes_such_a_source_and_gives_its_test_predictions_again(folder, world, cache, tmp_path, method):
+    transfer_run(
+        folder, world.records, world.gaps_eV, method=method, settings=BRIEF.get(method, {}), n=14, n_test=6,
+        out=tmp_path, seed=0, device="cpu", cache=cache,
+    )  # fmt: skip
+    heldout = load_heldout(tmp_path, load_run(tmp_path).manifest)
+    records = {record.id: record for record in world.records}
+    found = predict_run(tmp_path, [records[i] for i in heldout.predictions.ids])
+    np.testing.assert_allclose(found.mean_eV, heldout.predictions.mean_eV, rtol=0, atol=1e-3)
+    card = json.loads((tmp_path / "manifest.json").read_text())["source"]["card"]
+    assert card["potential"] == potential_words("chgnet")
+
+
+def test_domain_tells_what_the_source_never_saw(folder, world, cache):
+    table, summary = judge(folder, [world.source_records[0], world.foreign, world.broken], cache=cache)
+    words = table["judgement"].tolist()
+    assert words[0] == "inside" and "contains Si, never seen by the source model" in words[1] and words[2] == "refused"
+    assert summary["n"] == 2  # unlike a descriptor of named elements, this one describes silicon too
+    assert table["distance"][0] < 1e-5 < table["distance"][1]
+
+
+def test_from_the_shell_train_transfer_and_predict_in_three_processes(world, tmp_path):
+    for name, records, gaps in (
+        ("source", world.source_records, world.source_gaps_eV),
+        ("target", world.records, world.gaps_eV),
+    ):
+        frames = [record.atoms.copy() for record in records]
+        for atoms, record, gap in zip(frames, records, gaps, strict=True):
+            atoms.info = {"id": record.id, "gap_eV": float(gap)}
+        ase.io.write(tmp_path / f"{name}.extxyz", frames, format="extxyz")
+    labelled = ["--label", "gap_eV", "--structures"]
+
+    def shell(*words):
+        command = [sys.executable, "-c", "from bandgap.cli import main; main()", *map(str, words)]
+        return subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, timeout=600).stdout
+
+    trained = shell("train-source", *labelled, "source.extxyz", "--preset", "chgnet", "--out", "source")
+    assert f"pretrained potential: {potential_words('chgnet')}" in trained
+    shell("transfer", "--source", "source", *labelled, "target.extxyz", "--method", "feature_gp", "--n", "16",
+          "--n-test", "6", "--out", "run")  # fmt: skip
+    shell("predict", "--model", "run", "--structures", "target.extxyz", "--out", "table.csv")
+    rows = read_predictions_csv(tmp_path / "table.csv")
+    assert len(rows) == len(world.records) and (rows["status"] == "ready").all()
+    assert np.abs(rows["mean_eV"] - world.gaps_eV).mean() < 0.5 * world.gaps_eV.std()
