@@ -127,8 +127,9 @@ def _refuse_crowded(boxed: "Atoms") -> None:
     pairs = _pairs(boxed)
     if pairs > MAX_PAIRS:
         raise NoFeaturesError(
-            f"has {len(boxed):,} atoms with about {round(pairs, -3):,.0f} pairs within {CUTOFF_ANGSTROM:g} angstroms, too many "
-            f"for CHGNet; accepted: {MAX_PAIRS:,}, about 2,000 atoms. Check the cell or use the primitive cell."
+            f"has {len(boxed):,} atoms with about {round(pairs, -3):,.0f} pairs within {CUTOFF_ANGSTROM:g} angstroms, "
+            f"too many for CHGNet; accepted: {MAX_PAIRS:,}, about 2,000 atoms. Check the cell, or use the "
+            "primitive one."
         )
 
 

@@ -102,7 +102,7 @@ def test_structures_that_it_cannot_take_are_refused_alone_each_with_its_reason()
         None,
         "has 2 atoms without a neighbour within 6 angstroms, which CHGNet cannot describe.",
         "has 2,744 atoms with about 437,000 pairs within 6 angstroms, too many for CHGNet; accepted: 200,000, about "
-        "2,000 atoms. Check the cell or use the primitive cell.",
+        "2,000 atoms. Check the cell, or use the primitive one.",
     ]
     assert np.isfinite(found.features[1]).all() and np.isnan(found.features[[0, 2, 3]]).all()
 
