@@ -5,6 +5,23 @@ modelling, Nature Machine Intelligence 5, 1031 (2023). Its package, which the ex
 weights of version 0.3.0; they are read without unpickling. It takes crystals alone, so that along an open axis, as
 around a molecule, a box is drawn that is wider than the structure by more than the potential's reach: no atom sees an
 image, and the size of the box does not matter.
+
+What is pooled was chosen by the errors, in eV, of `gaussian_process` on 100 hybrid perovskites with HSE gaps (ten
+splits) and on 200 crystals of the Materials Project with PBE gaps (five splits):
+
+| pooled over the atoms                       | features | perovskites     | Materials Project |
+|---------------------------------------------|----------|-----------------|-------------------|
+| last layer: mean (the crystal's features)   | 64       | 0.267           |                   |
+| layer before: mean                          | 64       | 0.256           |                   |
+| layer before: mean, sd                      | 128      | 0.246 +- 0.009  | 1.043 +- 0.017    |
+| layer before: mean, maximum                 | 128      | 0.214 +- 0.008  | 0.992 +- 0.011    |
+| layer before: maximum, minimum              | 128      | 0.235 +- 0.007  | 0.941 +- 0.012    |
+| **layer before: mean, maximum, minimum**    | 192      | 0.217 +- 0.007  | 0.931 +- 0.014    |
+| layer before: mean, sd, maximum, minimum    | 256      | 0.214 +- 0.008  | 0.947 +- 0.015    |
+| the same and the last layer's mean          | 320      | 0.214 +- 0.008  | 0.946 +- 0.016    |
+
+The first two rows are of five splits. The gaps of the perovskites have a standard deviation of 0.37 eV, those of the
+Materials Project one of 1.63 eV.
 """
 
 import contextlib
@@ -35,12 +52,12 @@ UNTRAINED: Final = ("Po", "At", "Rn", "Fr", "Ra")  # of no structure of its trai
 
 def pooled(atoms: "Atoms") -> Floats:
     """Return the pooled features of a structure; raises NoFeaturesError where the potential cannot take it."""
-    last, before = atom_features(atoms)
-    return np.concatenate([last.mean(0), before.mean(0), before.std(0)])
+    features = atom_features(atoms)
+    return np.concatenate([features.mean(0), features.max(0), features.min(0)])
 
 
-def atom_features(atoms: "Atoms") -> tuple[Floats, Floats]:
-    """Return the features (atom, 64) of the last layer, of which the energy is made, and of the one before it.
+def atom_features(atoms: "Atoms") -> Floats:
+    """Return the features (atom, 64) of the layer before the last one, of which the magnetic moments are made.
 
     Raises NoFeaturesError where the structure has too many pairs of neighbours or an atom without any.
     """
@@ -53,14 +70,8 @@ def atom_features(atoms: "Atoms") -> tuple[Floats, Floats]:
         warnings.simplefilter("ignore")  # of pymatgen, on elements without an electronegativity
         structure = _structure(boxed)
         _refuse_isolated(structure)
-        graph = model.graph_converter(structure)
-        last: list[Any] = []
-        hook = model.readout_norm.register_forward_hook(lambda module, inputs, output: last.append(output))
-        try:
-            before = model([graph], task="e", return_atom_feas=True)["atom_fea"][0]
-        finally:
-            hook.remove()
-    return last[0].numpy().astype(np.float64), before.numpy().astype(np.float64)
+        found = model([model.graph_converter(structure)], task="e", return_atom_feas=True)["atom_fea"][0]
+    return np.asarray(found.numpy(), dtype=np.float64)
 
 
 def check_installed() -> None:
