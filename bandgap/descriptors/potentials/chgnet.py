@@ -111,7 +111,7 @@ def _boxed(atoms: "Atoms") -> "Atoms":
     """Return the structure periodic along all axes, with more than the reach between images along the open ones."""
     if atoms.pbc.all():
         return atoms
-    boxed = atoms.copy()  # type: ignore[no-untyped-call]
+    boxed: Atoms = atoms.copy()  # type: ignore[no-untyped-call]
     boxed.cell[~atoms.pbc] = 0.0
     axes = boxed.cell.complete().array  # of length 1 and at right angles to the others, along the open axes
     along = axes[~atoms.pbc] @ atoms.positions.T
