@@ -6,6 +6,7 @@ shares.
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
@@ -15,7 +16,7 @@ from bandgap.networks.perceptron import layer_gradient_norms, layers_of
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.bnn import sample_around
-from bandgap.transfer.shared.method import Scales, TargetData
+from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.sampled_network import rows_for_source, with_sensitivity
 
 
@@ -55,3 +56,15 @@ def fit(
         checkpoint=checkpoint,
     )
     return with_sensitivity(posterior, layer_gradient_norms(source.params, rows.x).mean(0))
+
+
+METHOD: Final = Method(
+    "btl_bnn",
+    "all layers, Bayesian",
+    "Bayesian transfer, uninformative scales",
+    "Samples all layers around the source model with prior scales that do not depend on it.",
+    "about 8 minutes for 200 crystals on 2 cores",
+    BtlBnnConfig,
+    fit,
+    resumable=fit,
+)

@@ -9,7 +9,7 @@ variational posterior.
 """
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 import torch
 
@@ -24,7 +24,7 @@ from bandgap.networks.perceptron import layer_gradient_norms, layers_of
 from bandgap.posterior import NetworkPosterior
 from bandgap.priors.correlation import OutputVariance, rate_for_correlation
 from bandgap.sources.model import SourceModel
-from bandgap.transfer.shared.method import Scales, TargetData
+from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.sampled_network import (
     Centre,
     centred,
@@ -105,3 +105,15 @@ def correlated_rate(alpha: torch.Tensor, config: BtlPcpConfig, *, seed: int) -> 
         c0=config.c0,
         generator=torch.Generator().manual_seed(seed),
     )
+
+
+METHOD: Final = Method(
+    "btl_pcp_pe",
+    "all layers, Bayesian",
+    "Bayesian transfer, penalized complexity",
+    "Samples all layers around the source model; the data decide how far each layer moves.",
+    "about 1 minute for 200 crystals on 2 cores",
+    BtlPcpConfig,
+    fit,
+    resumable=fit,
+)

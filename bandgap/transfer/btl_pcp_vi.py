@@ -9,6 +9,7 @@ The correlation rule needs a source less certain than that: where its uncertaint
 """
 
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -29,7 +30,7 @@ from bandgap.posterior.network import first_layer_coordinates
 from bandgap.priors.correlation import OutputVariance, rate_for_correlation
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.btl_pcp import Rate, check_prior
-from bandgap.transfer.shared.method import Scales, TargetData
+from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.sampled_network import (
     centred,
     diagnose,
@@ -138,3 +139,16 @@ def _posterior(
         tau=tau.numpy(),
         diagnostics=diagnostics,
     )
+
+
+METHOD: Final = Method(
+    "btl_pcp_vi",
+    "all layers, Bayesian",
+    "Bayesian transfer within the source's uncertainty",
+    "Samples all layers around the source model's own posterior, which the data may widen.",
+    "about 3 minutes for 200 crystals on 2 cores",
+    BtlPcpViConfig,
+    fit,
+    resumable=fit,
+    needs="variational",
+)

@@ -7,7 +7,7 @@ the rows differently.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from bandgap.inference.batch.training import StackTraining
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.folds import HeldOut, Start
-from bandgap.transfer.shared.method import Scales, TargetData
+from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.stack_plan import NO_SETTING, Members, Plan, Sample, fresh_head
 from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior
 
@@ -80,3 +80,14 @@ class PlainRecipe:
 
 def _plan(config: EnsembleConfig) -> Plan:
     return Plan(config.members, config.fold_members, NO_SETTING, config.sigma, config.scales, config.training)
+
+
+METHOD: Final = Method(
+    "ensemble",
+    "many trained networks",
+    "Ensemble of fine-tunings",
+    "Trains several networks from the source model's weights that differ in the order of the crystals.",
+    "seconds",
+    EnsembleConfig,
+    fit,
+)

@@ -18,7 +18,7 @@ of 0.36, 0.35 and 0.34 eV at n = 100, 250 and 500, without them 0.54, 0.51 and 0
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from bandgap.posterior import Diagnostics, FeatureGPPosterior, Floats
 from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import StatisticsChoice, standardiser_for
 from bandgap.sources.views import SourceNetwork
-from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.method import Method, TargetData
 
 K_HAT_LIMIT = 0.7  # of the Pareto tail of the weights (Vehtari et al., 2024)
 MIN_ESS = 20.0  # effective draws of the scales
@@ -137,3 +137,16 @@ def _kernel_scales(features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats,
     varying = sd > 1e-6 * sd.max(initial=0.0)
     floor = FLOOR * float(np.sqrt(np.mean(sd[varying] ** 2))) if varying.any() else 1.0
     return mean, np.hypot(sd, floor), varying
+
+
+METHOD: Final = Method(
+    "feature_gp",
+    "output layer alone",
+    "Gaussian process on the source model's features",
+    "A Gaussian process that learns from the source model's features and gradients, and from the descriptor.",
+    "seconds to 200 crystals, about a minute for 1,000",
+    FeatureGPConfig,
+    fit,
+    fit_together=fit_together,
+    levels=True,
+)

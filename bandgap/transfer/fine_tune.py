@@ -4,11 +4,12 @@ A point estimate, wrapped as one draw (`point_estimate`).
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.method import Method, TargetData
 from bandgap.transfer.shared.point_estimate import TrainedOnce, train_once
 
 
@@ -28,3 +29,14 @@ def fit(
 ) -> NetworkPosterior:
     """Train all layers on the target's training rows (features (n, p), gaps in eV), from the source weights."""
     return train_once(source, data, config, phase="fine-tuning", seed=seed, device=device, progress=progress)
+
+
+METHOD: Final = Method(
+    "fine_tune",
+    "one trained network",
+    "Fine-tuning",
+    "Trains all layers from the source model's weights; one network, no posterior.",
+    "seconds",
+    FineTuneConfig,
+    fit,
+)

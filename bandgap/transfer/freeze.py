@@ -5,12 +5,13 @@ Adam. A point estimate, wrapped as one draw (`point_estimate`).
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.training import TrainingConfig
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.method import Method, TargetData
 from bandgap.transfer.shared.point_estimate import OUTPUT_LAYER, TrainedOnce, train_once
 
 
@@ -34,3 +35,14 @@ def fit(
     hidden = range(1, source.network.n_layers)
     phase = "refitting the output layer"
     return train_once(source, data, config, phase=phase, frozen=hidden, seed=seed, device=device, progress=progress)
+
+
+METHOD: Final = Method(
+    "freeze",
+    "output layer alone",
+    "Frozen hidden layers",
+    "Keeps the source model's hidden layers and refits its output layer; one network, no posterior.",
+    "seconds",
+    FreezeConfig,
+    fit,
+)

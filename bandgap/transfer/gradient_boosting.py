@@ -7,6 +7,7 @@ long for the same error (1,000 organic crystals, one thread: 3.1 s and 0.8 s a f
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from bandgap.foundation.progress import Progress, no_progress
 from bandgap.posterior import ConformalPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cross_conformal import FOLDS, TreeSum, check_folds, fit_trees
-from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.method import Method, TargetData
 
 
 @dataclass(frozen=True)
@@ -71,3 +72,15 @@ def fit(
 
     phase = "boosting trees without each fold"
     return fit_trees(data, grow, folds=config.folds, seed=seed, phase=phase, progress=progress)
+
+
+METHOD: Final = Method(
+    "gradient_boosting",
+    "without transfer",
+    "Gradient boosting, no transfer",
+    "Adds up many small trees on the descriptor, without the source model; conformal intervals.",
+    "seconds, about 8 for 1,000 crystals",
+    GradientBoostingConfig,
+    fit,
+    levels=True,
+)

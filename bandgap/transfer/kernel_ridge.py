@@ -8,6 +8,7 @@ Huo and Rupp (2022), Mach. Learn.: Sci. Technol. 3, 045017.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from bandgap.posterior.fold_models import LaplacianModels
 from bandgap.posterior.training_rows import TrainingRows, typical_distance
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cross_conformal import FOLDS, check_folds, conformal_posterior, fold_of_rows, without_each
-from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.method import Method, TargetData
 
 
 @dataclass(frozen=True)
@@ -83,3 +84,15 @@ def best_ridge(kernel: Floats, y: Floats, *, penalties: tuple[float, ...]) -> Ri
         coefficients = vectors @ (shrunk * inside)
         fits.append(Ridge(coefficients, penalty, float(np.mean((coefficients / (squares @ shrunk)) ** 2))))
     return min(fits, key=lambda f: f.mean_square)
+
+
+METHOD: Final = Method(
+    "kernel_ridge",
+    "without transfer",
+    "Kernel ridge, no transfer",
+    "Weighs the crystals by how alike their descriptors are, without the source model; conformal intervals.",
+    "seconds, about 10 for 1,000 crystals; eight times that for twice as many",
+    KernelRidgeConfig,
+    fit,
+    levels=True,
+)

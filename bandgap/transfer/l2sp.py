@@ -7,6 +7,7 @@ order of their mini-batches.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.batch.penalties import L2SP
@@ -15,7 +16,7 @@ from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.ensemble import PlainRecipe
 from bandgap.transfer.shared.folds import HeldOut
-from bandgap.transfer.shared.method import Scales, TargetData
+from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.stack_plan import Members, Plan, Setting
 from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior
 
@@ -63,3 +64,14 @@ class L2SPRecipe(PlainRecipe):
 def _plan(config: L2SPConfig) -> Plan:
     setting = Setting("strength", config.strengths, DEFAULT_STRENGTH)
     return Plan(config.members, config.fold_members, setting, config.sigma, config.scales, config.training)
+
+
+METHOD: Final = Method(
+    "l2sp",
+    "many trained networks",
+    "Fine-tuning near the source (L2SP)",
+    "Trains several networks whose hidden layers are pulled to the source model's; the crystals say how hard.",
+    "seconds",
+    L2SPConfig,
+    fit,
+)

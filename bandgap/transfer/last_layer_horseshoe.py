@@ -7,6 +7,7 @@ consistent form.
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
@@ -15,7 +16,7 @@ from bandgap.inference.last_layer.noise_variance import NoisePrior
 from bandgap.posterior import LastLayerPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.last_layer_problem import Mode, converged, last_layer_problem
-from bandgap.transfer.shared.method import Scales, TargetData
+from bandgap.transfer.shared.method import Method, Scales, TargetData
 
 
 @dataclass(frozen=True)
@@ -61,3 +62,14 @@ def fit(
         traces={"tau": info.log_tau, "sigma": 0.5 * info.log_sigma2},
         kept_share=info.kept_share,
     )
+
+
+METHOD: Final = Method(
+    "last_layer_horseshoe",
+    "output layer alone",
+    "Bayesian output layer, horseshoe",
+    "Keeps the source model's hidden layers; of its output weights a few may change much, the others hardly.",
+    "seconds with 64 hidden units, about a minute with 512",
+    LastLayerHorseshoeConfig,
+    fit,
+)

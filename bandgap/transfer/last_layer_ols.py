@@ -11,6 +11,7 @@ noise is the error of each row when it is left out, e_i = [K^+ y]_i / [K^+]_ii w
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import standardiser_for
 from bandgap.sources.statistics import hidden_layers
 from bandgap.transfer.shared.last_layer_problem import features_at
-from bandgap.transfer.shared.method import Scales, TargetData
+from bandgap.transfer.shared.method import Method, Scales, TargetData
 
 LEAST_SIGMA = 1e-6  # of the gaps' standard deviation
 
@@ -123,3 +124,14 @@ def _no_interval(n: int, rank: int) -> str:
         f"Least squares has as many parameters ({rank + 1}) as there are rows ({n}): no classical interval exists. The "
         "weights are those of least norm, the noise is the error of rows left out. Take last_layer_ridge instead."
     )
+
+
+METHOD: Final = Method(
+    "last_layer_ols",
+    "output layer alone",
+    "Least-squares output layer",
+    "Keeps the source model's hidden layers and fits new output weights by least squares, without any pull.",
+    "a second",
+    LastLayerOlsConfig,
+    fit,
+)

@@ -9,7 +9,7 @@ variance. The posterior of x is exact and its draws independent; `algorithm` "me
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from bandgap.posterior import Floats, LastLayerPosterior
 from bandgap.priors.source_distance import SourceDistance, Structure, isotropic_rates, source_distance
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.last_layer_problem import LastLayerProblem, Mode, converged, last_layer_problem
-from bandgap.transfer.shared.method import Scales, TargetData
+from bandgap.transfer.shared.method import Method, Scales, TargetData
 
 
 @dataclass(frozen=True)
@@ -135,3 +135,14 @@ def _judge(log_x: Floats) -> dict[str, float]:
         return {}
     draws = log_x[..., None]
     return {"rhat_x": float(diagnostics.rhat(draws)[0]), "ess_x": float(diagnostics.ess_bulk(draws)[0])}
+
+
+METHOD: Final = Method(
+    "last_layer_pcp",
+    "output layer alone",
+    "Bayesian output layer, penalized complexity",
+    "Keeps the source model's hidden layers; all output weights may change, the crystals decide how far.",
+    "a second",
+    LastLayerPcpConfig,
+    fit,
+)

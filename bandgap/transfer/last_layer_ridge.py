@@ -7,6 +7,7 @@ nor that of the source's weights. `about` "target" forgets the source's output w
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from bandgap.inference.last_layer.spectral_regression import least_cross_validat
 from bandgap.posterior import LastLayerPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.last_layer_problem import About, last_layer_problem
-from bandgap.transfer.shared.method import Scales, TargetData
+from bandgap.transfer.shared.method import Method, Scales, TargetData
 
 
 @dataclass(frozen=True)
@@ -68,3 +69,14 @@ def fit(
         progress(Update("drawing output layers", chain + 1, config.chains))
     figures = {"penalty": 1.0 / penalty.x if penalty.x > 0 else np.inf, "effective_parameters": penalty.degrees}
     return problem.posterior(np.stack(deltas), np.stack(sigma2s), seed=seed, figures=figures)
+
+
+METHOD: Final = Method(
+    "last_layer_ridge",
+    "output layer alone",
+    "Ridge output layer",
+    "Keeps the source model's hidden layers; a ridge regression pulls its output weights to where they were.",
+    "a second",
+    LastLayerRidgeConfig,
+    fit,
+)

@@ -8,7 +8,7 @@ there); "held_out" (default) adds the noise of the rows held out for early stopp
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from bandgap.networks.standardise import Standardiser
 from bandgap.networks.training import TrainingConfig, train
 from bandgap.posterior import Diagnostics, NetworkPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.transfer.shared.method import Scales, TargetData
+from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.point_estimate import ALL_LAYERS, draws_above, start_at_source
 
 NO_NOISE = 1e-6  # of the gaps' scale: what stands for no noise, which a mixture of normals needs
@@ -108,3 +108,14 @@ def _after(params: Params, h: Tensor, *, layer: int) -> Tensor:
         f"{name.split('.')[0]}.{layer_of(name) - layer + 1}": v for name, v in params.items() if layer_of(name) >= layer
     }
     return forward(rest, h)
+
+
+METHOD: Final = Method(
+    "mc_dropout",
+    "many trained networks",
+    "Monte-Carlo dropout",
+    "Trains all layers with units switched off at random, and predicts with a hundred such networks.",
+    "seconds",
+    McDropoutConfig,
+    fit,
+)

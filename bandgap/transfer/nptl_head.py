@@ -12,6 +12,7 @@ epochs: milliseconds a sample, and a yardstick for what moving the hidden layers
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from bandgap.sources.model import SourceModel
 from bandgap.sources.statistics import hidden_layers
 from bandgap.transfer.nptl import ALPHAS, DEFAULT_ALPHA, BootstrapRecipe, Pseudo
 from bandgap.transfer.shared.folds import HeldOut, Start, choose, fit_sigma, held_out_masks, start_of
-from bandgap.transfer.shared.method import Scales, TargetData
+from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.stack_plan import Setting
 
 
@@ -109,3 +110,14 @@ def _left_out_eV(folds: Sequence[Start], heads: Sequence[Floats]) -> Floats:
         h = start.hidden[~start.trained]
         parts.append(start.standardiser.gaps_eV(own[:, :-1] @ h.T + own[:, -1:]))
     return np.concatenate(parts, axis=1)
+
+
+METHOD: Final = Method(
+    "nptl_head",
+    "output layer alone",
+    "Nonparametric transfer, output layer",
+    "Keeps the source model's hidden layers and refits its output layer to randomly reweighted crystals.",
+    "seconds",
+    NptlHeadConfig,
+    fit,
+)

@@ -12,6 +12,7 @@ the same recursion with no likelihood, a Gaussian whose variance at the end of e
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from bandgap.inference.batch.updates import annealed
 from bandgap.posterior import Floats, NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.folds import HeldOut, Start
-from bandgap.transfer.shared.method import Scales, TargetData
+from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.stack_plan import Members, Plan, Sample, Setting
 from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior
 
@@ -122,3 +123,14 @@ def training_of(config: SghmcConfig) -> StackTraining:
         batch_size=config.batch_size,
         clip=0.0,
     )
+
+
+METHOD: Final = Method(
+    "sghmc",
+    "many trained networks",
+    "Stochastic-gradient sampling (SGHMC)",
+    "Samples all layers around the source model by noisy gradients of small batches, at a low temperature.",
+    "seconds",
+    SghmcConfig,
+    fit,
+)

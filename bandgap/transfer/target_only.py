@@ -6,13 +6,14 @@ wrapped as one draw (`point_estimate`).
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.training import TrainingConfig
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.sources.one_set import train_fresh
-from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.method import Method, TargetData
 from bandgap.transfer.shared.point_estimate import ALL_LAYERS, point_posterior
 
 
@@ -44,3 +45,14 @@ def fit(
         progress=progress,
     )
     return point_posterior(trained, standardiser=standardiser, seed=seed)
+
+
+METHOD: Final = Method(
+    "target_only",
+    "without transfer",
+    "Without transfer",
+    "Trains a new network on the labelled crystals alone, to see what a transfer gains; no posterior.",
+    "seconds",
+    TargetOnlyConfig,
+    fit,
+)

@@ -7,6 +7,7 @@ point estimate, wrapped as one draw (`point_estimate`).
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import torch
 
@@ -15,7 +16,7 @@ from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.training import TrainingConfig, split_rows, train
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.transfer.shared.method import Scales, TargetData
+from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.point_estimate import ALL_LAYERS, OUTPUT_LAYER, point_posterior, start_at_source
 
 
@@ -71,3 +72,14 @@ def fit(
     )
     best = second if second.validation_mse < first.validation_mse else first
     return point_posterior(best, standardiser=start.standardiser, seed=seed)
+
+
+METHOD: Final = Method(
+    "two_stage",
+    "one trained network",
+    "Two-stage fine-tuning",
+    "Trains the output layer from the source model's weights, then all layers; one network, no posterior.",
+    "seconds",
+    TwoStageConfig,
+    fit,
+)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Final, Literal, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ Family = Literal[
 
 Need = Literal["", "fisher", "variational", "snapshots"]
 
+WITHOUT_TRANSFER: Final = "without transfer"
 MIN_ROWS = 5
 
 
@@ -161,8 +162,7 @@ class Method:
         """
         baseline, n_features = None, source.network.n_features
         if not self.levels and data.features.shape[1] > n_features:
-            beside_source = self.family != "without transfer"
-            baseline, left = fit_baseline(source, data.features, data.gaps_eV, beside_source=beside_source)
+            baseline, left = fit_baseline(source, data.features, data.gaps_eV, beside_source=self.transfers)
             data = TargetData(data.features[:, :n_features], left)
         if self.resumable is None:
             posterior = self.fit(source, data, config, seed=seed, device=device, progress=progress)
@@ -171,6 +171,11 @@ class Method:
                 source, data, config, seed=seed, device=device, progress=progress, checkpoint=checkpoint
             )
         return posterior if baseline is None else with_baseline(posterior, baseline, seed=seed)
+
+    @property
+    def transfers(self) -> bool:
+        """Whether it learns from a source model; the others do without one."""
+        return self.family != WITHOUT_TRANSFER
 
     def configure(self, settings: Mapping[str, Any]) -> Any:
         """Build the method's config from plain settings; raises ConfigError that names an unknown one."""
