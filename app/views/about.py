@@ -88,7 +88,7 @@ def repeat() -> None:
     st.write(f"{words.escaped(run.title)}, on {name}:")
     level = dataset.level_of_theory if dataset else ""
     st.code(
-        f"{transfer_command(run.method, run.config, level_of_theory=level)}\n{predict_command()}",
+        f"{transfer_command(run.method, run.config, level_of_theory=level)}\n{predict_command(run.config)}",
         language=None,
         wrap_lines=True,
     )

@@ -11,6 +11,7 @@ from components.shared.job_panel import job_panel
 from components.shared.run_choice import choose, choose_run
 from components.shared.run_files import extxyz_of, read_calibrator, read_details, read_predictions, read_run
 
+from bandgap.datasets.labels import Labels, read_labels
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.rows import Dataset, RunRow
 from bandgap.jobs.store import Job
@@ -73,13 +74,16 @@ def predict_form(run: RunRow) -> None:
     with st.form(f"predict-{session.form_key('predict')}", border=False):
         asked = _chosen(datasets) if origin == DATASET else None
         files = [] if origin == DATASET else _files()
+        baseline = str(run.config.get("baseline", ""))
+        table = _baseline_table(baseline) if baseline else None
         if not st.form_submit_button("Predict", type="primary"):
             return
         if asked is None and not files:
             st.error(f"No file was chosen. Accepted: {uploads.ACCEPTED}.")
             return
-        ask = partial(_submit, run)
         try:
+            read = None if table is None else read_labels(table.getvalue(), column=baseline, name=table.name)
+            ask = partial(_submit, run, read)
             job = ask(asked or uploads.store_files(files, form="predict", purpose="prediction", then=ask))
         except BandgapError as error:
             frame.problem(error)
@@ -89,16 +93,28 @@ def predict_form(run: RunRow) -> None:
     st.rerun()
 
 
-def _submit(run: RunRow, dataset: Dataset) -> Job:
+def _submit(run: RunRow, baselines: Labels | None, dataset: Dataset) -> Job:
     """Ask the worker for the predictions of a data set; the same life of the form gives the same job."""
     key = f"predict-{run.id}-{dataset.id}-{session.form_key('predict')}"
-    asked = {"run": run.id, "dataset": dataset.id, "name": dataset.name}
+    asked: dict[str, Any] = {"run": run.id, "dataset": dataset.id, "name": dataset.name}
+    if baselines is not None:
+        gaps = baselines.gaps_eV.tolist()
+        asked["baselines"] = {"ids": list(baselines.ids), "files": list(baselines.files), "gaps_eV": gaps}
     return stores.ask("predict", f"Predicting {dataset.name}", subject=dataset.id, key=key, **asked)
 
 
 def _files() -> list[Any]:
     return st.file_uploader(
         "New structures", accept_multiple_files=True, help=f"Accepted: {uploads.ACCEPTED}. At most 20 MB a file."
+    )
+
+
+def _baseline_table(name: str) -> Any:
+    return st.file_uploader(
+        f"Table of {name} (CSV)",
+        type=["csv", "tsv", "txt"],
+        help=f"This run corrects {name}, so every structure needs it: a column headed id or file, and a column {name}. "
+        "Without a table it is taken from the structures' own numbers.",
     )
 
 

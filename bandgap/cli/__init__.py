@@ -68,7 +68,7 @@ _COMMANDS: dict[str, dict[Callable[..., None], str]] = {
         services.doctor: "",
     },
 }
-_TAKE_SPECIES = (structures.featurize, training.train_source, sources.train_sources)
+_TAKE_SPECIES = (training.transfer, compare.compare, structures.featurize, training.train_source, sources.train_sources)
 
 for _panel, _examples in _COMMANDS.items():
     for _command, _options in _examples.items():

@@ -8,13 +8,15 @@ import typer
 
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
-from bandgap.cli.inputs import LabelChoice, descriptor_cache, load_gaps, load_structures, say
+from bandgap.cli.inputs import LabelChoice, chosen_descriptor, descriptor_cache, load_gaps, load_structures, say
 from bandgap.cli.report import check_out, print_table
 from bandgap.cli.training import parse_settings, source_path
 from bandgap.sources.cards import left_out_sentence
 
 if TYPE_CHECKING:
+    from bandgap.descriptors import MBTRConfig
     from bandgap.runs.comparison import ComparedFit
+    from bandgap.sources.model import SourceModel
 
 RESULTS = "fits.jsonl"
 COLUMNS = {
@@ -28,13 +30,15 @@ COLUMNS = {
 
 
 def compare(
-    source: Annotated[Path, typer.Option(metavar="DIR", help="Folder that train-source(s) wrote, or demo.")],
+    source: options.Source,
     structures: options.Structures,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the results; it is gone on with.")],
     label: options.Label = None,
     labels: options.Labels = None,
     unit: options.LabelUnit = None,
     column: options.GapColumn = None,
+    preset: options.OwnPreset = None,
+    species: options.OwnSpecies = None,
     methods: Annotated[
         list[str],
         typer.Option(
@@ -64,26 +68,39 @@ def compare(
     from bandgap.datasets.table import learnable
     from bandgap.descriptors.electron_levels import refuse_own_gaps
     from bandgap.foundation.machine import set_threads
-    from bandgap.runs.comparison import Comparison, append_fit, levels_of, read_fits
+    from bandgap.runs.comparison import Comparison, append_fit, descriptor_of, levels_of, read_fits
     from bandgap.runs.comparison import compare as compare_methods
+    from bandgap.sources.no_source import own_descriptor, refuse_beside_source
     from bandgap.sources.sets import open_sources
 
     set_threads()
     if not (out / RESULTS).is_file():
         check_out(out)
-    chosen = {name: settings_of(name, settings) for name in methods or quick_methods()}
+    folder, own = source_path(source), chosen_descriptor(preset, species)
+    chosen = {name: settings_of(name, settings) for name in methods or quick_methods(transfers=folder is not None)}
     comparison = Comparison(chosen, tuple(sizes), tuple(range(first_seed, first_seed + seeds)), n_test, conformal_share)
     choice = LabelChoice(label, labels, unit=unit, column=column)
     with progress_bars() as progress:
-        members = open_sources(source_path(source)).load(head)
-        descriptor = replace(next(iter(members[0].values())).descriptor, levels=levels_of(chosen))
         records = load_structures(structures, progress=progress)
         gaps, level_of_theory = load_gaps(records, choice)
+        members: list[dict[str, SourceModel]] | MBTRConfig
+        if folder is None:
+            members = own or own_descriptor(records, gaps)
+        else:
+            refuse_beside_source(own)
+            members = open_sources(folder).load(head)
+        descriptor = replace(descriptor_of(members), levels=levels_of(chosen))
         refuse_own_gaps(descriptor.levels, level_of_theory)
         table = learnable(
-            records, gaps, descriptor=descriptor, cache=descriptor_cache(), n_jobs=jobs, progress=progress
+            records,
+            gaps,
+            descriptor=descriptor,
+            of_source=folder is not None,
+            cache=descriptor_cache(),
+            n_jobs=jobs,
+            progress=progress,
         )
-        if left_out := left_out_sentence(table.facts(n_given=len(records))):
+        if left_out := left_out_sentence(table.facts(n_given=len(records), of_source=folder is not None)):
             say(left_out)
         out.mkdir(parents=True, exist_ok=True)
         fits = read_fits(out / RESULTS)
@@ -95,11 +112,12 @@ def compare(
     typer.echo(f"{out / RESULTS}: one line for every fit.")
 
 
-def quick_methods() -> list[str]:
-    """Return the methods whose registry line says that they take seconds or less."""
+def quick_methods(*, transfers: bool = True) -> list[str]:
+    """Return the methods that say that they take seconds or less; without a source those that do not transfer."""
     from bandgap.transfer import METHODS
 
-    return [name for name, method in METHODS.items() if method.cost.startswith(("seconds", "a second"))]
+    quick = [name for name, method in METHODS.items() if method.cost.startswith(("seconds", "a second"))]
+    return [name for name in quick if transfers or not METHODS[name].transfers]
 
 
 def settings_of(method: str, texts: Sequence[str]) -> dict[str, object]:

@@ -103,6 +103,27 @@ def load_gaps(records: Sequence[StructureRecord], choice: LabelChoice) -> tuple[
     return gaps, level_of_theory
 
 
+def load_baseline(records: Sequence[StructureRecord], name: str, *, table: Path | None = None) -> NDArray[np.float64]:
+    """Return the baseline (n,) in eV of every record, NaN where there is none: a column of the table, or a key.
+
+    The unit is that of the table's header, and eV under a key. What does not match is said on stderr. Raises InputError
+    when no structure has one.
+    """
+    import numpy as np
+
+    if table is None:
+        from bandgap.datasets.gaps import labels_from_info
+
+        values = labels_from_info(records, name, unit="eV")
+        say(f"{np.isfinite(values).sum():,} of {len(records):,} structures have a baseline under {name!r}.")
+    else:
+        values, _ = _gaps_of_table(records, table, LabelChoice(None, table, column=name))
+    if not np.isfinite(values).any():
+        where = f"the key {name!r} of extXYZ files" if table is None else f"the column {name!r} of {table}"
+        raise InputError(f"None of the {len(records):,} structures has a baseline by {where}.")
+    return values
+
+
 def descriptor_of(preset: str | None, species: str | None) -> MBTRConfig:
     """Return the descriptor settings that --preset or --species names."""
     from bandgap.descriptors import config_for
@@ -110,6 +131,11 @@ def descriptor_of(preset: str | None, species: str | None) -> MBTRConfig:
     if (preset is None) == (species is None):
         raise typer.BadParameter("give either --preset (such as oe62-16) or --species (such as H C N O).")
     return config_for(preset=preset, species=species_list(species))
+
+
+def chosen_descriptor(preset: str | None, species: str | None) -> MBTRConfig | None:
+    """Return the descriptor settings that --preset or --species names, None where neither is given."""
+    return descriptor_of(preset, species) if preset or species else None
 
 
 def descriptor_cache() -> DescriptorCache:

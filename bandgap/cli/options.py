@@ -34,6 +34,15 @@ LabelUnit = Annotated[
     typer.Option(help="Unit of the gaps, where the table's header or the key does not name it."),
 ]
 GapColumn = Annotated[str | None, typer.Option("--column", help="The gap column of the table, where it has several.")]
+BaselineColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--baseline-column",
+        metavar="NAME",
+        help="A gap that every structure has at a cheaper level, such as gap_pbe_eV: a column of the table --labels, "
+        "or a key of the extXYZ files. The difference to it is learned, and predictions need it of every structure.",
+    ),
+]
 LevelOfTheory = Annotated[
     str,
     typer.Option(help="How the gaps were computed, such as PBE or GW. It travels with the model, the run and the CSV."),
@@ -41,6 +50,20 @@ LevelOfTheory = Annotated[
 Seed = Annotated[int, typer.Option(min=0, help="Seed of every random number; the same seed gives the same result.")]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder to write; an older result in it is replaced.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Processes that compute descriptors at the same time.")]
+Source = Annotated[
+    Path,
+    typer.Option(
+        metavar="DIR",
+        help="Folder that `bandgap train-source(s)` wrote; demo: the shipped one; none, for methods without transfer: "
+        "a descriptor for the elements of the structures.",
+    ),
+]
+OwnPreset = Annotated[
+    str | None, typer.Option("--preset", metavar="NAME", help="With --source none: another descriptor, by its name.")
+]
+OwnSpecies = Annotated[
+    str | None, typer.Option("--species", metavar="SYMBOLS", help="With --source none: a descriptor of these elements.")
+]
 Preset = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Descriptor with fixed settings: thesis-1260, oe62-16, oe62-16-roots or chgnet."),

@@ -11,7 +11,7 @@ import typer
 
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
-from bandgap.cli.inputs import LabelChoice, descriptor_cache, load_gaps, load_structures, say
+from bandgap.cli.inputs import LabelChoice, descriptor_cache, load_baseline, load_gaps, load_structures, say
 from bandgap.cli.report import print_figures, write_figures
 from bandgap.foundation.errors import InputError
 
@@ -28,6 +28,14 @@ def predict(
     out: Annotated[Path, typer.Option(metavar="CSV", help="Table to write, one row for every structure.")],
     level: options.Level = 0.95,
     interval: options.Interval = "prediction",
+    baselines: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV",
+            help="Of a run with a baseline: the table that has it for these structures, in a column of the same name; "
+            "default: the key of this name in the extXYZ files.",
+        ),
+    ] = None,
     extxyz: Annotated[
         Path | None,
         typer.Option(
@@ -54,8 +62,18 @@ def predict(
     check_level(level)
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)
+        name = str(read_manifest(model, kind="run").get("baseline", ""))
+        if baselines is not None and not name:
+            raise typer.BadParameter("--baselines: this run was trained without a baseline. Leave the option out.")
         predictions = predict_run(
-            model, records, level=level, interval=interval, cache=descriptor_cache(), n_jobs=jobs, progress=progress
+            model,
+            records,
+            level=level,
+            interval=interval,
+            baseline_eV=load_baseline(records, name, table=baselines) if name else None,
+            cache=descriptor_cache(),
+            n_jobs=jobs,
+            progress=progress,
         )
     out.parent.mkdir(parents=True, exist_ok=True)
     predictions.to_csv(out, level=level, kind=interval)

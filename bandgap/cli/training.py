@@ -7,14 +7,25 @@ import typer
 
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
-from bandgap.cli.inputs import LabelChoice, descriptor_cache, descriptor_of, load_gaps, load_structures, say
+from bandgap.cli.inputs import (
+    LabelChoice,
+    chosen_descriptor,
+    descriptor_cache,
+    descriptor_of,
+    load_baseline,
+    load_gaps,
+    load_structures,
+    say,
+)
 from bandgap.cli.report import check_out, print_run
 
 
-def source_path(source: Path) -> Path:
-    """Return the folder of a source model; the word demo, where no folder is called so, is the shipped one."""
-    if str(source) != "demo" or source.exists():
+def source_path(source: Path) -> Path | None:
+    """Return the folder of a source model; where no folder is called so, demo is the shipped one and none is None."""
+    if str(source) not in ("demo", "none") or source.exists():
         return source
+    if str(source) == "none":
+        return None
     from bandgap.datasets.demo import demo_source_folder
 
     return demo_source_folder()
@@ -107,13 +118,16 @@ def train_source(
 
 
 def transfer(
-    source: Annotated[Path, typer.Option(metavar="DIR", help="Folder that `bandgap train-source` wrote, or demo.")],
+    source: options.Source,
     structures: options.Structures,
     out: options.Out,
     label: options.Label = None,
     labels: options.Labels = None,
     unit: options.LabelUnit = None,
     column: options.GapColumn = None,
+    baseline_column: options.BaselineColumn = None,
+    preset: options.OwnPreset = None,
+    species: options.OwnSpecies = None,
     method: Annotated[str, typer.Option(help="How to transfer; see --list-methods.")] = "btl_pcp_pe",
     n: Annotated[
         int | None, typer.Option("--n", min=1, help="Labelled structures to learn from; default: all but the test set.")
@@ -168,6 +182,7 @@ def transfer(
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)
         gaps, level_of_theory = load_gaps(records, choice)
+        baseline = None if baseline_column is None else load_baseline(records, baseline_column, table=labels)
         folder = transfer_run(
             source_path(source),
             records,
@@ -177,11 +192,14 @@ def transfer(
             n_test=n_test,
             seed=seed,
             head=head,
+            descriptor=chosen_descriptor(preset, species),
             checkpoint_every=checkpoint_every,
             conformal_share=conformal_share,
             by_formula=by_formula,
             out=out,
             level_of_theory=level_of_theory,
+            baseline_eV=baseline,
+            baseline=baseline_column or "",
             levels=levels,  # type: ignore[arg-type]  # it checks the word
             settings=chosen,
             device=device,

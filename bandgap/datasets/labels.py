@@ -4,6 +4,7 @@ The table needs one column that names the structures and one gap column whose he
 "band gap (Ha)". The unit is never guessed. Loads no ASE, as pages read it.
 """
 
+import contextlib
 import csv
 import io
 import re
@@ -94,6 +95,21 @@ def read_labels(
         level_of_theory="; ".join(levels),
         problems=(*problems, *([warning] if warning else [])),
     )
+
+
+def other_gaps(source: bytes, *, chosen: str, name: str) -> dict[str, Labels]:
+    """Return the other gaps that a table holds, by header: columns with the word gap and a unit beside the chosen one.
+
+    Such as gap_pbe_eV beside gap_eV, from which a difference may be learned. Columns that cannot be read are left out.
+    """
+    _, header, _ = _table(_decoded(source, name), column=chosen, where=name)
+    found = {}
+    for cell in dict.fromkeys(header):
+        words = set(_words(cell))
+        if cell != chosen and words & _GAP_WORDS and words & set(_UNIT_WORDS):
+            with contextlib.suppress(InputError):
+                found[cell] = read_labels(source, column=cell, name=name)
+    return found
 
 
 def match_labels(ids: Sequence[str], files: Sequence[str], labels: Labels) -> Matched:

@@ -15,6 +15,8 @@ from bandgap.foundation.progress import Progress, no_progress
 from bandgap.structures import StructureRecord
 from bandgap.structures.elements import ELEMENTS
 
+NO_BASELINE = "has no value in the baseline's column."
+
 
 @dataclass(frozen=True)
 class LeftOut:
@@ -27,12 +29,16 @@ class LeftOut:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Labelled structures that can be learned from: records, raw features (n, p), gaps (n,) in eV; who was left out."""
+    """Labelled structures that can be learned from: records, raw features (n, p), gaps (n,) in eV; who was left out.
+
+    `baseline_eV` (n,) is a value near the gap that every structure has beside its features, None where there is none.
+    """
 
     records: list[StructureRecord]
     features: NDArray[np.float32]
     gaps_eV: NDArray[np.float64]
     left_out: list[LeftOut] = field(default_factory=list)
+    baseline_eV: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.records)
@@ -47,18 +53,35 @@ class Table:
         """Element symbols of every structure."""
         return [elements_of(record) for record in self.records]
 
+    @property
+    def inputs(self) -> NDArray[np.floating[Any]]:
+        """What a posterior is given of every structure: its features, and behind them the baseline."""
+        return with_baseline_column(self.features, self.baseline_eV)
+
     def content(self) -> str:
         """Return a fingerprint of the structures and their gaps."""
         return fingerprint([[r.id, r.content, float(g)] for r, g in zip(self.records, self.gaps_eV, strict=True)])
 
-    def facts(self, *, n_given: int) -> dict[str, Any]:
-        """Return what a run's manifest says of its data, of `n_given` structures, and of those that were left out."""
-        data = {"fingerprint": self.content(), "n_labelled": len(self), "n_given": n_given}
+    def facts(self, *, n_given: int, of_source: bool = True) -> dict[str, Any]:
+        """Return what a run's manifest says of its data, of `n_given` structures, and of those that were left out.
+
+        `of_source` says whether the descriptor that left them out is that of a source model.
+        """
+        data: dict[str, Any] = {"fingerprint": self.content(), "n_labelled": len(self), "n_given": n_given}
+        data |= {} if of_source else {"of_source": False}
         return {"data": data, "left_out": [to_dict(structure) for structure in self.left_out]}
 
     def rows(self, rows: NDArray[np.int64]) -> "Table":
         """Return the table of these rows, in their order."""
-        return Table([self.records[i] for i in rows], self.features[rows], self.gaps_eV[rows])
+        baseline = None if self.baseline_eV is None else self.baseline_eV[rows]
+        return Table([self.records[i] for i in rows], self.features[rows], self.gaps_eV[rows], baseline_eV=baseline)
+
+
+def with_baseline_column(
+    features: NDArray[np.floating[Any]], baseline_eV: NDArray[np.float64] | None
+) -> NDArray[np.floating[Any]]:
+    """Return features (n, p) with a baseline (n,) as a last column, or as they are where there is none."""
+    return features if baseline_eV is None else np.column_stack([features, baseline_eV])
 
 
 def learnable(
@@ -66,14 +89,17 @@ def learnable(
     gaps_eV: NDArray[np.floating[Any]],
     *,
     descriptor: MBTRConfig,
+    of_source: bool = True,
+    baseline_eV: NDArray[np.floating[Any]] | None = None,
     cache: DescriptorCache | None = None,
     n_jobs: int = 1,
     progress: Progress = no_progress,
 ) -> Table:
     """Return the rows that can be learned from: not refused, with a gap, and inside the descriptor's species.
 
+    With `baseline_eV` (n,), NaN where a structure has none, such structures are left out too.
     Raises InputError when the lengths differ, and when nothing is left (with the first reason, and what to do about
-    elements that the descriptor lacks).
+    elements that the descriptor, which is that of a source or the user's own choice, lacks).
     """
     gaps = np.asarray(gaps_eV, dtype=np.float64)
     if len(records) != gaps.shape[0]:
@@ -81,13 +107,20 @@ def learnable(
     usable = [i for i, record in enumerate(records) if record.status != "refused" and np.isfinite(gaps[i])]
     kept = [records[i] for i in usable]
     described = featurize(kept, descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
-    rows = [k for k, problem in enumerate(described.problems) if problem is None]
+    known = None if baseline_eV is None else np.asarray(baseline_eV, dtype=np.float64)[usable]
+    texts = [None if p is None else p.text for p in described.problems]
+    if known is not None:
+        texts = [t or (None if np.isfinite(b) else NO_BASELINE) for t, b in zip(texts, known, strict=True)]
+    rows = [k for k, text in enumerate(texts) if text is None]
     if not rows:
-        found = [p.text for p in described.problems if p is not None] or [r.problem for r in records if r.problem]
+        found = [text for text in texts if text is not None] or [r.problem for r in records if r.problem]
         reason = found[0] if found else "no structure has a gap"
-        raise InputError(f"None of {len(records)} structures can be learned from: {reason}{_remedy(kept, descriptor)}")
-    left_out = [_left_out(kept[k], p.text, descriptor) for k, p in enumerate(described.problems) if p is not None]
-    return Table([kept[k] for k in rows], described.features[rows], gaps[usable][rows], left_out)
+        raise InputError(
+            f"None of {len(records)} structures can be learned from: {reason}{_remedy(kept, descriptor, of_source)}"
+        )
+    left_out = [_left_out(kept[k], text, descriptor) for k, text in enumerate(texts) if text is not None]
+    baseline = None if known is None else known[rows]
+    return Table([kept[k] for k in rows], described.features[rows], gaps[usable][rows], left_out, baseline)
 
 
 def _left_out(record: StructureRecord, problem: str, descriptor: MBTRConfig) -> LeftOut:
@@ -95,18 +128,20 @@ def _left_out(record: StructureRecord, problem: str, descriptor: MBTRConfig) -> 
     return LeftOut(record.id, lacking) if lacking else LeftOut(record.id, problem=problem)
 
 
-def _remedy(records: Sequence[StructureRecord], descriptor: MBTRConfig) -> str:
+def _remedy(records: Sequence[StructureRecord], descriptor: MBTRConfig, of_source: bool) -> str:
     """Say how the elements of these structures can be described; nothing where the descriptor has them all."""
     present = set().union(*(elements_of(record) for record in records)) & set(ELEMENTS)
     if present <= set(descriptor.elements):
         return ""
+    if not of_source:
+        return " Leave out `--preset` and `--species`: the descriptor is then made for the elements of the structures."
     species = " ".join(sorted(present, key=ELEMENTS.index))
     return (
         " The descriptor is that of the source model. Train one for these elements, on other structures that hold them "
         f'if there are any: `bandgap train-source --structures PATH --labels CSV --species "{species}" --out SOURCE`, '
         "then `bandgap transfer --source SOURCE`; or on the page Source models from a data set of such structures with "
-        'the descriptor "for the elements of these structures". If there are no others, train it on these and choose '
-        'a method that takes nothing but the descriptor from it, such as `kernel_ridge` ("Kernel ridge, no transfer").'
+        'the descriptor "for the elements of these structures". Or do without a source: '
+        '`--source none`, on the page Train "No source model", with a method such as `gaussian_process`.'
     )
 
 

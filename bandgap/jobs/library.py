@@ -125,6 +125,14 @@ class Library:
                 (json.dumps(dict(labels)), level_of_theory, dataset_id),
             )
 
+    def save_numbers(self, dataset_id: str, name: str, values: NDArray[np.float64]) -> None:
+        """Store a number of every structure (NaN: none) beside those of its file, such as a gap at a cheaper level."""
+        numbers = [(f'$."{name}"', float(v), dataset_id, k) for k, v in enumerate(values) if np.isfinite(v)]
+        with self.database.writing() as connection:
+            connection.executemany(
+                "UPDATE structure SET info = json_set(info, ?, ?) WHERE dataset = ? AND row = ?", numbers
+            )
+
     # -- runs
 
     def add_run(

@@ -60,10 +60,6 @@ def overview(library: Library, dataset_id: str) -> Overview:
     rows = library.database.rows(
         "SELECT formula, n_atoms, periodic, gap_eV FROM structure WHERE dataset = ? AND status != 'refused'", dataset_id
     )
-    numbers = library.database.rows(
-        "SELECT key, count(*) FROM structure, json_each(info) WHERE dataset = ? AND info != '{}' GROUP BY key",
-        dataset_id,
-    )
     formulas = Counter(row["formula"] for row in rows)
     elements: Counter[str] = Counter()
     for formula, count in formulas.items():
@@ -75,8 +71,17 @@ def overview(library: Library, dataset_id: str) -> Overview:
         crystals=crystals,
         molecules=len(rows) - crystals,
         gaps_eV=np.array([row["gap_eV"] for row in rows if row["gap_eV"] is not None], dtype=np.float64),
-        numbers={str(key): int(count) for key, count in numbers},
+        numbers=numbers_of(library, dataset_id),
     )
+
+
+def numbers_of(library: Library, dataset_id: str) -> dict[str, int]:
+    """Return the names of the numbers that files and tables give beside structures, and how many have each."""
+    found = library.database.rows(
+        "SELECT key, count(*) FROM structure, json_each(info) WHERE dataset = ? AND info != '{}' GROUP BY key",
+        dataset_id,
+    )
+    return {str(key): int(count) for key, count in found}
 
 
 def first_usable(library: Library, dataset_id: str) -> int | None:

@@ -3,7 +3,10 @@
 import json
 import shlex
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
+
+from bandgap.sources.cards import NO_SOURCE
 
 STRUCTURES, GAPS, RUN, SOURCE = "STRUCTURES", "GAPS.csv", "RUN", "SOURCE"
 
@@ -14,7 +17,7 @@ def transfer_command(method: str, config: Mapping[str, Any], *, level_of_theory:
     Files have placeholders: STRUCTURES, GAPS.csv, RUN for the folder that the command writes, and SOURCE for a source
     model other than the demo's, which the shell knows by its folder (in `sources/` of the data directory).
     """
-    source = "demo" if config["source"] == "demo" else SOURCE
+    source = config["source"] if config["source"] in ("demo", NO_SOURCE) else SOURCE
     options = [("--source", source), ("--structures", STRUCTURES), ("--labels", GAPS), ("--method", method)]
     options += [("--n", config["n"]), ("--n-test", config["n_test"]), ("--seed", config["seed"])]
     if config.get("conformal_share"):
@@ -23,6 +26,8 @@ def transfer_command(method: str, config: Mapping[str, Any], *, level_of_theory:
         options.append(("--by-formula", ""))
     if "levels" in config:
         options.append(("--levels", config["levels"]))
+    if "baseline" in config:
+        options.append(("--baseline-column", config["baseline"]))
     if level_of_theory:
         options.append(("--level-of-theory", level_of_theory))
     if config.get("device", "auto") != "auto":
@@ -32,9 +37,10 @@ def transfer_command(method: str, config: Mapping[str, Any], *, level_of_theory:
     return _command("transfer", [*options, ("--out", RUN)])
 
 
-def predict_command() -> str:
-    """Return `bandgap predict` for the folder that `transfer_command` writes."""
-    return _command("predict", [("--model", RUN), ("--structures", "NEW"), ("--out", "predictions.csv")])
+def predict_command(config: Mapping[str, Any] = MappingProxyType({})) -> str:
+    """Return `bandgap predict` for the folder that `transfer_command` writes with a run's settings."""
+    table = [("--baselines", "BASELINES.csv")] if "baseline" in config else []
+    return _command("predict", [("--model", RUN), ("--structures", "NEW"), *table, ("--out", "predictions.csv")])
 
 
 def _command(name: str, options: list[tuple[str, Any]]) -> str:

@@ -31,7 +31,7 @@ def start_transfer(
     """Queue a transfer to a data set and note its run, or return the run that did or does just that.
 
     `config` holds source, method, n, n_test, seed, conformal_share, by_formula, device and settings, and
-    levels where there are to be any.
+    levels and baseline where there are to be any.
     """
     workspace = dataset.workspace
     work = fingerprint([dataset.id, _gaps(library, dataset), dict(config)])

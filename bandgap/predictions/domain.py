@@ -79,12 +79,13 @@ class Domain:
 
     def _words(self, distance: float, percentile: float, nearest: str, elements: Collection[str]) -> Judgement:
         foreign, rare, untrained = self._unseen(elements)
-        parts = []
+        parts, by_source = [], "never seen by the source model nor in" if self.source_species else "never seen in"
         if foreign:
-            parts.append(f"Contains {', '.join(foreign)}, never seen by the source model nor in the training set")
+            parts.append(f"Contains {', '.join(foreign)}, {by_source} the training set")
         if rare:
             seen = ", ".join(f"{e} in {self.target_counts[e]}" for e in rare)
-            parts.append(f"Contains {', '.join(rare)}, never seen by the source model; training structures: {seen}")
+            how = "never seen by the source model" if self.source_species else f"seen fewer than {KNOWN_FROM} times"
+            parts.append(f"Contains {', '.join(rare)}, {how}; training structures: {seen}")
         if untrained:
             parts.append(f"Contains {', '.join(untrained)}, never seen in the training set, only by the source model")
         if percentile > FAR:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from bandgap.datasets.splits import hold_back, permuted_split
 from bandgap.datasets.table import Table
+from bandgap.descriptors import MBTRConfig, n_features
 from bandgap.descriptors.electron_levels import METHOD, Levels
 from bandgap.evaluation.metrics import evaluate_predictions, rmse
 from bandgap.foundation.errors import InputError
@@ -26,8 +27,9 @@ from bandgap.runs.results import LEVEL, conformal_figures, conformal_scores
 from bandgap.runs.transfer import fit_members
 from bandgap.sources.head_choice import choose_head
 from bandgap.sources.model import SourceModel
+from bandgap.sources.no_source import no_source
 from bandgap.sources.recalibration import source_gaps_eV, standardiser_for
-from bandgap.transfer import TargetData, get_method
+from bandgap.transfer import TargetData, get_method, without_source
 
 CONSTANT, SOURCE_ALONE = "mean of the training gaps", "source, recalibrated"
 
@@ -103,7 +105,7 @@ def levels_of(names: Iterable[str]) -> Levels:
 
 
 def compare(
-    members: Sequence[Mapping[str, SourceModel]],
+    members: Sequence[Mapping[str, SourceModel]] | MBTRConfig,
     table: Table,
     comparison: Comparison,
     *,
@@ -114,10 +116,14 @@ def compare(
 ) -> Iterator[ComparedFit]:
     """Yield the figures of every method on every split as they come; those in `done` are not computed again.
 
-    `members` are the source models by output, for each network. Electron levels are the features of the table beyond
-    those of the source (`levels_of`). Raises InputError when there are too few rows.
+    `members` are the source models by output, for each network; without a source the descriptor, for methods without
+    transfer. Electron levels are the features of the table beyond those of the source (`levels_of`). Raises InputError
+    when there are too few rows, ConfigError for a method that transfers where there is no source.
     """
-    width = next(iter(members[0].values())).network.n_features
+    of_source = not isinstance(members, MBTRConfig)
+    for name in () if of_source else comparison.methods:
+        without_source(entrant_of(name).method)
+    width = n_features(descriptor_of(members))
     plain = replace(table, features=table.features[:, :width])
     largest = max(comparison.sizes)
     if largest + comparison.n_test > len(table):
@@ -126,7 +132,7 @@ def compare(
             "Lower --n or --n-test."
         )
     known = {(fit.method, fit.n, fit.seed) for fit in done if fit.conformal_share == comparison.conformal_share}
-    names = [CONSTANT, SOURCE_ALONE, *comparison.methods]
+    names = [CONSTANT, *([SOURCE_ALONE] if of_source else []), *comparison.methods]
     wanted = [(n, s, m) for n in comparison.sizes for s in comparison.seeds for m in names]
     place = ""
     for position, (n, seed, name) in enumerate(wanted):
@@ -139,11 +145,25 @@ def compare(
         train, held_back, test = (own.rows(rows) for rows in (split.train, split.held_back, split.test))
         data = TargetData(train.features, train.gaps_eV)
         if place != f"{n} {seed}":
-            chosen, _ = choose_head(members, data.features, data.gaps_eV, seed=seed, head=head)
+            own_members = _members(members, data)
+            chosen, _ = choose_head(own_members, data.features, data.gaps_eV, seed=seed, head=head)
             place = f"{n} {seed}"
-        fit = _fit_one(name, members, data, held_back, test, comparison, seed=seed, head=chosen, device=device)
+        fit = _fit_one(name, own_members, data, held_back, test, comparison, seed=seed, head=chosen, device=device)
         yield replace(fit, n=n, conformal_share=comparison.conformal_share)
     progress(Update("comparing", len(wanted), len(wanted)))
+
+
+def descriptor_of(members: Sequence[Mapping[str, SourceModel]] | MBTRConfig) -> MBTRConfig:
+    """Return the descriptor of a source, or the one that is there without a source."""
+    return members if isinstance(members, MBTRConfig) else next(iter(members[0].values())).descriptor
+
+
+def _members(
+    members: Sequence[Mapping[str, SourceModel]] | MBTRConfig, data: TargetData
+) -> Sequence[Mapping[str, SourceModel]]:
+    if isinstance(members, MBTRConfig):
+        return [{"": no_source(members, data.features, data.gaps_eV)}]
+    return members
 
 
 def summary(fits: Sequence[ComparedFit], figure: str) -> dict[str, dict[int, tuple[float, float]]]:

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.datasets.table import elements_of
+from bandgap.datasets.table import elements_of, with_baseline_column
 from bandgap.descriptors import Descriptors, featurize, similarity_features
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.evaluation.calibrators import load_calibrator
+from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior import PredictiveDraws
 from bandgap.predictions.conformal import available, conformal_quantile
@@ -40,6 +41,7 @@ def predict_run(
     level: float = 0.95,
     interval: IntervalKind = "prediction",
     calibrated: bool = True,
+    baseline_eV: Floats | None = None,
     cache: DescriptorCache | None = None,
     n_jobs: int = 1,
     progress: Progress = no_progress,
@@ -47,8 +49,9 @@ def predict_run(
     """Predict the gaps of new structures with a stored run: one row for every record, refused ones with empty numbers.
 
     `level` and `interval` are only checked here; every level and kind is in what is returned. A calibrator that is
-    stored with the run is applied, unless `calibrated` is False. Raises ConfigError or InputError where the run gives
-    no interval of this kind and level.
+    stored with the run is applied, unless `calibrated` is False. A run with a baseline needs that of every record,
+    `baseline_eV` (n,), and refuses those that have none (NaN). Raises ConfigError or InputError where the run gives no
+    interval of this kind and level, InputError where a baseline is missing, or given to a run that has none.
     """
     check_level(level)
     check_kind(interval)
@@ -57,7 +60,7 @@ def predict_run(
     if interval == "conformal":
         given = run.conformal if calibrator is None else calibrator.conformal or run.conformal
         conformal_quantile(available(given).scores, level)
-    drawn = _drawn(run, records, cache=cache, n_jobs=n_jobs, progress=progress)
+    drawn = _drawn(run, records, baseline_eV, cache=cache, n_jobs=n_jobs, progress=progress)
     predictions = record_predictions(run, records, drawn)
     return predictions if calibrator is None else calibrator.apply(predictions)
 
@@ -67,42 +70,65 @@ def predict_in_detail(
     records: Sequence[StructureRecord],
     *,
     labelled: NDArray[np.bool_],
+    baseline_eV: Floats | None = None,
     cache: DescriptorCache | None = None,
     n_jobs: int = 1,
     progress: Progress = no_progress,
 ) -> tuple[Predictions, PredictionDetails]:
     """Predict as `predict_run` does, and return the details beside; `labelled` (n,) are records with a known gap."""
     run = load_run(model_folder)
-    drawn = _drawn(run, records, cache=cache, n_jobs=n_jobs, progress=progress)
+    drawn = _drawn(run, records, baseline_eV, cache=cache, n_jobs=n_jobs, progress=progress)
     return record_predictions(run, records, drawn), record_details(records, drawn, labelled=labelled)
 
 
 def _drawn(
     run: Run,
     records: Sequence[StructureRecord],
+    baseline_eV: Floats | None,
     *,
     cache: DescriptorCache | None,
     n_jobs: int,
     progress: Progress,
 ) -> DrawnRecords:
+    _check_baseline(run, len(records), baseline_eV)
     described = featurize(list(records), run.descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
     progress(Update("predicting", 0, len(records)))
-    drawn = draw_records(run, records, described)
+    drawn = draw_records(run, records, described, baseline_eV=baseline_eV)
     progress(Update("predicting", len(records), len(records)))
     return drawn
 
 
-def draw_records(run: Run, records: Sequence[StructureRecord], described: Descriptors) -> DrawnRecords:
-    """Return the draws of a stored run at the records that have a descriptor, and how all stand to its domain."""
-    found = described.problems
-    usable = [i for i, p in enumerate(found) if p is None and records[i].status != "refused"]
+def _check_baseline(run: Run, n: int, baseline_eV: Floats | None) -> None:
+    if run.baseline and (baseline_eV is None or baseline_eV.shape != (n,)):
+        found = "None is given" if baseline_eV is None else f"Given: {baseline_eV.shape}"
+        raise InputError(
+            f"This run corrects {run.baseline!r} of every structure, so a prediction needs it, in eV, of {n} "
+            f"structures (NaN: none). {found}: name its table (`bandgap predict --baselines CSV`), or give extXYZ "
+            "files that have it under this key."
+        )
+    if baseline_eV is not None and not run.baseline:
+        raise InputError("A baseline is given, but this run was trained without one. Leave it out.")
+
+
+def draw_records(
+    run: Run, records: Sequence[StructureRecord], described: Descriptors, *, baseline_eV: Floats | None = None
+) -> DrawnRecords:
+    """Return the draws of a stored run at the records that have a descriptor, and how all stand to its domain.
+
+    With a baseline (n,) those without it are refused.
+    """
+    found = [p.text if p else "" for p in described.problems]
+    if baseline_eV is not None:
+        lacking = f"has no {run.baseline}, which this run needs"
+        known = np.isfinite(baseline_eV)
+        found = [t if k else "; ".join(filter(None, (t, lacking))) for t, k in zip(found, known, strict=True)]
+    usable = [i for i, p in enumerate(found) if not p and records[i].status != "refused"]
     judged = run.domain.judge(
         similarity_features(described.features, run.descriptor), [elements_of(r) for r in records]
     )
-    problems = (
-        "; ".join(t for t in (r.problem, p.text if p else "") if t) for r, p in zip(records, found, strict=True)
-    )
-    draws = run.posterior.predictive_draws(described.features[usable])
+    problems = ("; ".join(t for t in (r.problem, p) if t) for r, p in zip(records, found, strict=True))
+    inputs = with_baseline_column(described.features, baseline_eV)
+    draws = run.posterior.predictive_draws(inputs[usable])
     return DrawnRecords(np.array(usable, dtype=np.int64), draws, judged, tuple(problems))
 
 

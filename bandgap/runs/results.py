@@ -55,7 +55,7 @@ def table_predictions(
 
 def conformal_scores(posterior: Posterior, held_back: Table) -> ConformalScores:
     """Return the scores of labelled rows that the posterior has not seen."""
-    draws = posterior.predictive_draws(held_back.features)
+    draws = posterior.predictive_draws(held_back.inputs)
     mean, sd = draws.flat_means_eV.mean(axis=0), mixture_sd(draws.centres_eV, draws.sds_eV)
     return ConformalScores(tuple(held_back.ids), scores_of(held_back.gaps_eV, mean=mean, sd=sd))
 

@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from bandgap.datasets.table import with_baseline_column
 from bandgap.descriptors import MBTRConfig, featurize
 from bandgap.foundation.config import from_dict, to_dict
 from bandgap.posterior import Diagnostics, Posterior, restore_posterior
 from bandgap.predictions.conformal import ConformalScores
 from bandgap.predictions.domain import Domain
 from bandgap.storage.manifests import SCHEMA, damage_reported, read_manifest, versions, write_manifest
-from bandgap.storage.references import N_REFERENCES, check_references, reference_rows
+from bandgap.storage.references import N_REFERENCES, check_references, reference_baseline_eV, reference_rows
 from bandgap.storage.tensors import load_tensors, save_tensors
 from bandgap.structures import StructureRecord
 
@@ -39,6 +41,11 @@ class Run:
     manifest: dict[str, Any]
     conformal: ConformalScores | None = None
 
+    @property
+    def baseline(self) -> str:
+        """Name of the value beside the features that it needs of every structure, "" for none."""
+        return str(self.manifest.get("baseline", ""))
+
 
 def save_run(
     folder: Path,
@@ -48,8 +55,9 @@ def save_run(
     domain: Domain,
     manifest: Mapping[str, Any],
     references: Sequence[StructureRecord],
+    baseline_eV: NDArray[np.float64] | None = None,
 ) -> None:
-    """Write a run; the posterior's scalars and the references are added to `manifest`."""
+    """Write a run; the posterior's scalars and some of the references, with their baseline, are added to `manifest`."""
     folder.mkdir(parents=True, exist_ok=True)
     save_tensors(posterior.to_arrays(), folder / DRAWS)
     save_tensors({k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in domain.to_arrays().items()}, folder / DOMAIN)
@@ -59,13 +67,15 @@ def save_run(
     if record:
         save_tensors(record, folder / RECORD)
     chosen = list(references[:N_REFERENCES])
-    predicted = posterior.mean_draws_eV(featurize(chosen, descriptor).features).mean((0, 1))
+    baseline = None if baseline_eV is None else baseline_eV[:N_REFERENCES]
+    rows = with_baseline_column(featurize(chosen, descriptor).features, baseline)
+    predicted = posterior.mean_draws_eV(rows).mean((0, 1))
     own = {
         "schema": SCHEMA,
         "kind": "run",
         "descriptor": to_dict(descriptor),
         "posterior": {"kind": posterior.kind, **posterior.scalars()},
-        "references": reference_rows(chosen, predicted),
+        "references": reference_rows(chosen, predicted, baseline_eV=baseline),
         "versions": versions(),
     }
     write_manifest(folder, {**own, **manifest})
@@ -85,8 +95,13 @@ def load_run(folder: Path | str, *, verify: bool = True) -> Run:
         conformal = _conformal_of(manifest.get("conformal"))
         domain = Domain.from_arrays({name: value.numpy() for name, value in load_tensors(path / DOMAIN, {}).items()})
         if verify:
+            baseline = reference_baseline_eV(manifest)
             check_references(
-                path, manifest, lambda r: posterior.mean_draws_eV(featurize(r, descriptor).features).mean((0, 1))
+                path,
+                manifest,
+                lambda r: posterior.mean_draws_eV(
+                    with_baseline_column(featurize(r, descriptor).features, baseline)
+                ).mean((0, 1)),
             )
     return Run(posterior, descriptor, domain, manifest, conformal)
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from bandgap.datasets.splits import Split, grouped_split, hold_back, permuted_split
 from bandgap.datasets.table import Table, learnable
-from bandgap.descriptors import similarity_features
+from bandgap.descriptors import MBTRConfig, similarity_features
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.electron_levels import Levels, refuse_own_gaps
-from bandgap.foundation.config import fingerprint, to_dict
+from bandgap.foundation.config import to_dict
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import peak_memory_bytes
 from bandgap.foundation.progress import Progress, Update, no_progress, progress_of
@@ -25,6 +25,7 @@ from bandgap.posterior import Posterior, mix
 from bandgap.predictions.conformal import too_few
 from bandgap.predictions.domain import fit_domain
 from bandgap.predictions.store import PREDICTIONS_CSV, QUANTILES, save_predictions
+from bandgap.runs.origin import origin_of
 from bandgap.runs.results import (
     LEVEL,
     conformal_scores,
@@ -37,18 +38,16 @@ from bandgap.runs.stored import save_run
 from bandgap.sources.cards import left_out_sentence
 from bandgap.sources.head_choice import choose_head
 from bandgap.sources.model import SourceModel
-from bandgap.sources.overlap import load_known, overlap
-from bandgap.sources.sets import open_sources
-from bandgap.sources.stored import source_fingerprint
 from bandgap.structures import StructureRecord
 from bandgap.structures.formula import reduced
-from bandgap.transfer import Method, TargetData, get_method
+from bandgap.transfer import Method, TargetData
+from bandgap.transfer.shared.baseline import fit_baseline, with_baseline
 
 DEFAULT_TEST_SHARE = 0.2
 
 
 def transfer_run(
-    source_folder: Path | str,
+    source_folder: Path | str | None,
     records: Sequence[StructureRecord],
     gaps_eV: NDArray[np.floating[Any]],
     *,
@@ -57,11 +56,14 @@ def transfer_run(
     n_test: int | None = None,
     seed: int = 0,
     head: str | None = None,
+    descriptor: MBTRConfig | None = None,
     conformal_share: float = 0.0,
     by_formula: bool = False,
     out: Path,
     level_of_theory: str = "",
     levels: Levels = "none",
+    baseline_eV: NDArray[np.floating[Any]] | None = None,
+    baseline: str = "",
     settings: Mapping[str, Any] | None = None,
     device: str = "auto",
     cache: DescriptorCache | None = None,
@@ -81,6 +83,14 @@ def transfer_run(
     their gap a baseline (`Method`). Raises InputError when there are too few rows, and for levels where the gaps are of
     such a calculation themselves.
 
+    With `baseline_eV` (n,), such as the gap of every structure at a cheaper level of theory (NaN: none, and it is left
+    out), every method learns what a straight line in it leaves of the gaps; `baseline` is its name, and a prediction
+    needs it of every new structure.
+
+    Without a source (None) the method is one without transfer, and the structures' descriptor is `descriptor` (default:
+    the one for their elements, `descriptor_for`). Raises ConfigError for a method that transfers, and for a descriptor
+    beside a source, which has its own.
+
     A method that samples a network leaves its state every `checkpoint_every` iterations (0: never) in the folder
     `checkpoints` (default: "checkpoint" in `out`), goes on from it where there is one, to the same posterior, and the
     folder is removed at the end. Raises ForeignCheckpointError where it is of another run.
@@ -88,17 +98,24 @@ def transfer_run(
     kept = Path(out) / CHECKPOINT if checkpoints is None else checkpoints
     checkpoint = Checkpoint(kept / "chains.safetensors", checkpoint_every) if checkpoint_every else None
     started = time.perf_counter()
-    chosen = get_method(method)
-    config = chosen.configure(settings or {})
-    sources = open_sources(source_folder)
-    several = len(sources.heads) > 1
-    members = sources.load(verify=not several, extras=not several)
     refuse_own_gaps(levels, level_of_theory)
-    descriptor = replace(next(iter(members[0].values())).descriptor, levels=levels)
-    table = learnable(records, gaps_eV, descriptor=descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
+    origin = origin_of(source_folder, method, records, gaps_eV, descriptor=descriptor)
+    chosen, of_source = origin.method, origin.sources is not None
+    config = chosen.configure(settings or {})
+    descriptor = replace(origin.descriptor, levels=levels)
+    table = learnable(
+        records,
+        gaps_eV,
+        descriptor=descriptor,
+        of_source=of_source,
+        baseline_eV=baseline_eV,
+        cache=cache,
+        n_jobs=n_jobs,
+        progress=progress,
+    )
     if n_test is None:
         n_test = min(round(DEFAULT_TEST_SHARE * len(table)), max(0, len(table) - (n or 0)))
-    facts = table.facts(n_given=len(records))
+    facts = table.facts(n_given=len(records), of_source=of_source)
     try:
         split = _split(
             table, n_test=n_test, n_train=n, seed=seed, conformal_share=conformal_share, by_formula=by_formula
@@ -106,10 +123,10 @@ def transfer_run(
     except InputError as error:  # fewer than were given: say where the others are
         raise InputError(f"{error} {left_out_sentence(facts)}".rstrip()) from error
     train, held_back, test = (table.rows(rows) for rows in (split.train, split.held_back, split.test))
-    data = TargetData(train.features, train.gaps_eV)
+    data = TargetData(train.inputs, train.gaps_eV, baseline=train.baseline_eV is not None)
+    members = origin.members(data)
     head, head_errors = choose_head(members, data.features, data.gaps_eV, seed=seed, head=head)
-    outputs = head if chosen.fit_together is None else None
-    wanted = sources.load(outputs, extras=outputs is not None) if several else members
+    wanted = origin.fitted_from(members, head, data)
     models = [member[head] for member in wanted]
     fit_started = time.perf_counter()
     try:
@@ -127,15 +144,14 @@ def transfer_run(
     except ForeignCheckpointError as error:
         raise ForeignCheckpointError(f"{error} All files of the unfinished run are in {kept}.") from error
     fit_s = time.perf_counter() - fit_started
-    species = sorted(set().union(*(model.card.elements for model in members[0].values())))
     shapes = similarity_features(train.features, descriptor)
-    domain = fit_domain(shapes, ids=train.ids, elements=train.elements, source_species=species)
+    domain = fit_domain(shapes, ids=train.ids, elements=train.elements, source_species=origin.elements)
     conformal = conformal_scores(posterior, held_back) if len(held_back) else None
     figures: dict[str, float] = {}
     rhat: dict[str, float] = {}
     if len(test):
         progress(Update("predicting the test set"))
-        draws = posterior.predictive_draws(test.features)
+        draws = posterior.predictive_draws(test.inputs)
         predictions = table_predictions(
             draws, test, descriptor=descriptor, domain=domain, level_of_theory=level_of_theory, conformal=conformal
         )
@@ -147,23 +163,18 @@ def transfer_run(
     warnings = list(posterior.diagnostics.warnings)
     if conformal is not None and (short := too_few(len(conformal), level=LEVEL)):
         warnings.append(short)
+    everybody = [*train.records, *held_back.records, *test.records]
     manifest = {
         "method": chosen.name,
         "title": chosen.title,
         "config": to_dict(config),
         "levels": levels,
+        **({} if baseline_eV is None else {"baseline": baseline or "baseline"}),
         "seed": seed,
         "n": len(train),
         "level_of_theory": level_of_theory,
         **facts,
-        "source": {
-            "card": to_dict(models[0].card),
-            "head": head,
-            "head_errors_eV": head_errors,
-            "members": len(models),
-            "fingerprint": fingerprint([source_fingerprint(model) for model in models]),
-            "overlap": _overlap(Path(source_folder), [*train.records, *held_back.records, *test.records]),
-        },
+        "source": {**origin.facts(head, models, everybody), "head_errors_eV": head_errors},
         "split": {"train": train.ids, "test": test.ids, "by_formula": by_formula},
         "test_gaps_eV": test.gaps_eV.tolist(),
         "conformal": None if conformal is None else {"ids": conformal.ids, "scores": conformal.scores.tolist()},
@@ -174,7 +185,15 @@ def transfer_run(
         "elapsed_s": {"fit": fit_s, "all": time.perf_counter() - started},
         "peak_memory_bytes": peak_memory_bytes(),
     }
-    save_run(Path(out), posterior, descriptor=descriptor, domain=domain, manifest=manifest, references=train.records)
+    save_run(
+        Path(out),
+        posterior,
+        descriptor=descriptor,
+        domain=domain,
+        manifest=manifest,
+        references=train.records,
+        baseline_eV=train.baseline_eV,
+    )
     if checkpoint is not None:
         shutil.rmtree(kept, ignore_errors=True)
     return Path(out)
@@ -195,9 +214,26 @@ def fit_members(
     """Fit a method from the output `head` of every network of a source; return the equal-weight mixture of posteriors.
 
     The first network has the given seed, the others seeds of their own made from it. A method that takes all networks
-    together returns one posterior. With `checkpoint` every network has files of its own, from which a method that can
-    goes on.
+    together returns one posterior. Where the data have a baseline, a line in it is fitted first, beside the first
+    network's prediction, and the method to what it leaves. With `checkpoint` every network has files of its own, from
+    which a method that can goes on.
     """
+    if data.baseline:
+        column = data.features.shape[1] - 1
+        first = members[0][head]
+        line, left = fit_baseline(first, data.features, data.gaps_eV, column=column, beside_source=method.transfers)
+        rest = fit_members(
+            method,
+            members,
+            TargetData(data.features[:, :column], left),
+            config,
+            head=head,
+            seed=seed,
+            device=device,
+            progress=progress,
+            checkpoint=checkpoint,
+        )
+        return with_baseline(rest, line, seed=seed)
     if method.fit_together is not None:
         return method.fit_together(members, data, config, head=head, seed=seed, device=device, progress=progress)
     posteriors = []
@@ -221,9 +257,3 @@ def _split(
     groups = [reduced(record.atoms.symbols) for record in table.records if record.atoms is not None]
     split = grouped_split(table.ids, groups=groups, n_test=n_test, n_train=n_train, seed=seed)
     return hold_back(split, share=conformal_share, groups=groups)
-
-
-def _overlap(source_folder: Path, records: Sequence[StructureRecord]) -> dict[str, int] | None:
-    """Return how many of the run's structures the source knows; None where the source stores no keys."""
-    known = load_known(source_folder)
-    return None if known is None else to_dict(overlap(known, records))

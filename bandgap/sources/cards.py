@@ -5,8 +5,9 @@ Loads no torch.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
+NO_SOURCE: Final = "none"  # instead of the name of a source, where there is none
 _FILES_SHOWN = _IDS_SHOWN = 4
 
 
@@ -16,6 +17,8 @@ def card_rows(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None)
     >>> card_rows({"data": ["a.xyz"], "n_structures": 1200, "elements": ["C", "H"], "level_of_theory": "PBE"})["data"]
     'a.xyz (1,200 structures; C H)'
     """
+    if card.get("n_structures") == 0:  # `sources.no_source`
+        return {"data": "none; the run learned from its labelled structures alone"}
     files = list(card.get("data", ()))
     names = ", ".join(files[:_FILES_SHOWN]) + (f" and {len(files) - _FILES_SHOWN} more" if len(files) > 4 else "")
     elements = " ".join(card.get("elements", ()))
@@ -62,12 +65,15 @@ def left_out_sentence(manifest: Mapping[str, Any]) -> str:
     named = ", ".join(ids[:_IDS_SHOWN]) + (f" and {len(ids) - _IDS_SHOWN:,} more" if len(ids) > _IDS_SHOWN else "")
     were = "was" if len(ids) == 1 else "were"
     text = f"{len(ids):,} of {len(ids) + n_learnable:,} labelled structures {were} left out: {named}."
+    of_source = manifest["data"].get("of_source", True)
     lacking = Counter(symbol for found in left_out for symbol in found.get("elements") or ())
     if lacking:
         elements = ", ".join(f"no {symbol} (in {count:,})" for symbol, count in lacking.most_common())
         text += (
             f" The source model has {elements}. To learn from them too, start from one that was trained for their "
             "elements: bandgap train-source --species, or the page Source models."
+            if of_source
+            else f" The descriptor has {elements}. Without --preset and --species it is made for all elements."
         )
     others = list(dict.fromkeys(str(found["problem"]) for found in left_out if found.get("problem")))
     return text + (f" The first {'other ' if lacking else ''}one {others[0]}" if others else "")

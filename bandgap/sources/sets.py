@@ -38,6 +38,11 @@ class StoredSources:
         """Names of the outputs."""
         return tuple(self.members[0])
 
+    @property
+    def several(self) -> bool:
+        """Whether there is more than one output."""
+        return len(self.heads) > 1
+
     def head(self, name: str) -> Head:
         """Return what the extras of one output need; raises ConfigError where there is no output of this name."""
         self._check(name)

@@ -22,8 +22,10 @@ TOLERANCE_EV = 2e-3  # float32 descriptors and weights on another machine differ
 Floats = NDArray[np.float64]
 
 
-def reference_rows(records: Sequence[StructureRecord], predicted: Floats) -> list[dict[str, Any]]:
-    """Return the structures and their predictions (n,) in eV as plain values for the manifest."""
+def reference_rows(
+    records: Sequence[StructureRecord], predicted: Floats, *, baseline_eV: Floats | None = None
+) -> list[dict[str, Any]]:
+    """Return the structures, their predictions (n,) and baseline (n,) in eV as plain values for the manifest."""
     rows = []
     for record, mean in zip(records, predicted, strict=True):
         atoms = record.atoms
@@ -38,7 +40,15 @@ def reference_rows(records: Sequence[StructureRecord], predicted: Floats) -> lis
                 "mean_eV": float(mean),
             }
         )
+    for row, value in zip(rows, [] if baseline_eV is None else baseline_eV, strict=baseline_eV is not None):
+        row["baseline_eV"] = float(value)
     return rows
+
+
+def reference_baseline_eV(manifest: Mapping[str, Any]) -> Floats | None:
+    """Return the baseline (n,) in eV of the stored structures, None where the model has none."""
+    values = [row["baseline_eV"] for row in manifest["references"] if "baseline_eV" in row]
+    return np.array(values, dtype=np.float64) if values else None
 
 
 def check_references(

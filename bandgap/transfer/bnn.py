@@ -95,7 +95,7 @@ METHOD: Final = Method(
     "without transfer",
     "Bayesian network without transfer",
     "Samples all layers of a new network on the labelled crystals alone, to see what a transfer gains.",
-    "about 8 minutes for 200 crystals on 2 cores",
+    "about 2 minutes for 200 crystals on 2 cores",
     BnnConfig,
     fit,
     resumable=fit,

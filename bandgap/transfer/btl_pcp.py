@@ -116,4 +116,5 @@ METHOD: Final = Method(
     BtlPcpConfig,
     fit,
     resumable=fit,
+    new_elements=True,
 )

@@ -90,4 +90,5 @@ METHOD: Final = Method(
     "seconds",
     EnsembleConfig,
     fit,
+    new_elements=True,
 )

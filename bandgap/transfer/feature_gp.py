@@ -149,4 +149,5 @@ METHOD: Final = Method(
     fit,
     fit_together=fit_together,
     levels=True,
+    new_elements=True,
 )

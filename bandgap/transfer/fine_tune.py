@@ -39,4 +39,5 @@ METHOD: Final = Method(
     "seconds",
     FineTuneConfig,
     fit,
+    new_elements=True,
 )

@@ -74,4 +74,5 @@ METHOD: Final = Method(
     "seconds",
     L2SPConfig,
     fit,
+    new_elements=True,
 )

@@ -118,4 +118,5 @@ METHOD: Final = Method(
     "seconds",
     McDropoutConfig,
     fit,
+    new_elements=True,
 )

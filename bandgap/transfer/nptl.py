@@ -160,4 +160,5 @@ METHOD: Final = Method(
     "about half a minute for 200 crystals on one core",
     NptlConfig,
     fit,
+    new_elements=True,
 )

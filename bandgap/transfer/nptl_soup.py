@@ -108,4 +108,5 @@ METHOD: Final = Method(
     "about half a minute for 200 crystals on one core",
     NptlSoupConfig,
     fit,
+    new_elements=True,
 )

@@ -133,4 +133,5 @@ METHOD: Final = Method(
     "seconds",
     SghmcConfig,
     fit,
+    new_elements=True,
 )

@@ -82,4 +82,5 @@ METHOD: Final = Method(
     "seconds",
     TwoStageConfig,
     fit,
+    new_elements=True,
 )

@@ -169,7 +169,7 @@ def test_elements_that_no_source_has_are_cured_on_the_page_that_the_error_names(
     work_all(foreign.home)
     (error,) = visit("train", ws=foreign.id).error
     assert "contains I, Cs, Pb, which the descriptor was not set up for; accepted: H O." in error.value
-    assert '"Kernel ridge, no transfer"' in error.value and "page Source models" in error.value
+    assert '"No source model"' in error.value and "page Source models" in error.value
 
     at = visit("sources", ws=foreign.id)
     box = at.selectbox(key="preset-own")
@@ -184,10 +184,32 @@ def test_elements_that_no_source_has_are_cured_on_the_page_that_the_error_names(
     assert [job.state for job in foreign.jobs.jobs(foreign.id, kinds=["transfer"])] == ["finished", "failed"]
 
 
+def test_crystals_of_any_elements_are_learned_from_without_a_source(visit: Visit, foreign: Workspace) -> None:
+    at = visit("train", ws=foreign.id)
+    box = at.selectbox[1]
+    assert box.label == "Source model" and box.options[-1] == "No source model"
+    box.set_value("none").run()
+    ticked = {b.label: b.value for b in at.checkbox if str(b.key).startswith("method-")}
+    assert [name for name, value in ticked.items() if value] == ["Gaussian process, no transfer"]
+    open_ = [b.label for b in at.checkbox if str(b.key).startswith("method-") and not b.disabled]
+    assert len(open_) == 6 and "Kernel ridge, no transfer" in open_ and "Fine-tuning" not in open_
+    assert texts(at).count("Needs a source model.") == 20
+    click(at, "Start the transfer")
+    work_all(foreign.home)
+    (job,) = foreign.jobs.jobs(foreign.id, kinds=["transfer"])
+    assert job.state == "finished", job.error
+    at = visit("posterior", ws=foreign.id, run=job.subject)
+    assert "none; the run learned from its labelled structures alone" in texts(at).replace("\\", "")
+    assert said_of_molecules(at) == []
+    assert not visit("train", ws=foreign.id, run=job.subject).exception
+    at = visit("about", ws=foreign.id, run=job.subject)
+    assert any("--source none" in block.value for block in at.code)
+
+
 def test_structures_of_foreign_elements_are_counted_and_named(visit: Visit, workspace: Workspace) -> None:
     source = workspace.library.runs(workspace.id)[0].source
     dataset = add_perovskites(workspace, others=6)
-    run, _ = workspace.add_run(dataset, method="fine_tune", source=source)
+    run, _ = workspace.add_run(dataset, method="last_layer_ridge", source=source)
     work_all(workspace.home)
     said = (
         "6 of 66 labelled structures were left out: Rb_00, Rb_01, Rb_02, Rb_03 and 2 more. The source model has no Rb "

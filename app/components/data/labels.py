@@ -10,7 +10,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from bandgap.datasets.gaps import Unit, gaps_from_numbers, merged_gaps
-from bandgap.datasets.labels import match_labels, read_labels
+from bandgap.datasets.labels import match_labels, other_gaps, read_labels
 from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import Dataset, Verdict
@@ -33,6 +33,9 @@ def labels_view(dataset: Dataset, numbers: Mapping[str, int]) -> None:
         level = words.escaped(dataset.level_of_theory) or "no level of theory stated"
         known = f"{words.count(labels['matched'], 'gap')} from {words.escaped(labels['source'])}"
         st.markdown(f"Known gaps: **{known}**, {level}.")
+        if beside := labels.get("beside"):
+            names = ", ".join(f"{words.escaped(name)} of {count:,}" for name, count in beside.items())
+            st.caption(f"Kept beside: {names}. The page Train can learn the difference to it (More settings).")
     else:
         st.write("No gap is known yet. A transfer learns from structures with a known gap.")
     _unmatched(labels)
@@ -85,13 +88,19 @@ def _csv_form(dataset: Dataset) -> None:
                 raise InputError("No table was chosen. Choose a CSV file with a column id or file and a gap column.")
             read = read_labels(file.getvalue(), unit=_STATED[unit], name=file.name, level_of_theory=level)
             verdicts = stores.library().verdicts(dataset.id)
-            found = match_labels([v.id for v in verdicts], [v.file for v in verdicts], read)
+            ids, files = [v.id for v in verdicts], [v.file for v in verdicts]
+            found = match_labels(ids, files, read)
+            others = other_gaps(file.getvalue(), chosen=read.column, name=file.name)
+            beside = {name: match_labels(ids, files, other) for name, other in others.items()}
         except BandgapError as error:
             frame.problem(error)
             return
         kept = found.unmatched_labels[:_KEPT]
+        for name, other in beside.items():
+            stores.library().save_numbers(dataset.id, name, other.gaps)
         facts = {
             "source": file.name,
+            "beside": {name: other.n_matched for name, other in beside.items()},
             "problems": [*read.problems, *found.problems],
             "n_unmatched_labels": len(found.unmatched_labels),
             "unmatched_labels": list(kept),

@@ -1,5 +1,6 @@
 """The store as pages see it: one object each for the data directory of this server."""
 
+import json
 import os
 from typing import Any, Literal
 
@@ -8,6 +9,8 @@ import streamlit as st
 
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library
+from bandgap.jobs.listing import numbers_of
+from bandgap.jobs.rows import Dataset
 from bandgap.jobs.sources import Source, sources_of
 from bandgap.jobs.store import Job, JobStore
 
@@ -68,3 +71,13 @@ def _jobs(folder: str) -> JobStore:
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _library(folder: str) -> Library:
     return Library(open_home(folder or None))
+
+
+def numbers(dataset: Dataset) -> dict[str, int]:
+    """Return the names of the numbers that a data set's structures have, and how many have each."""
+    return _numbers(os.environ.get("BANDGAP_HOME", ""), dataset.id, json.dumps(dataset.labels))
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _numbers(folder: str, dataset: str, labels: str) -> dict[str, int]:
+    return numbers_of(_library(folder), dataset)

@@ -1,6 +1,7 @@
 """The form that starts transfers: data, source model, methods, split; one press makes one run for each method."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 import session
@@ -14,11 +15,13 @@ from bandgap.jobs.rows import Dataset
 from bandgap.jobs.sources import Source
 from bandgap.jobs.starting import start_transfer
 from bandgap.predictions.conformal import smallest_calibration_set
+from bandgap.sources.cards import NO_SOURCE
 from components.shared import frame, stores, tables, words
 from components.shared.estimate_words import estimate_sentence
 from components.shared.run_choice import choose
 
 DEFAULT_N = 200
+PREFERRED = ("btl_pcp_pe", "gaussian_process")  # with a source model, and without
 LAST = "without transfer"  # the family that is only there to compare with
 PARTS = {
     "fisher": "Fisher information",
@@ -30,7 +33,7 @@ PARTS = {
 @st.fragment
 def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, primary: bool = True) -> None:
     """Draw the form: one press makes one job for each method, however often it is pressed."""
-    sources = stores.sources()
+    sources = stores.sources() | {NO_SOURCE: Source(NO_SOURCE, "No source model", Path())}
     methods = stores.library().catalogue("method")
     left, right = st.columns(2, gap="large")
     with left:
@@ -48,13 +51,16 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, pr
         return
     left, right = st.columns(2, gap="large")
     with left:
-        chosen = choose_methods(methods, parts=source.parts)
+        chosen = choose_methods(methods, parts=source.parts if source.id != NO_SOURCE else None)
     with right:
         st.markdown("Split and settings")
-        split = choose_split(total, usual=usual_lengths(methods), levels_installed=stores.levels_installed())
+        numbers = stores.numbers(dataset)
+        lengths, installed = usual_lengths(methods), stores.levels_installed()
+        split = choose_split(total, usual=lengths, levels_installed=installed, numbers=numbers)
         config = {"source": source.id} | split
-        with st.expander("What the source model was trained on"):
-            tables.card(source.card)
+        if source.id != NO_SOURCE:
+            with st.expander("What the source model was trained on"):
+                tables.card(source.card)
         sampler = config.pop("sampler")
         runs = [run_config(config, name, methods[name], sampler=sampler) for name in chosen]
         start_button(dataset, source, runs, methods=methods, usable=total, primary=primary)
@@ -67,8 +73,13 @@ def usual_lengths(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     return {key: f"{length:,}" if (length := first.get(key)) else "the method's own" for key in ("warmup", "draws")}
 
 
-def choose_split(total: int, *, usual: Mapping[str, str], levels_installed: bool) -> dict[str, Any]:
-    """Draw what is learned from and what is held out, and the settings that are rarely changed."""
+def choose_split(
+    total: int, *, usual: Mapping[str, str], levels_installed: bool, numbers: Mapping[str, int]
+) -> dict[str, Any]:
+    """Draw what is learned from and what is held out, and the settings that are rarely changed.
+
+    `numbers` counts the structures by the name of a number that the store has of them, which may be a baseline.
+    """
     left, right = st.columns(2)
     most = max(total - 1, 10)
     n = left.number_input("Labelled structures", 10, most, min(DEFAULT_N, round(0.7 * total)), help=_N_HELP)
@@ -82,6 +93,14 @@ def choose_split(total: int, *, usual: Mapping[str, str], levels_installed: bool
             disabled=not levels_installed,
             help=_LEVELS_HELP + ("" if levels_installed else _LEVELS_MISSING),
         )
+        baseline = st.selectbox(
+            "Learn the difference to",
+            ["", *numbers],
+            format_func=lambda k: (
+                f"{k} (of {words.count(numbers[k], 'structure')})" if k else "nothing: the gap itself"
+            ),
+            help=_BASELINE_HELP,
+        )
         device = st.selectbox("Device", ["auto", "cpu", "cuda"], help="auto takes a GPU where there is one.")
         warmup = st.number_input(
             "Warm-up iterations", 20, 100_000, None, placeholder=usual["warmup"], help=_WARMUP_HELP
@@ -94,6 +113,7 @@ def choose_split(total: int, *, usual: Mapping[str, str], levels_installed: bool
     sampler = {k: int(v) for k, v in (("warmup", warmup), ("draws", draws)) if v is not None}
     config: dict[str, Any] = {"n": int(n), "n_test": n_test, "seed": int(seed), "conformal_share": share / 100}
     config |= {"levels": METHOD} if levels else {}
+    config |= {"baseline": baseline} if baseline else {}
     return config | {"by_formula": grouped, "device": device, "sampler": sampler}
 
 
@@ -177,11 +197,15 @@ def title_of(run: Mapping[str, Any], methods: Mapping[str, Mapping[str, Any]]) -
     parts += [f"{100 * run['conformal_share']:.0f} % held back"] if run["conformal_share"] else []
     parts += ["by formula"] if run["by_formula"] else []
     parts += ["electron levels"] if "levels" in run else []
+    parts += [f"difference to {run['baseline']}"] if "baseline" in run else []
     return ", ".join(parts)
 
 
 _DATA_HELP = "The labelled crystals that the transfer learns from."
-_SOURCE_HELP = "The network that was trained on many structures; the transfer moves it to your crystals."
+_SOURCE_HELP = (
+    "The network that was trained on many structures; the transfer moves it to your crystals. Without one, methods "
+    "without transfer learn from your crystals alone, whatever their elements are."
+)
 _N_HELP = "How many the transfer learns from, drawn at random among those not held out. More is better and slower."
 _SEED_HELP = "Fixes the split and the random numbers: the same seed repeats the run."
 _WARMUP_HELP = "Methods that sample: iterations in which each chain finds its place; they are thrown away."
@@ -199,6 +223,11 @@ _LEVELS_HELP = (
     "prediction, and often much smaller errors. Gaussian processes, kernel ridge and trees learn from all three; the "
     "other methods learn what a straight line in this gap leaves of yours."
 )
+_BASELINE_HELP = (
+    "A gap at a cheaper level, in eV, that every structure has beside its known gap: another gap column of the table "
+    "on the page Data, or a number of extXYZ files. Every method then learns what a straight line in it leaves. "
+    "Structures without it are left out, and predictions need it too."
+)
 _LEVELS_MISSING = (
     " Not installed on this server: `pip install -c constraints.txt '.[xtb]'` in the folder of bandgap's README."
 )
@@ -208,33 +237,45 @@ _FORMULA_HELP = (
 )
 
 
-def choose_methods(methods: Mapping[str, Mapping[str, Any]], *, parts: frozenset[str]) -> list[str]:
+def choose_methods(methods: Mapping[str, Mapping[str, Any]], *, parts: frozenset[str] | None) -> list[str]:
     """Draw a checkbox for every method and return those that are chosen; `parts` is what the source model carries.
 
-    The first method is chosen to begin with. A method that needs a part that the source lacks says so, and cannot be.
+    The first method that can be is chosen to begin with. One that needs a source model where there is none (`parts` is
+    None), or a part that the source lacks, says so and cannot be.
     """
     families: dict[str, list[str]] = {}
     for name, method in sorted(methods.items(), key=lambda item: item[1].get("family") == LAST):
         families.setdefault(method.get("family", ""), []).append(name)
-    default = next(iter(methods))
+    missing = {name: _lacking(method, parts) for name, method in methods.items()}
+    default = next((name for name in PREFERRED if name in methods and not missing[name]), next(iter(methods)))
     chosen: list[str] = []
     st.markdown("Methods", help=_HELP)
     for family, names in families.items():
         title = f"{words.sentence(family)} ({len(names)})" if family else words.count(len(names), "method")
         with st.expander(title, expanded=default in names):
             for name in names:
-                if _checkbox(name, methods[name], parts=parts, chosen=name == default):
+                key = f"method-{name}" + ("" if parts is not None else "-alone")
+                if _checkbox(key, methods[name], lacking=missing[name], chosen=name == default):
                     chosen.append(name)
     return chosen
 
 
-def _checkbox(name: str, method: Mapping[str, Any], *, parts: frozenset[str], chosen: bool) -> bool:
+def _lacking(method: Mapping[str, Any], parts: frozenset[str] | None) -> str:
+    """Return what a method needs and does not have, as a sentence, or an empty text."""
     need = method.get("needs", "")
-    missing = bool(need) and need not in parts
-    ticked = st.checkbox(method["title"], value=chosen and not missing, key=f"method-{name}", disabled=missing)
-    why = f" Needs a source model with {PARTS.get(need, need)}, which this one lacks." if missing else ""
-    st.caption(f"{method['summary']} Takes {method['cost']}.{why}")
-    return ticked and not missing
+    if parts is None:
+        return "" if method.get("family") == LAST else " Needs a source model."
+    return (
+        f" Needs a source model with {PARTS.get(need, need)}, which this one lacks."
+        if need and need not in parts
+        else ""
+    )
+
+
+def _checkbox(key: str, method: Mapping[str, Any], *, lacking: str, chosen: bool) -> bool:
+    ticked = st.checkbox(method["title"], value=chosen and not lacking, key=key, disabled=bool(lacking))
+    st.caption(f"{method['summary']} Takes {method['cost']}.{lacking}")
+    return ticked and not lacking
 
 
 _HELP = (

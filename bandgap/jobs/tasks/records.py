@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -49,10 +50,11 @@ def read_records(library: Library, dataset: Dataset, *, progress: Progress) -> l
 
 
 def labelled_records(
-    library: Library, dataset: Dataset, *, progress: Progress
-) -> tuple[list[StructureRecord], NDArray[np.float64]]:
-    """Return the records that can be learned from (not refused, with a gap) and their gaps (n,) in eV.
+    library: Library, dataset: Dataset, *, baseline: str = "", progress: Progress
+) -> tuple[list[StructureRecord], NDArray[np.float64], NDArray[np.float64] | None]:
+    """Return the records that can be learned from (not refused, with a gap), their gaps (n,) and baseline (n,) in eV.
 
+    The baseline is the number of this name that the store has of a structure, NaN for none; None where none is named.
     Raises InputError when what is read now is not what was checked.
     """
     records, verdicts = read_records(library, dataset, progress=progress), library.verdicts(dataset.id)
@@ -62,7 +64,12 @@ def labelled_records(
         )
     chosen = [k for k, v in enumerate(verdicts) if v.gap_eV is not None and records[k].status != "refused"]
     gaps = np.array([verdicts[k].gap_eV for k in chosen], dtype=np.float64)
-    return [records[k] for k in chosen], gaps
+    return [records[k] for k in chosen], gaps, numbers([verdicts[k] for k in chosen], baseline) if baseline else None
+
+
+def numbers(verdicts: Sequence[Verdict], name: str) -> NDArray[np.float64]:
+    """Return the number of this name (n,) that the store has of every structure, NaN for none."""
+    return np.array([v.info.get(name, np.nan) for v in verdicts], dtype=np.float64)
 
 
 def verdict(record: StructureRecord, *, gap: float | None = None) -> Verdict:

@@ -82,7 +82,7 @@ def labelled_molecules(
         found = _from_file(str(payload["file"]), str(payload["level"]), licence, progress=progress)
     else:
         dataset = library.dataset(workspace, str(payload["dataset"]))
-        records, gaps = labelled_records(library, dataset, progress=progress)
+        records, gaps, _ = labelled_records(library, dataset, progress=progress)
         found = LabelledSet(records, gaps, dataset.level_of_theory, licence)
     n = len(found.records)
     if not MIN_LABELLED <= n <= MAX_STRUCTURES:

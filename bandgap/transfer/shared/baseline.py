@@ -28,17 +28,17 @@ from bandgap.sources.recalibration import baseline_slope, source_gaps_eV, standa
 
 
 def fit_baseline(
-    source: SourceModel, features: NDArray[np.floating[Any]], gaps_eV: Floats, *, beside_source: bool
+    source: SourceModel, features: NDArray[np.floating[Any]], gaps_eV: Floats, *, column: int, beside_source: bool
 ) -> tuple[Baseline, Floats]:
-    """Return the line in the first feature behind the source's, and what it leaves of the gaps (n,) in eV.
+    """Return the line in one feature behind the source's, and what it leaves of the gaps (n,) in eV.
 
-    Raw features (n, p). Raises InputError where it leaves nothing.
+    Raw features (n, p); those before the column are for the posterior of the rest. Raises InputError where the line
+    leaves nothing.
     """
-    n_features = source.network.n_features
-    alone = Baseline(n_features, 0.0, 0.0, float(features[:, n_features].mean(dtype=np.float64)))
+    alone = Baseline(column, 0.0, 0.0, float(features[:, column].mean(dtype=np.float64)))
     distances, f = alone.distances_eV(features), None
     if beside_source:
-        x = features[:, :n_features]
+        x = features[:, : source.network.n_features]
         rough = gaps_eV - baseline_slope(gaps_eV, distances)[0] * distances
         f = source_gaps_eV(source, standardiser_for(source, x, rough, gap_scale="source"), x)
     slope, sd = baseline_slope(gaps_eV, distances, f)
@@ -48,7 +48,7 @@ def fit_baseline(
             f"The gaps are {slope:g} times the baseline and a constant: nothing is left to learn. Leave the baseline "
             "out, or give other gaps."
         )
-    return Baseline(n_features, slope, sd, alone.centre_eV), left
+    return Baseline(column, slope, sd, alone.centre_eV), left
 
 
 def with_baseline(rest: Posterior, baseline: Baseline, *, seed: int) -> BaselinePosterior:

@@ -32,10 +32,14 @@ MIN_ROWS = 5
 
 @dataclass(frozen=True, eq=False)
 class TargetData:
-    """Labelled training rows of a target: raw features (n, p) and gaps (n,) in eV."""
+    """Labelled training rows of a target: raw features (n, p) and gaps (n,) in eV.
+
+    With `baseline` the last feature is a value near the gap that every method learns the difference to.
+    """
 
     features: NDArray[np.floating[Any]]
     gaps_eV: NDArray[np.float64]
+    baseline: bool = False
 
     def __post_init__(self) -> None:
         n = self.gaps_eV.shape[0]
@@ -129,6 +133,8 @@ class Method:
     a source must carry for it beyond its point estimate, "" for none.
     With `levels` it learns from features behind the descriptor's, such as electron levels, as from the others; without,
     the first of them is its baseline (`baseline`).
+    With `new_elements` it learns from the target alone what elements that the source has never seen are worth
+    (`sources.new_elements`); of other methods, structures that hold such elements are left out.
     A method with `fit_together` takes all networks of a source into one model; of the others, the posteriors from each
     network are mixed.
     """
@@ -144,6 +150,7 @@ class Method:
     fit_together: FitTogether | None = None
     needs: Need = ""
     levels: bool = False
+    new_elements: bool = False
 
     def fit_or_resume(
         self,
@@ -162,7 +169,9 @@ class Method:
         """
         baseline, n_features = None, source.network.n_features
         if not self.levels and data.features.shape[1] > n_features:
-            baseline, left = fit_baseline(source, data.features, data.gaps_eV, beside_source=self.transfers)
+            baseline, left = fit_baseline(
+                source, data.features, data.gaps_eV, column=n_features, beside_source=self.transfers
+            )
             data = TargetData(data.features[:, :n_features], left)
         if self.resumable is None:
             posterior = self.fit(source, data, config, seed=seed, device=device, progress=progress)

@@ -72,6 +72,65 @@ def test_elements_that_no_source_has_are_cured_by_the_commands_that_the_error_na
     assert done.returncode == 0 and "RMSE (eV)" in done.stdout
 
 
+def test_crystals_of_any_elements_are_learned_from_without_a_source(run: Run, crystals: Path, tmp_path: Path) -> None:
+    data, model, table = ("--structures", crystals, "--label", "gap_eV"), tmp_path / "run", tmp_path / "new.csv"
+    quick = ("--method", "gaussian_process", "--n", "30", "--n-test", "20")
+    done = run("transfer", "--source", "none", *data, *quick, "--out", model)
+    assert done.exit_code == 0
+    assert "source, data: none; the run learned from its labelled structures alone" in done.stdout.splitlines()
+    stored = json.loads((model / "manifest.json").read_text())
+    assert stored["descriptor"]["species"] == ["I", "Cs", "Pb"]
+    assert (stored["source"]["members"], stored["source"]["fingerprint"]) == (0, "none")
+    assert stored["metrics"]["rmse_eV"] < 0.02  # of gaps that are a line in the edge of the cell, 6.0 to 6.4 angstrom
+    others = ("--structures", write_perovskites(tmp_path / "rb.extxyz", n=3, cation="Rb", name="rb"))
+    assert run("predict", "--model", model, "--structures", crystals, *others, "--out", table).exit_code == 0
+    rows = table.read_text().splitlines()
+    assert len(rows) == 64 and sum("refused" in row for row in rows) == 3
+
+    again = ("--species", "Cs", "I", "Pb", "Rb", "--out", tmp_path / "again")
+    assert run("transfer", "--source", "none", *data, *quick, *again).exit_code == 0
+    table = tmp_path / "newer.csv"
+    assert run("predict", "--model", tmp_path / "again", *others, "--out", table).exit_code == 0
+    assert table.read_text().count("Contains Rb, never seen in the training set") == 3
+
+
+@pytest.mark.parametrize("method", ["target_only", "kernel_ridge", "random_forest", "gradient_boosting"])
+def test_every_method_without_transfer_does_without_a_source(run: Run, crystals: Path, tmp_path: Path, method) -> None:
+    data = ("--structures", crystals, "--label", "gap_eV")
+    done = run("transfer", "--source", "none", *data, "--method", method, "--n", "30", "--out", tmp_path / "run")
+    assert done.exit_code == 0 and "RMSE (eV)" in done.stdout
+
+
+def test_method_that_transfers_needs_a_source(shell: Shell, crystals: Path, tmp_path: Path) -> None:
+    data = ("--structures", crystals, "--label", "gap_eV", "--out", tmp_path / "run")
+    for command in (("transfer",), ("compare", "--n", "20", "--n-test", "10", "--seeds", "1")):
+        refused = shell(command[0], "--source", "none", *data, *command[1:], "--method", "fine_tune")
+        assert refused.returncode == 1 and not (tmp_path / "run" / "manifest.json").exists()
+        said = " ".join(refused.stderr.split())
+        assert "fine_tune transfers from a source model, and the source is none. Give one (`--source DIR`" in said
+        assert "or a method without transfer: bnn, target_only, kernel_ridge, gaussian_process, random_forest, " in said
+
+
+def test_descriptor_beside_a_source_is_refused(shell: Shell, crystals: Path, tmp_path: Path) -> None:
+    data = ("--structures", crystals, "--label", "gap_eV", "--out", tmp_path / "run")
+    refused = shell("transfer", "--source", "demo", *data, "--method", "kernel_ridge", "--preset", "oe62-16")
+    assert refused.returncode == 1
+    assert "A descriptor is given beside a source model, which has its own." in refused.stderr
+    few = shell("transfer", "--source", "none", *data, "--method", "kernel_ridge", "--species", "H", "O")
+    assert few.returncode == 1 and "Leave out `--preset` and `--species`" in " ".join(few.stderr.split())
+
+
+def test_methods_are_compared_without_a_source(run: Run, crystals: Path, tmp_path: Path) -> None:
+    sizes = ("--n", "30", "--n-test", "20", "--seeds", "2", "--out", tmp_path / "compared")
+    methods = ("--method", "kernel_ridge", "--method", "gaussian_process")
+    done = run("compare", "--source", "none", "--structures", crystals, "--label", "gap_eV", *methods, *sizes)
+    assert done.exit_code == 0 and "source, recalibrated" not in done.stdout
+    fits = [json.loads(line) for line in (tmp_path / "compared" / "fits.jsonl").read_text().splitlines()]
+    assert [fit["method"] for fit in fits[:3]] == ["mean of the training gaps", "kernel_ridge", "gaussian_process"]
+    constant, *others = (fit["figures"]["rmse_eV"] for fit in fits[:3])
+    assert max(others) < 0.5 * constant
+
+
 def test_structures_of_foreign_elements_are_counted_and_named(run: Run, crystals: Path, tmp_path: Path) -> None:
     source, model = tmp_path / "source", tmp_path / "run"
     data = ("--structures", crystals, "--label", "gap_eV")
@@ -99,5 +158,18 @@ def test_structures_of_foreign_elements_are_counted_and_named(run: Run, crystals
     alone = run("transfer", "--source", source, *data, *quick, "--out", tmp_path / "alone")
     assert alone.exit_code == 0 and "left out" not in alone.output
 
-    few = run("transfer", "--source", source, *data, *others, "--n", "60", "--n-test", "5", "--out", tmp_path / "few")
+    few = run(
+        "transfer",
+        "--source",
+        source,
+        *data,
+        *others,
+        *quick[:2],
+        "--n",
+        "60",
+        "--n-test",
+        "5",
+        "--out",
+        tmp_path / "few",
+    )
     assert few.exit_code == 1 and f"only 60 have a label. Ask for fewer, or label more. {said}" in few.stderr

@@ -30,7 +30,13 @@ def parsed(command):
     ],
 )
 def test_transfer_command_has_the_settings_of_the_run(settings, expected):
-    own = {"device": "cuda", "conformal_share": 0.15, "by_formula": True, "levels": "GFN1-xTB"}
+    own = {
+        "baseline": "gap_pbe_eV",
+        "device": "cuda",
+        "conformal_share": 0.15,
+        "by_formula": True,
+        "levels": "GFN1-xTB",
+    }
     config = {**CONFIG, "settings": settings, **own}
     found = parsed(transfer_command("fine_tune", config, level_of_theory="PBE; D3"))
     assert (found["method"], found["n"], found["n_test"], found["seed"]) == ("fine_tune", 40, 10, 3)
@@ -38,8 +44,13 @@ def test_transfer_command_has_the_settings_of_the_run(settings, expected):
     plain = parsed(transfer_command("nptl", CONFIG))
     assert found["by_formula"] and not plain["by_formula"]
     assert (found["levels"], plain["levels"]) == ("GFN1-xTB", "none")
+    assert (found["baseline_column"], plain["baseline_column"]) == ("gap_pbe_eV", None)
     assert parse_settings(list(found["settings"])) == expected
     assert str(found["source"]) == "demo" and str(found["out"]) == "RUN"
+
+
+def test_run_without_a_source_says_so():
+    assert str(parsed(transfer_command("kernel_ridge", CONFIG | {"source": "none"}))["source"]) == "none"
 
 
 def test_source_of_a_workspace_has_a_placeholder():
@@ -48,3 +59,8 @@ def test_source_of_a_workspace_has_a_placeholder():
 
 def test_predict_command_reads_the_folder_of_the_transfer():
     assert str(parsed(predict_command())["model"]) == str(parsed(transfer_command("nptl", CONFIG))["out"])
+
+
+def test_predict_command_of_a_run_with_a_baseline_names_its_table():
+    assert str(parsed(predict_command({"baseline": "gap_pbe_eV"}))["baselines"]) == "BASELINES.csv"
+    assert parsed(predict_command())["baselines"] is None

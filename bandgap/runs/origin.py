@@ -1,0 +1,101 @@
+"""What a run starts from: the networks of a source, as stored or grown by new elements, or no source at all."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.descriptors import MBTRConfig
+from bandgap.foundation.config import fingerprint, to_dict
+from bandgap.sources.cards import NO_SOURCE
+from bandgap.sources.model import SourceModel
+from bandgap.sources.new_elements import grown_descriptor, grown_members
+from bandgap.sources.no_source import elements_to_learn, no_source, own_descriptor, refuse_beside_source
+from bandgap.sources.overlap import load_known, overlap
+from bandgap.sources.sets import StoredSources, open_sources
+from bandgap.sources.stored import source_fingerprint
+from bandgap.structures import StructureRecord
+from bandgap.transfer import Method, TargetData, get_method, without_source
+
+Members = Sequence[Mapping[str, SourceModel]]
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """The method, the stored source with its networks as they were read (None and empty where there is none).
+
+    `descriptor` is that of the run's structures without electron levels: the source's, grown where the method learns
+    of new elements, or the structures' own.
+    """
+
+    method: Method
+    descriptor: MBTRConfig
+    sources: StoredSources | None = None
+    stored: Members = ()
+
+    def members(self, data: TargetData) -> Members:
+        """Return the source models by output for each network, for the features of this target."""
+        if self.sources is None:
+            return [{"": no_source(self.descriptor, data.features, data.gaps_eV)}]
+        return grown_members(self.stored, self.descriptor, data.features)
+
+    def fitted_from(self, members: Members, head: str, data: TargetData) -> Members:
+        """Return what the method is fitted from: of several outputs the one, with all parts that it has."""
+        if self.sources is None or not self.sources.several:
+            return members
+        together = self.method.fit_together is not None
+        loaded = self.sources.load(None if together else head, extras=not together)
+        return grown_members(loaded, self.descriptor, data.features)
+
+    @property
+    def elements(self) -> list[str]:
+        """Elements that the source was trained on, by any of its outputs; none without a source."""
+        cards = [model.card for model in self.stored[0].values()] if self.stored else []
+        return sorted(set().union(*(card.elements for card in cards)))
+
+    def facts(self, head: str, models: Sequence[SourceModel], records: Sequence[StructureRecord]) -> dict[str, Any]:
+        """Return what the manifest says of the source: card, content, networks, what it shares with the structures.
+
+        `models` are those of the output `head` that were fitted from.
+        """
+        card = to_dict(models[0].card)
+        if self.sources is None:
+            return {"head": head, "card": card, "members": 0, "fingerprint": NO_SOURCE, "overlap": None}
+        known, own = load_known(self.sources.folder), self.stored[0][head].descriptor.species
+        grown = [element for element in self.descriptor.species if element not in own]
+        if grown:  # the stored ones have no extras where there are several outputs
+            models = [member[head] for member in self.sources.load(head, verify=False)]
+        return {
+            "head": head,
+            "card": card,
+            "members": len(models),
+            "fingerprint": fingerprint([source_fingerprint(model) for model in models]),
+            "overlap": None if known is None else to_dict(overlap(known, records)),
+        } | ({"new_elements": grown} if grown else {})
+
+
+def origin_of(
+    source_folder: Path | str | None,
+    method: str,
+    records: Sequence[StructureRecord],
+    gaps_eV: NDArray[np.floating[Any]],
+    *,
+    descriptor: MBTRConfig | None = None,
+) -> Origin:
+    """Return what a run of a method on these records with gaps (n,) in eV starts from.
+
+    Raises ConfigError for a method that transfers where there is no source (None), for a descriptor beside a source.
+    """
+    if source_folder is None:
+        chosen = without_source(method)
+        return Origin(chosen, descriptor or own_descriptor(records, gaps_eV))
+    refuse_beside_source(descriptor)
+    chosen, sources = get_method(method), open_sources(source_folder)
+    stored = sources.load(verify=not sources.several, extras=not sources.several)
+    own = next(iter(stored[0].values())).descriptor
+    if chosen.new_elements:
+        own = grown_descriptor(own, elements_to_learn(records, gaps_eV))
+    return Origin(chosen, own, sources, stored)

@@ -1,0 +1,94 @@
+"""From cheap to dear on the pages: two gaps in a table, their difference learned, predictions that need the cheap."""
+
+import uuid
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from bandgap.jobs.catalogue import register_methods
+from bandgap.jobs.worker import work_all
+from bandgap.predictions.store import load_predictions
+from tests.app.conftest import Workspace, texts
+from tests.app.test_actions import click, upload
+from tests.app.test_crystal_source import N, perovskites
+from tests.app.test_data import open_view
+
+Visit = Callable[..., AppTest]
+RNG = np.random.default_rng(0)
+CHEAP = RNG.uniform(1.0, 2.0, N)
+DEAR = 0.5 + 1.3 * CHEAP + RNG.normal(0.0, 0.02, N)
+
+
+def table(*columns: str, rows: range = range(N)) -> bytes:
+    values = {"gap_eV": DEAR, "gap_pbe_eV": CHEAP, "energy_eV": CHEAP}
+    lines = [",".join(("id", *columns))]
+    lines += [",".join((f"Cs_{k:02d}", *(f"{values[c][k]:.4f}" for c in columns))) for k in rows]
+    return ("\n".join(lines) + "\n").encode()
+
+
+@pytest.fixture
+def dataset(workspace: Workspace) -> str:
+    register_methods(workspace.library)
+    return workspace.add_checked([("perovskites.extxyz", perovskites(N))], name="perovskites")
+
+
+def test_difference_to_a_cheaper_gap_is_learned_and_predicted_with(
+    visit: Visit, workspace: Workspace, dataset: str
+) -> None:
+    at = open_view(visit, "Known gaps")
+    upload(at, "Table of gaps (CSV)", [("gaps.csv", table("gap_eV", "gap_pbe_eV", "energy_eV"), "text/csv")])
+    click(at, "Match the gaps")
+    assert "Kept beside: gap\\_pbe\\_eV of 60." in texts(at)  # energies are no gaps
+    verdict = workspace.library.verdicts(dataset)[3]
+    assert verdict.gap_eV == pytest.approx(DEAR[3], abs=1e-4)
+    assert verdict.info["gap_pbe_eV"] == pytest.approx(CHEAP[3], abs=1e-4)
+
+    at = visit("train", data=dataset)
+    at.selectbox[1].set_value("none").run()
+    next(box for box in at.selectbox if box.label == "Learn the difference to").set_value("gap_pbe_eV").run()
+    click(at, "Start the transfer")
+    work_all(workspace.home)
+    (job,) = workspace.jobs.jobs(workspace.id, kinds=["transfer"])
+    assert job.state == "finished", job.error
+    assert job.title.endswith("difference to gap_pbe_eV") and job.payload["baseline"] == "gap_pbe_eV"
+    at = visit("about", run=job.subject)
+    assert any("--baseline-column gap_pbe_eV" in c.value and "--baselines BASELINES.csv" in c.value for c in at.code)
+
+    at = visit("predict", run=job.subject)
+    upload(at, "New structures", [("new.extxyz", perovskites(4), "")])
+    upload(at, "Table of gap_pbe_eV (CSV)", [("cheap.csv", table("gap_pbe_eV", rows=range(3)), "text/csv")])
+    click(at, "Predict")
+    work_all(workspace.home)
+    (asked,) = workspace.jobs.jobs(workspace.id, kinds=["predict"])
+    assert asked.state == "finished", asked.error
+    found = load_predictions(workspace.home.prediction_folder(job.subject, asked.id) / "quantiles.safetensors")
+    assert found.status[3] == "refused" and "has no gap_pbe_eV" in found.problem[3]
+    np.testing.assert_allclose(found.mean_eV[:3], DEAR[:3], atol=0.15)
+    assert not visit("predict", run=job.subject).exception
+
+
+def test_prediction_without_the_cheaper_gap_says_what_to_give(visit: Visit, workspace: Workspace, dataset: str) -> None:
+    workspace.library.save_gaps(dataset, DEAR, labels={"matched": N, "source": "gaps.csv"}, level_of_theory="HSE06")
+    workspace.library.save_numbers(dataset, "gap_pbe_eV", CHEAP)
+    run = str(uuid.uuid4())
+    config = {"source": "none", "method": "kernel_ridge", "device": "cpu", "settings": {}, "seed": 0}
+    config |= {"n": 40, "n_test": 10, "conformal_share": 0.0, "baseline": "gap_pbe_eV"}
+    job = workspace.jobs.submit(
+        workspace.id, "transfer", title="t", payload={**config, "dataset": dataset, "run": run}, subject=run
+    )
+    facts = {"dataset": dataset, "source": "none", "method": "kernel_ridge", "title": "t", "config": config}
+    workspace.library.add_run(workspace.id, job=job.id, run_id=run, **facts)
+    work_all(workspace.home)
+    at = visit("predict", run=run)
+    upload(at, "New structures", [("new.extxyz", perovskites(2), "")])
+    click(at, "Predict")
+    work_all(workspace.home)
+    (asked,) = workspace.jobs.jobs(workspace.id, kinds=["predict"])
+    assert asked.state == "failed" and "This run corrects gap_pbe_eV of every structure, and none of" in asked.error
+    at = visit("predict", run=run, data=dataset)  # those of the data set have it
+    next(radio for radio in at.radio if radio.label == "Structures").set_value("A data set of this workspace").run()
+    click(at, "Predict")
+    work_all(workspace.home)
+    assert workspace.jobs.jobs(workspace.id, kinds=["predict"])[0].state == "finished"

@@ -1,0 +1,110 @@
+"""From cheap to dear in the shell: the difference to a gap at a cheaper level is learned, and predictions need it."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.unit.cli.conftest import Run, Shell
+
+FRAME = """3
+Properties=species:S:1:pos:R:3 id=water-{k:02d} gap_eV={gap:.4f} cheap_eV={cheap:.4f} pbc="F F F"
+O 0.000 0.000 {height:.4f}
+H 0.758 0.000 0.504
+H -0.758 0.000 0.504
+"""
+
+
+def rows_of(n: int, *, seed: int) -> list[dict[str, float]]:
+    """Waters whose dear gap is 1 eV and 1.2 times a cheap one, which no geometry tells, and a bit of their height."""
+    rng = np.random.default_rng(seed)
+    heights, cheap = rng.uniform(-0.3, 0.0, n), rng.uniform(3.0, 7.0, n)
+    gaps = 1.0 + 1.2 * cheap + 2.0 * heights + rng.normal(0.0, 0.02, n)
+    return [{"k": k, "gap": gaps[k], "cheap": cheap[k], "height": heights[k]} for k in range(n)]
+
+
+def write_frames(path: Path, rows: list[dict[str, float]]) -> Path:
+    path.write_text("".join(FRAME.format(**row) for row in rows), encoding="utf-8")
+    return path
+
+
+def write_table(path: Path, rows: list[dict[str, float]], *columns: str) -> Path:
+    values = {"gap_eV": "gap", "gap_pbe_eV": "cheap"}
+    lines = [",".join(("id", *columns))]
+    lines += [",".join((f"water-{row['k']:02d}", *(f"{row[values[c]]:.4f}" for c in columns))) for row in rows]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def predicted(path: Path) -> np.ndarray:
+    with path.open() as file:
+        return np.array([float(row["mean_eV"] or "nan") for row in csv.DictReader(file)])
+
+
+@pytest.mark.parametrize("method", ["gaussian_process", "kernel_ridge", "target_only"])
+def test_difference_to_a_column_is_learned_and_predicted_with(run: Run, tmp_path: Path, method: str) -> None:
+    learned, new = rows_of(40, seed=0), rows_of(12, seed=1)
+    crystals, others = write_frames(tmp_path / "a.extxyz", learned), write_frames(tmp_path / "b.extxyz", new)
+    table = write_table(tmp_path / "gaps.csv", learned, "gap_eV", "gap_pbe_eV")
+    data = ("--structures", crystals, "--labels", table, "--method", method, "--n", "30", "--n-test", "10")
+    plain = run("transfer", "--source", "none", *data, "--out", tmp_path / "plain")
+    done = run("transfer", "--source", "none", *data, "--baseline-column", "gap_pbe_eV", "--out", tmp_path / "run")
+    assert plain.exit_code == done.exit_code == 0
+    stored = {name: json.loads((tmp_path / name / "manifest.json").read_text()) for name in ("plain", "run")}
+    assert stored["run"]["baseline"] == "gap_pbe_eV" and "baseline" not in stored["plain"]
+    assert stored["run"]["diagnostics"]["baseline_slope"] == pytest.approx(1.2, abs=0.1)
+    assert stored["run"]["metrics"]["rmse_eV"] < 0.3 * stored["plain"]["metrics"]["rmse_eV"]
+
+    cheap = write_table(tmp_path / "cheap.csv", new[:-2], "gap_pbe_eV")
+    out = tmp_path / "new.csv"
+    found = run("predict", "--model", tmp_path / "run", "--structures", others, "--baselines", cheap, "--out", out)
+    assert found.exit_code == 0 and "10 predicted gaps and 2 refused structures" in found.stdout
+    errors = predicted(out) - np.array([row["gap"] for row in new])
+    assert np.isnan(errors[-2:]).all() and np.sqrt(np.mean(errors[:-2] ** 2)) < 0.4
+    assert out.read_text().count("has no gap_pbe_eV, which this run needs") == 2
+
+
+def test_baseline_may_be_a_key_of_the_files(run: Run, tmp_path: Path) -> None:
+    crystals = write_frames(tmp_path / "a.extxyz", rows_of(40, seed=0))
+    data = ("--structures", crystals, "--label", "gap_eV", "--baseline-column", "cheap_eV")
+    done = run("transfer", "--source", "none", *data, "--method", "gaussian_process", "--out", tmp_path / "run")
+    assert done.exit_code == 0 and "40 of 40 structures have a baseline under 'cheap_eV'." in done.stderr
+    new = write_frames(tmp_path / "b.extxyz", rows_of(5, seed=1))
+    out = tmp_path / "new.csv"
+    assert run("predict", "--model", tmp_path / "run", "--structures", new, "--out", out).exit_code == 0
+    assert np.isfinite(predicted(out)).all()
+
+
+def test_from_a_source_with_all_its_networks(run: Run, tmp_path: Path) -> None:
+    """The line is fitted beside the source, about the mixture of what its networks lead to."""
+    sets = write_frames(tmp_path / "s.extxyz", rows_of(60, seed=5))
+    words = ("--label", "gap_eV", "--species", "H", "O", "--members", "2", "--hidden", "8,4", "--steps", "60")
+    assert run("train-sources", f"one={sets}", *words, "--displacement", "0", "--out", tmp_path / "s").exit_code == 0
+    crystals = write_frames(tmp_path / "a.extxyz", rows_of(40, seed=0))
+    data = ("--structures", crystals, "--label", "gap_eV", "--baseline-column", "cheap_eV")
+    for method in ("fine_tune", "feature_gp"):
+        out = tmp_path / method
+        done = run("transfer", "--source", tmp_path / "s", *data, "--method", method, "--device", "cpu", "--out", out)
+        assert done.exit_code == 0
+        manifest = json.loads((out / "manifest.json").read_text())
+        assert manifest["posterior"]["kind"] == "baseline" and manifest["source"]["members"] == 2
+        table = tmp_path / f"{method}.csv"
+        assert run("predict", "--model", out, "--structures", crystals, "--out", table).exit_code == 0
+
+
+def test_what_is_missing_is_said(shell: Shell, run: Run, tmp_path: Path) -> None:
+    crystals = write_frames(tmp_path / "a.extxyz", rows_of(40, seed=0))
+    data = ("--structures", crystals, "--label", "gap_eV", "--method", "gaussian_process", "--source", "none")
+    none = shell("transfer", *data, "--baseline-column", "gap_pbe_eV", "--out", tmp_path / "run")
+    assert none.returncode == 1
+    assert "no structure has the key 'gap_pbe_eV'. Keys with numbers: gap_eV (40 of 40), cheap_eV" in none.stderr
+    table = write_table(tmp_path / "gaps.csv", rows_of(40, seed=0), "gap_eV")
+    by_table = ("--structures", crystals, "--labels", table, "--method", "gaussian_process", "--source", "none")
+    none = shell("transfer", *by_table, "--baseline-column", "gap_pbe_eV", "--out", tmp_path / "run")
+    assert none.returncode == 1 and "no column 'gap_pbe_eV'" in none.stderr
+    assert run("transfer", *data, "--out", tmp_path / "plain").exit_code == 0
+    some = ("predict", "--model", tmp_path / "plain", "--structures", crystals, "--out", tmp_path / "new.csv")
+    refused = shell(*some, "--baselines", table)
+    assert refused.returncode == 2 and "this run was trained without a baseline" in refused.stderr

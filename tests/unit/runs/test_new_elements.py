@@ -1,0 +1,131 @@
+"""Structures with elements that the source has never seen: learned from the target, and known less well."""
+
+import json
+
+import numpy as np
+import pytest
+from ase.build import molecule
+
+from bandgap.descriptors import featurize
+from bandgap.networks.perceptron import hidden_features
+from bandgap.runs.prediction import predict_run
+from bandgap.runs.stored import load_run
+from bandgap.runs.transfer import transfer_run
+from bandgap.sources.new_elements import grown, grown_descriptor
+from bandgap.sources.recalibration import source_gaps_eV
+from bandgap.sources.statistics import hidden_layers
+from bandgap.sources.stored import load_source
+from bandgap.transfer import METHODS
+from tests.unit.conftest import make_records, record_of
+
+SULFUR = ("SH2", "CH3SH")
+QUICK = {
+    "btl_pcp_pe": {"sampler": {"chains": 2, "warmup": 60, "draws": 60, "keep": 60}},
+    "btl_bnn": {"sampler": {"chains": 2, "warmup": 60, "draws": 60, "keep": 60}},
+    "sghmc": {},
+    "nptl": {"samples": 10},
+    "nptl_soup": {"samples": 10},
+}
+LEARN = [name for name, method in METHODS.items() if method.new_elements]
+
+
+def sulfur_records(n, *, seed, prefix, names=SULFUR):
+    rng = np.random.default_rng(seed)
+    records = []
+    for i in range(n):
+        atoms = molecule(names[i % len(names)])
+        atoms.positions += rng.normal(0.0, 0.05, atoms.positions.shape)
+        records.append(record_of(f"{prefix}-{i:02d}", atoms))
+    return records
+
+
+@pytest.fixture(scope="module")
+def mixed(world):
+    """The target's molecules and six with sulfur, whose gaps are 2 eV below what hydrogen says."""
+    sulfur = sulfur_records(6, seed=11, prefix="sulfur")
+    gaps = [4.0 + 0.7 * int((r.atoms.numbers == 1).sum()) - 2.0 for r in sulfur]
+    return [*world.records, *sulfur], np.concatenate([world.gaps_eV, gaps])
+
+
+def transfer(source_folder, mixed, out, method, **more):
+    records, gaps = mixed
+    settings = {"n_test": 0, "seed": 3, "device": "cpu", "settings": QUICK.get(method, {})} | more
+    return transfer_run(source_folder, records, gaps, method=method, out=out, **settings)
+
+
+def test_grown_source_says_what_it_said(source_folder, world):
+    """Its gaps and last hidden features of known molecules are the same, whatever the new features are."""
+    source = load_source(source_folder)
+    wide = grown_descriptor(source.descriptor, ["S", "C", "N"])
+    assert wide.species == ("H", "C", "N", "O", "S")
+    records = world.records[:8]
+    x, wide_x = featurize(records, source.descriptor).features, featurize(records, wide).features
+    rows = featurize([*records, *sulfur_records(3, seed=0, prefix="s")], wide).features
+    model = grown(source, wide, rows)
+    before, after = (
+        hidden_features(hidden_layers(m.params), _standardised(m, f)) for m, f in ((source, x), (model, wide_x))
+    )
+    np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        source_gaps_eV(model, model.standardiser, wide_x), source_gaps_eV(source, source.standardiser, x), rtol=1e-6
+    )
+    new = np.setdiff1d(np.arange(wide_x.shape[1]), np.flatnonzero((model.params["weight.1"] != 0).any(0)))
+    changed = wide_x.copy()
+    changed[:, new] += 1.0
+    np.testing.assert_array_equal(
+        source_gaps_eV(model, model.standardiser, changed), source_gaps_eV(model, model.standardiser, wide_x)
+    )
+    scales = model.standardiser.features(rows)
+    assert np.abs(scales).max() < 50  # on scales of the target's rows, as the source has none of sulfur
+
+
+def _standardised(model, features):
+    import torch
+
+    return torch.from_numpy(model.standardiser.features(features)).float()
+
+
+def test_source_that_knows_all_elements_is_left_as_it_is(source_folder, world):
+    source = load_source(source_folder)
+    same = grown_descriptor(source.descriptor, ["H", "O"])
+    assert same is source.descriptor
+    assert grown(source, same, featurize(world.records, same).features) is source
+
+
+@pytest.mark.parametrize("method", LEARN)
+def test_method_learns_of_elements_that_the_source_lacks(source_folder, mixed, world, tmp_path, method):
+    run = transfer(source_folder, mixed, tmp_path, method)
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert manifest["n"] == 30 and manifest["left_out"] == []
+    assert manifest["source"]["new_elements"] == ["S"] and manifest["descriptor"]["species"] == ["H", "C", "O", "S"]
+    load_run(run)  # predicts its references again
+    found = predict_run(run, [*sulfur_records(6, seed=21, prefix="new"), world.foreign])
+    assert found.status[-1] == "refused" and "Si" in found.problem[-1]
+    assert np.isfinite(found.mean_eV[:-1]).all()
+    assert "Contains S, never seen by the source model; training structures: S in 6" in found.domain[0]
+
+
+@pytest.mark.parametrize("method", ["last_layer_ridge", "freeze"])
+def test_method_that_keeps_the_first_layer_leaves_them_out(source_folder, mixed, tmp_path, method):
+    manifest = json.loads((transfer(source_folder, mixed, tmp_path, method) / "manifest.json").read_text())
+    assert manifest["n"] == 24 and len(manifest["left_out"]) == 6 and "new_elements" not in manifest["source"]
+
+
+@pytest.mark.parametrize("method", ["btl_pcp_pe", "btl_bnn", "feature_gp"])
+def test_interval_is_wider_where_an_element_is_new(source_folder, mixed, tmp_path, method):
+    """Sulfur between two carbon atoms: of that neither the source nor the labelled molecules say anything."""
+    run = transfer(source_folder, mixed, tmp_path, method)
+    known = make_records(12, seed=31, prefix="known")
+    new = sulfur_records(12, seed=32, prefix="new", names=["CH3SCH3"])
+    lower, upper = predict_run(run, [*known, *new]).interval(0.9, "credible")
+    widths = upper - lower
+    assert np.median(widths[12:]) > 1.5 * np.median(widths[:12])
+
+
+def test_networks_and_outputs_of_a_source_all_grow(joint_folder, mixed, tmp_path):
+    run = transfer(joint_folder, mixed, tmp_path, "fine_tune", head="other")
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert manifest["source"]["members"] == 2 and manifest["n"] == 30
+    plain = transfer(joint_folder, (mixed[0][:24], mixed[1][:24]), tmp_path / "plain", "fine_tune", head="other")
+    same = json.loads((plain / "manifest.json").read_text())["source"]
+    assert same["fingerprint"] == manifest["source"]["fingerprint"]  # of what is stored, not of what it grew to
