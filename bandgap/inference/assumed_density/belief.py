@@ -1,0 +1,175 @@
+r"""What is believed of a network, its noise and its prior while rows are taken in: a factorised posterior, its sites.
+
+q = prod_w N(w | m, v) Gamma(noise precision | a, b) prod_l Gamma(prior precision of layer l | A_l, B_l), shapes and
+rates. Layer l maps z to W [z; 1] / sqrt(c), c the columns of W; without biases there is no 1. A network of plain layers
+[weight, bias] has W = sqrt(c) [weight, bias].
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.foundation.errors import InputError
+
+Floats = NDArray[np.float64]
+
+SHAPE: Final = 6.0  # of the priors of both precisions (Hernandez-Lobato and Adams 2015, section 4)
+RATE: Final = 6.0
+
+
+@dataclass(frozen=True)
+class Gamma:
+    """A gamma distribution of a precision, by shape and rate."""
+
+    shape: float = SHAPE
+    rate: float = RATE
+
+    @property
+    def variance(self) -> float:
+        """Mean of 1 / precision; infinite at a shape of 1 or less."""
+        return self.rate / (self.shape - 1.0) if self.shape > 1.0 else np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Means and variances (out, c) of the independent normal weights of every layer, the bias in the last column."""
+
+    means: tuple[Floats, ...]
+    variances: tuple[Floats, ...]
+    biased: bool = True
+
+    def __post_init__(self) -> None:
+        extra = int(self.biased)
+        for level, (mean, variance) in enumerate(zip(self.means, self.variances, strict=True), start=1):
+            below = self.means[level - 2].shape[0] + extra if level > 1 else mean.shape[1]
+            if mean.shape != variance.shape or mean.ndim != 2 or mean.shape[1] != below:
+                raise InputError(
+                    f"weights: layer {level} has means {mean.shape} and variances {variance.shape}. Accepted: the same "
+                    f"shape (out, {below}) for both."
+                )
+            if not (np.isfinite(mean).all() and np.isfinite(variance).all() and (variance >= 0).all()):
+                raise InputError(f"weights: layer {level} has numbers that are not finite, or variances below 0.")
+        if self.means[-1].shape[0] != 1:
+            raise InputError(f"weights: the last layer has {self.means[-1].shape[0]} outputs. Accepted: one.")
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of features of a row."""
+        return int(self.means[0].shape[1]) - int(self.biased)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of weights of each layer."""
+        return tuple(int(mean.size) for mean in self.means)
+
+
+@dataclass(frozen=True, eq=False)
+class PriorSites:
+    """What the prior of each weight, N(w | centre, 1 / lambda), has given to q: four natural numbers a weight, flat.
+
+    Weights lie behind each other, layer by layer; `group` (L,) numbers the precision that a layer has. A weight gives
+    `precision` and `shift` (precision times mean) to its own normal, `shapes` and `rates` to the gamma of its group.
+    """
+
+    centres: Floats
+    precision: Floats
+    shift: Floats
+    shapes: Floats
+    rates: Floats
+    group: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class LikelihoodSites:
+    """The averaged factor of one row (stochastic EP): precision and shift of each weight, flat, and of the noise."""
+
+    precision: Floats
+    shift: Floats
+    shape: float = 0.0
+    rate: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """The factorised posterior after some passes, and what its factors have given to it.
+
+    `before` are the priors of the prior precisions, one a group, `precisions` their posteriors. `likelihood` is None
+    where rows are counted again in every pass (assumed-density filtering).
+    """
+
+    weights: Weights
+    noise: Gamma
+    precisions: tuple[Gamma, ...]
+    before: tuple[Gamma, ...]
+    prior: PriorSites
+    likelihood: LikelihoodSites | None = None
+
+
+def fresh_belief(
+    widths: Sequence[int], *, biased: bool = True, rng: np.random.Generator, average: bool = False
+) -> Belief:
+    """Return the belief before any row: one prior precision Gamma(6, 6), and means drawn from N(0, 1 / c).
+
+    `widths` are those of the inputs, of the hidden layers and of the output, which is 1. The drawn means are a constant
+    factor of q that no site holds: they break the symmetry of the units, as in the authors' code. With `average` the
+    belief has a likelihood site.
+    """
+    shapes = [(out, n + int(biased)) for n, out in pairwise(widths)]
+    start = Gamma().variance
+    means = tuple(rng.normal(size=shape) / np.sqrt(shape[1]) for shape in shapes)
+    weights = Weights(means, tuple(np.full(shape, start) for shape in shapes), biased)
+    n = sum(weights.sizes)
+    none = np.zeros(n)
+    sites = PriorSites(none, np.full(n, 1.0 / start), none, none, none, (0,) * len(shapes))
+    return Belief(weights, Gamma(), (Gamma(),), (Gamma(),), sites, no_likelihood(n) if average else None)
+
+
+def belief_around(centres: Sequence[Floats], variances: Sequence[float], *, average: bool = False) -> Belief:
+    """Return the belief N(centre, variance of its layer) before any row, a prior precision for each layer.
+
+    `centres` are plain layers [weight, bias] (out, in + 1); the variances are those of their sqrt(c) [weight, bias].
+    The prior precision of a layer is Gamma(6, 5 variance), whose mean of 1 / precision is the variance.
+    """
+    means = tuple(scaled_layers(centres))
+    if len(means) != len(variances) or not all(0 < v < np.inf for v in variances):
+        raise InputError(
+            f"prior variances {list(variances)} of {len(means)} layers. Accepted: one number above 0 for each layer."
+        )
+    wide = tuple(np.full(mean.shape, float(v)) for mean, v in zip(means, variances, strict=True))
+    flat, precision = flattened(means), 1.0 / flattened(wide)
+    none = np.zeros(flat.size)
+    sites = PriorSites(flat, precision, precision * flat, none, none, tuple(range(len(means))))
+    gammas = tuple(Gamma(SHAPE, (SHAPE - 1.0) * float(v)) for v in variances)
+    likelihood = no_likelihood(flat.size) if average else None
+    return Belief(Weights(means, wide), Gamma(), gammas, gammas, sites, likelihood)
+
+
+def no_likelihood(n: int) -> LikelihoodSites:
+    """Return the likelihood site of n weights before any row."""
+    return LikelihoodSites(np.zeros(n), np.zeros(n))
+
+
+def scaled_layers(layers: Sequence[NDArray[np.floating[Any]]]) -> list[Floats]:
+    """Return W = sqrt(c) [weight, bias] of plain layers (out, c)."""
+    return [np.sqrt(layer.shape[1]) * np.asarray(layer, dtype=np.float64) for layer in layers]
+
+
+def plain_layers(means: Sequence[Floats]) -> list[Floats]:
+    """Return the plain layers [weight, bias] of W (out, c)."""
+    return [mean / np.sqrt(mean.shape[1]) for mean in means]
+
+
+def flattened(layers: Sequence[Floats]) -> Floats:
+    """Return the numbers of all layers behind each other."""
+    return np.concatenate([layer.ravel() for layer in layers])
+
+
+def unflattened(flat: Floats, like: Sequence[Floats]) -> tuple[Floats, ...]:
+    """Return flat numbers in the shapes of these layers."""
+    ends = np.cumsum([layer.size for layer in like])
+    parts = np.split(flat, ends[:-1])
+    return tuple(part.reshape(layer.shape) for part, layer in zip(parts, like, strict=True))

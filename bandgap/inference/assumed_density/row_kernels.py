@@ -1,0 +1,280 @@
+r"""Rows taken in by loops: messages forward, gradients of log Z backward, and the step of every weight, in one sweep.
+
+The messages are those of `moments`. With A = d log Z / d am / sqrt(c) and C = 2 d log Z / d av / c of a row, the weight
+of unit i for input j has
+
+    d log Z / d m = A_i zm_j + m C_i zv_j,      d log Z / d v = C_i (zv_j + zm_j^2) / 2
+
+and a ReLU hands on g_am = Phi(t) g_bm + 2 bm Phi(-t) g_bv, g_av = phi(t) / (2 r) g_bm + (Phi(t) - bm phi(t) / r) g_bv.
+Weights lie flat, layer behind layer, unit behind unit. Every compiled function of the package is in this file: what one
+of them calls from another file would not be compiled again when that changes.
+"""
+
+import math
+
+import numpy as np
+
+from bandgap.foundation.machine import compiled
+
+LEAST = 1e-30  # of a variance before a ReLU
+LEAST_SHARE, LEAST_OFF = 1e-12, 1e-300
+SMALLEST_VARIANCE = 1e-100  # of a weight
+LEAST_LEFT = 0.2  # of a weight's precision after several rows at once
+LEAST_CAVITY = 1e-3  # of a weight's precision after its averaged factor is taken out
+WORST_LOG_Z = -50.0  # of a row: several at once have then corrected the same residual too often
+LEAST_SHAPE = 2.0
+
+
+@compiled
+def run_rows(x, y, net, msg, n_data, noise, log_z):  # type: ignore[no-untyped-def]
+    """Take in rows x (n, p), y (n,), as many at once as `msg` has; return how many: fewer where some did not fit.
+
+    `noise` holds a and b of the posterior and of the averaged factor of one of n_data rows; `log_z` (n,) becomes that
+    of every row at the time when it was seen.
+    """
+    batch, last = msg.zm.shape[1], net.sizes.shape[0] - 1
+    averaged, g = net.factor.shape[1] > 0, np.zeros((2, msg.zm.shape[2]))
+    for first in range(0, x.shape[0], batch):
+        rows, total = min(batch, x.shape[0] - first), 0.0
+        if averaged:
+            _take_out(net, rows)
+        forward(x[first : first + rows], net, msg)
+        for b in range(rows):
+            a, rate = noise[0] - noise[2], noise[1] - noise[3]
+            apart = a >= LEAST_SHAPE and rate > 0.0
+            if not apart:
+                a, rate = noise[0], noise[1]
+            found, msg.g_am[last, b, 0], msg.g_av[last, b, 0], msg.g_share[last, b], noise[0], noise[1] = noise_step(
+                y[first + b], msg.am[last, b, 0], msg.av[last, b, 0], msg.share[last, b], a, rate
+            )
+            if averaged and apart:
+                noise[2] += (noise[0] - a - noise[2]) / n_data
+                noise[3] += (noise[1] - rate - noise[3]) / n_data
+            log_z[first + b] = found
+            total += found
+        if rows > 1 and not total > WORST_LOG_Z * rows:
+            return first
+        backward(net, msg, rows, n_data, g, True)
+    return x.shape[0]
+
+
+@compiled
+def forward(x, net, msg):  # type: ignore[no-untyped-def]
+    """Write the messages of rows x (row, p)."""
+    rows, start = x.shape[0], 0
+    for level in range(net.sizes.shape[0]):
+        outs, columns = net.sizes[level, 0], net.sizes[level, 1]
+        for b in range(rows):
+            z, w = msg.zm[level, b], msg.zv[level, b]
+            msg.share[level, b] = 1.0
+            if level == 0:
+                z[: x.shape[1]] = x[b]
+            else:
+                off = msg.off[level, b]
+                for j in range(columns - net.biased):
+                    am, av, q = msg.am[level - 1, b, j], msg.av[level - 1, b, j], msg.share[level - 1, b]
+                    _, _, _, _, below, _, positive, spread = _rectified(am, av, q)
+                    z[j] = q * positive
+                    w[j] = q * (spread + (1.0 - q) * positive * positive)
+                    off[j] = (1.0 - q) + q * below
+                if net.atoms and not net.biased:
+                    total = 0.0
+                    for j in range(columns):
+                        total += math.log(max(off[j], LEAST_OFF))
+                    msg.share[level, b] = max(-math.expm1(total), LEAST_SHARE)
+            if net.biased:
+                z[columns - 1] = 1.0
+                w[columns - 1] = 0.0
+        for i in range(outs):
+            mi, vi = net.m[start : start + columns], net.v[start : start + columns]
+            for b in range(rows):
+                centre, spread = _weighted(mi, vi, msg.zm[level, b], msg.zv[level, b], level == 0)
+                msg.am[level, b, i] = centre / math.sqrt(columns)
+                msg.av[level, b, i] = max(spread / columns, LEAST)
+            start += columns
+
+
+@compiled
+def _weighted(mi, vi, z, w, known):  # type: ignore[no-untyped-def]
+    centre, spread = 0.0, 0.0
+    if known:
+        for j in range(mi.size):
+            centre += mi[j] * z[j]
+            spread += vi[j] * (z[j] * z[j])
+    else:
+        for j in range(mi.size):
+            centre += mi[j] * z[j]
+            spread += w[j] * (mi[j] * mi[j] + vi[j]) + vi[j] * (z[j] * z[j])
+    return centre, spread
+
+
+@compiled
+def _rectified(am, av, q):  # type: ignore[no-untyped-def]
+    """Return mean, variance, sd of a unit's slab, Phi(t), Phi(-t), phi(t), and mean and variance behind its ReLU."""
+    mean = am / q
+    variance = max(av / q - (1.0 - q) * mean * mean, LEAST)
+    r = math.sqrt(variance)
+    t = mean / r
+    above, below = 0.5 * math.erfc(-t / math.sqrt(2.0)), 0.5 * math.erfc(t / math.sqrt(2.0))
+    phi = math.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi)
+    positive, negative = max(mean * above + r * phi, 0.0), max(r * phi - mean * below, 0.0)
+    return mean, variance, r, above, below, phi, positive, max(variance * above - positive * negative, 0.0)
+
+
+@compiled
+def backward(net, msg, rows, n_data, g, moving):  # type: ignore[no-untyped-def]
+    """Hand the gradients of the last layer down; write sums over rows into g and move the weights.
+
+    g is sum g_m and sum (g_m^2 - 2 g_v), of one unit after the other, or (2, weight) of all where nothing moves.
+    """
+    start, widest = net.m.size, msg.zm.shape[2]
+    gz, gw = np.zeros((rows, widest)), np.zeros((rows, widest))
+    for level in range(net.sizes.shape[0] - 1, -1, -1):
+        outs, columns = net.sizes[level, 0], net.sizes[level, 1]
+        start -= outs * columns
+        gz[:] = 0.0
+        gw[:] = 0.0
+        for i in range(outs):
+            own = start + i * columns
+            place = 0 if moving else own
+            mi, vi = net.m[own : own + columns], net.v[own : own + columns]
+            gi, ri = g[0, place : place + columns], g[1, place : place + columns]
+            gi[:] = 0.0
+            ri[:] = 0.0
+            for b in range(rows):
+                slope, bend = msg.g_am[level, b, i] / math.sqrt(columns), 2.0 * msg.g_av[level, b, i] / columns
+                if level > 0:
+                    _to_inputs(mi, vi, msg.zm[level, b], gz[b], gw[b], slope, bend)
+                _add_gradients(mi, msg.zm[level, b], msg.zv[level, b], gi, ri, slope, bend)
+            if moving and net.factor.shape[1] > 0:
+                _move_averaged(net, own, gi, ri, rows, n_data)
+            elif moving:
+                _move(mi, vi, gi, ri, rows)
+        for b in range(rows if level > 0 else 0):
+            none = msg.g_share[level, b] * (1.0 - msg.share[level, b]) if net.atoms and not net.biased else 0.0
+            msg.g_share[level - 1, b] = 0.0
+            for j in range(columns - net.biased):
+                g_off = -none / max(msg.off[level, b, j], LEAST_OFF)
+                _through_relu(msg, level - 1, b, j, gz[b, j], gw[b, j], g_off)
+
+
+@compiled
+def _to_inputs(mi, vi, z, gz, gw, slope, bend):  # type: ignore[no-untyped-def]
+    for j in range(mi.size):
+        gz[j] += slope * mi[j] + bend * z[j] * vi[j]
+        gw[j] += 0.5 * bend * (mi[j] * mi[j] + vi[j])
+
+
+@compiled
+def _add_gradients(mi, z, w, gi, ri, slope, bend):  # type: ignore[no-untyped-def]
+    for j in range(mi.size):
+        found = slope * z[j] + mi[j] * bend * w[j]
+        gi[j] += found
+        ri[j] += found * found - bend * (w[j] + z[j] * z[j])
+
+
+@compiled
+def _through_relu(msg, level, b, j, g_z, g_w, g_off):  # type: ignore[no-untyped-def]
+    """Write the gradients before a ReLU, given those by its mean, variance and probability of zero."""
+    q = msg.share[level, b]
+    mean, variance, r, above, below, phi, positive, spread = _rectified(msg.am[level, b, j], msg.av[level, b, j], q)
+    g_positive = q * g_z + 2.0 * q * (1.0 - q) * positive * g_w
+    g_spread, g_t = q * g_w, -q * phi * g_off
+    g_mean = above * g_positive + 2.0 * positive * below * g_spread + g_t / r
+    g_own = 0.5 * phi / r * g_positive + (above - positive * phi / r) * g_spread - 0.5 * mean / r * g_t / variance
+    msg.g_am[level, b, j] = (g_mean - 2.0 * (1.0 - q) * mean * g_own) / q
+    msg.g_av[level, b, j] = g_own / q
+    by_message = positive * g_z + (spread + (1.0 - 2.0 * q) * positive * positive) * g_w - above * g_off
+    by_slab = g_own * (mean * mean - msg.av[level, b, j] / (q * q)) - msg.g_am[level, b, j] * mean
+    msg.g_share[level, b] += by_message + by_slab
+
+
+@compiled
+def _moved(m, v, g, r, rows):  # type: ignore[no-untyped-def]
+    """Return mean and variance after rows: one by its moments, several by adding precisions, a fifth at least left."""
+    if rows == 1:
+        return m + v * g, v - v * v * r
+    new_v = v / max(1.0 + v * r, LEAST_LEFT)
+    return m + new_v * g, new_v
+
+
+@compiled
+def _move(mi, vi, gi, ri, rows):  # type: ignore[no-untyped-def]
+    for j in range(mi.size):
+        m, v = _moved(mi[j], vi[j], gi[j], ri[j], rows)
+        good = v > SMALLEST_VARIANCE and v < np.inf and abs(m) < np.inf
+        mi[j] = m if good else mi[j]
+        vi[j] = v if good else vi[j]
+
+
+@compiled
+def _take_out(net, rows):  # type: ignore[no-untyped-def]
+    for k in range(net.m.size):
+        left = max(net.whole[0, k] - rows * net.factor[0, k], LEAST_CAVITY * net.whole[0, k])
+        net.v[k] = 1.0 / left
+        net.m[k] = (net.whole[1, k] - rows * net.factor[1, k]) / left
+
+
+@compiled
+def _move_averaged(net, own, gi, ri, rows, n_data):  # type: ignore[no-untyped-def]
+    whole, factor = net.whole, net.factor
+    for j in range(gi.size):
+        k = own + j
+        m, v = _moved(net.m[k], net.v[k], gi[j], ri[j], rows)
+        good = v > SMALLEST_VARIANCE and v < np.inf and abs(m) < np.inf
+        precision = 1.0 / v
+        out_precision, out_shift = rows * factor[0, k], rows * factor[1, k]
+        left = max(whole[0, k] - out_precision, LEAST_CAVITY * whole[0, k])
+        factor[0, k] += (precision - left - out_precision) / n_data if good else 0.0
+        factor[1, k] += (m * precision - (whole[1, k] - out_shift) - out_shift) / n_data if good else 0.0
+        whole[0, k] = precision if good else whole[0, k]
+        whole[1, k] = m * precision if good else whole[1, k]
+
+
+@compiled
+def noise_step(y, mean, variance, share, a, b):  # type: ignore[no-untyped-def]
+    """Return log Z of y under N(mean, variance) with an atom at 0 and gamma noise, its gradients, and the new (a, b).
+
+    (a, b) are of the gamma of the same E gamma and E gamma^2; where there is none with a of at least 2, they stay.
+    """
+    centre = mean / share
+    own = max(variance / share - (1.0 - share) * centre * centre, 0.0)
+    n0 = b / (a - 1.0)
+    once, twice = -n0 / a, -2.0 * n0 / (a + 1.0)
+    s, e = own + n0, y - centre
+    log_z = log_slab = -0.5 * math.log(2.0 * math.pi * s) - 0.5 * e * e / s
+    weight, g_share, first, second = 1.0, 0.0, _log_ratio(s, once, e), _log_ratio(s, twice, e)
+    if share < 1.0:
+        log_atom = -0.5 * math.log(2.0 * math.pi * n0) - 0.5 * y * y / n0
+        high = max(log_slab, log_atom)
+        log_z = high + math.log(share * math.exp(log_slab - high) + (1.0 - share) * math.exp(log_atom - high))
+        g_share = math.exp(log_slab - log_z) - math.exp(log_atom - log_z)
+        weight = share * math.exp(log_slab - log_z)
+        first = math.log1p(weight * math.expm1(first) + (1.0 - weight) * math.expm1(_log_ratio(n0, once, y)))
+        second = math.log1p(weight * math.expm1(second) + (1.0 - weight) * math.expm1(_log_ratio(n0, twice, y)))
+    g_own = weight * 0.5 * (e * e / s - 1.0) / s
+    g_mean = (weight * e / s - 2.0 * (1.0 - share) * centre * g_own) / share
+    g_share += g_own * (centre * centre - variance / (share * share)) - g_mean * centre
+    growth = (second - first) - first + math.log1p(1.0 / a)
+    new_a = 1.0 / math.expm1(growth) if growth > 0.0 else 0.0
+    new_b = new_a * (b / a) * math.exp(-first)
+    if not (new_a >= LEAST_SHAPE and new_b > 0.0 and new_a < np.inf and new_b < np.inf):
+        new_a, new_b = a, b
+    return log_z, g_mean, g_own / share, g_share, new_a, new_b
+
+
+@compiled
+def noise_steps(y, mean, variance, a, b):  # type: ignore[no-untyped-def]
+    """Return the gradients by mean and variance and the new (a, b), (4, n), of n factors without atoms on their own."""
+    found = np.empty((4, y.size))
+    for k in range(y.size):
+        _, found[0, k], found[1, k], _, found[2, k], found[3, k] = noise_step(
+            y[k], mean[k], variance[k], 1.0, a[k], b[k]
+        )
+    return found
+
+
+@compiled
+def _log_ratio(s, change, e):  # type: ignore[no-untyped-def]
+    """Return log N(e | 0, s + change) - log N(e | 0, s)."""
+    return -0.5 * math.log1p(change / s) + 0.5 * e * e * change / (s * (s + change))

@@ -1,0 +1,101 @@
+"""The prior's EP step: exact where it can be, the two orders, and that the prior is never known worse than before."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bandgap.foundation.errors import ConfigError
+from bandgap.inference.assumed_density.belief import belief_around, flattened, fresh_belief
+from bandgap.inference.assumed_density.passes import take_in
+from bandgap.inference.assumed_density.prior_sites import refine_prior
+from bandgap.inference.assumed_density.row_kernels import noise_step
+
+
+def rows(n=40, p=3, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, p))
+    return x, np.tanh(x[:, 0]) + 0.1 * rng.normal(size=n)
+
+
+def learned(*, average=False, passes=3, seed=0):
+    rng = np.random.default_rng(seed)
+    belief = fresh_belief((3, 8, 1), rng=rng, average=average)
+    for _ in range(passes):
+        belief, _ = take_in(belief, *rows(), rng=rng)
+    return belief
+
+
+@pytest.mark.parametrize("order", ["one by one", "together"])
+def test_posterior_stays_the_product_of_its_sites(order):
+    """What q has beyond the prior's factors, by weight and for lambda, is not touched by the step."""
+    before = learned()
+    after = refine_prior(before, order=order)
+    rest = []
+    for belief in (before, after):
+        m, v = flattened(belief.weights.means), flattened(belief.weights.variances)
+        rest.append((1 / v - belief.prior.precision, m / v - belief.prior.shift))
+    np.testing.assert_allclose(rest[1], rest[0], rtol=1e-8, atol=1e-8)
+    assert after.precisions[0].shape == pytest.approx(6.0 + after.prior.shapes.sum(), rel=1e-10)
+    assert after.precisions[0].rate == pytest.approx(6.0 + after.prior.rates.sum(), rel=1e-10)
+    assert after.precisions[0].shape > 6.0
+
+
+def test_step_of_one_weight_is_that_of_a_row_with_the_prior_precision_as_noise():
+    before = learned()
+    after = refine_prior(before, order="one by one")
+    m, v = (flattened(part)[0] for part in (before.weights.means, before.weights.variances))
+    vc = 1 / (1 / v - before.prior.precision[0])
+    mc = vc * (m / v - before.prior.shift[0])
+    _, g, bend, _, a, b = noise_step(0.0, mc, vc, 1.0, 6.0, 6.0)
+    assert flattened(after.weights.means)[0] == pytest.approx(mc + vc * g, rel=1e-12)
+    assert flattened(after.weights.variances)[0] == pytest.approx(vc - vc**2 * (g**2 - 2 * bend), rel=1e-12)
+    assert (after.prior.shapes[0], after.prior.rates[0]) == pytest.approx((a - 6.0, b - 6.0), rel=1e-10)
+
+
+def test_both_orders_come_to_the_same_prior():
+    """The same data and draws, eight steps each."""
+    found = {}
+    for order in ("one by one", "together"):
+        belief = learned(passes=1)
+        rng = np.random.default_rng(1)
+        for _ in range(8):
+            belief = refine_prior(belief, order=order)
+            belief, _ = take_in(belief, *rows(), rng=rng)
+        found[order] = belief.precisions[0].shape / belief.precisions[0].rate
+    assert found["together"] == pytest.approx(found["one by one"], rel=0.1)
+
+
+def test_every_layer_has_a_prior_precision_of_its_own_about_its_centre():
+    """A layer whose weights had to move far has a smaller precision, one that stayed a larger one."""
+    rng = np.random.default_rng(0)
+    belief = belief_around([rng.normal(size=(6, 4)), rng.normal(size=(1, 7))], (0.1, 0.1), average=True)
+    far = tuple(m + shift for m, shift in zip(belief.weights.means, (0.01, 0.6), strict=True))
+    sure = tuple(np.full_like(m, 1e-3) for m in far)
+    moved = refine_prior(replace(belief, weights=replace(belief.weights, means=far, variances=sure)))
+    first, second = (g.shape / g.rate for g in moved.precisions)
+    assert first > 10.0 > second
+
+
+def test_prior_is_never_known_worse_than_before_the_rows():
+    """Passes that count no row twice drive A below A0 and the weights without end where nothing stops them."""
+    rng = np.random.default_rng(0)
+    belief = fresh_belief((3, 8, 1), rng=rng, average=True)
+    x, y = rows(n=15)
+    for _ in range(60):
+        belief, _ = take_in(belief, x, y, rng=rng)
+        belief = refine_prior(belief)
+        assert belief.precisions[0].shape >= 6.0
+    assert np.abs(flattened(belief.weights.means)).max() < 50.0
+
+
+def test_belief_given_stays_as_it_was():
+    belief = learned()
+    kept = belief.prior.precision.copy()
+    refine_prior(belief)
+    assert (belief.prior.precision == kept).all()
+
+
+def test_authors_order_is_refused_where_it_is_not_stable():
+    with pytest.raises(ConfigError, match='"one by one" is not stable with an averaged factor. Use "together"'):
+        refine_prior(learned(average=True), order="one by one")

@@ -1,0 +1,66 @@
+"""Moments of rectified and of truncated normals against 60 digits, over all t that a network may meet."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from bandgap.inference.assumed_density.rectified import rectified_moments, truncated_moments
+
+LARGE = np.concatenate([-np.logspace(6, -3, 120), [0.0], np.logspace(-3, 6, 120)])
+AROUND_THE_SWITCH = np.linspace(-40.0, -5.0, 141)
+T = np.unique(np.concatenate([LARGE, AROUND_THE_SWITCH, [-8.3, -25.0, -30.0]]))
+
+
+def exact(t):
+    """gamma, delta, s, E b and Var b of a ~ N(t, 1), b = max(a, 0), as floats of 60 digits."""
+    with mp.workdps(60):
+        z = mp.mpf(float(t))
+        phi, below = mp.npdf(z), mp.erfc(-z / mp.sqrt(2)) / 2
+        gamma = phi / below
+        delta = gamma + z
+        mean = z * below + phi
+        second = (z * z + 1) * below + z * phi
+        return [float(v) for v in (gamma, delta, 1 - gamma * delta, mean, second - mean**2)]
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return np.array([exact(t) for t in T]).T
+
+
+def test_truncated_moments_keep_their_digits_at_every_t(reference):
+    found = truncated_moments(T)
+    gamma, delta, s = reference[:3]
+    assert np.isfinite([found.gamma, found.delta, found.s]).all()
+    np.testing.assert_allclose(found.delta, delta, rtol=1e-9)
+    np.testing.assert_allclose(found.s, s, rtol=2e-9)
+    kept = gamma > 1e-300
+    np.testing.assert_allclose(found.gamma[kept], gamma[kept], rtol=1e-9)
+
+
+def test_truncated_moments_of_single_precision_are_those_of_double_rounded():
+    found, wide = truncated_moments(T.astype(np.float32)), truncated_moments(T.astype(np.float32).astype(np.float64))
+    assert found.s.dtype == np.float32
+    np.testing.assert_allclose(found.s, wide.s, rtol=1e-6)
+    np.testing.assert_allclose(found.delta, wide.delta, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "bar"), [(np.float64, 1e-12), (np.float32, 1e-5)], ids=["float64", "float32"])
+@pytest.mark.parametrize("variance", [1.0, 1e-8, 1e4])
+def test_rectified_moments_are_exact_to_rounding_of_the_variance(reference, kind, bar, variance):
+    r = np.sqrt(variance)
+    mean, spread = rectified_moments((T * r).astype(kind), np.full(T.size, variance, dtype=kind))
+    assert mean.dtype == spread.dtype == kind
+    assert np.isfinite(mean).all() and np.isfinite(spread).all()
+    assert (mean >= 0).all() and (spread >= 0).all()
+    assert np.abs(spread.astype(np.float64) / variance - reference[4]).max() < bar
+    assert (np.abs(mean.astype(np.float64) / r - reference[3]) < bar * np.maximum(1.0, np.abs(T))).all()
+
+
+def test_textbook_variance_would_fail_where_ours_does_not():
+    """What the form of the variance is for: E b^2 - (E b)^2 in single precision at t = 1e4."""
+    mean, variance = np.array([1e4], dtype=np.float32), np.ones(1, dtype=np.float32)
+    textbook = mean**2 + variance - mean**2
+    ours = rectified_moments(mean, variance)[1]
+    assert abs(float(textbook[0]) - 1.0) > 0.5
+    np.testing.assert_allclose(ours, 1.0, rtol=1e-6)
