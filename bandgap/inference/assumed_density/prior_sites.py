@@ -1,9 +1,11 @@
 r"""The prior made anew after a pass: an EP step of every factor N(w | centre, 1 / lambda), lambda being learned too.
 
 Hernandez-Lobato and Adams (2015), section 3.3. Of a weight with its own factor taken out, N(mc, vc) and Gamma(Ac, Bc),
-the factor is put in as a row is whose noise precision is lambda; what this changes is the new factor. The authors go
-weight by weight and change (A, B) at once ("one by one"); here all weights of a layer may start from the same (A, B),
-after which A = A0 + sum of their parts ("together"): the same fixed point in practice, and made for many weights.
+the factor is put in as a row is whose noise precision is lambda; what this changes is the new factor. There g_m^2 - 2
+g_v is 1 / (vc + n), n = Bc / (Ac - 1), so that the new normal is N(mc, vc) times N(centre, n) exactly, and is written
+so: the published vc - vc^2 / (vc + n) loses all digits where n is small. The authors go weight by weight and change (A,
+B) at once ("one by one"); here all weights of a layer may start from the same (A, B), after which A = A0 + sum of their
+parts ("together"): the same fixed point in practice, and made for many weights.
 
 Matching two moments, a weight far out takes more from A than it gives. Where rows are not counted twice this adds up:
 A falls below A0 after some 30 passes, B / (A - 1) grows without end, and the weights with it (yacht and Boston
@@ -79,11 +81,11 @@ def _one_by_one(work: _Working, members: NDArray[np.int64], gamma: Gamma, least:
         own_a, own_b = a - sites.shapes[k], b - sites.rates[k]
         if not (MOST_VARIANCE * precision > 1.0 and own_b > 0 and own_a > 1):
             continue
-        vc, mc = 1.0 / precision, shift / precision
-        _, gm, gv, _, new_a, new_b = noise_step(sites.centres[k], mc, vc, 1.0, own_a, own_b)
-        m, v = mc + vc * gm, vc - vc * vc * (gm * gm - 2.0 * gv)
-        work.m[k], work.v[k] = m, v
-        sites.precision[k], sites.shift[k] = 1.0 / v - precision, m / v - shift
+        *_, new_a, new_b = noise_step(sites.centres[k], shift / precision, 1.0 / precision, 1.0, own_a, own_b)
+        sites.precision[k] = (own_a - 1.0) / own_b
+        sites.shift[k] = sites.precision[k] * sites.centres[k]
+        work.v[k] = 1.0 / (precision + sites.precision[k])
+        work.m[k] = work.v[k] * (shift + sites.shift[k])
         a, b = float(new_a), float(new_b)
         sites.shapes[k], sites.rates[k] = a - own_a, b - own_b
     if a >= least:
@@ -100,10 +102,11 @@ def _together(work: _Working, members: NDArray[np.int64], gamma: Gamma, least: f
     used = (MOST_VARIANCE * precision > 1.0) & (b > 0) & (a > 1)
     members = members[used]
     precision, shift, a, b = (part[used] for part in (precision, shift, a, b))
-    vc, mc = 1.0 / precision, shift / precision
-    gm, gv, new_a, new_b = noise_steps(sites.centres[members], mc, vc, a, b)
-    work.m[members], work.v[members] = m, v = mc + vc * gm, vc - vc * vc * (gm * gm - 2.0 * gv)
-    sites.precision[members], sites.shift[members] = 1.0 / v - precision, m / v - shift
+    new_a, new_b = noise_steps(sites.centres[members], shift / precision, 1.0 / precision, a, b)
+    sites.precision[members] = own = (a - 1.0) / b
+    sites.shift[members] = own * sites.centres[members]
+    work.v[members] = 1.0 / (precision + own)
+    work.m[members] = work.v[members] * (shift + sites.shift[members])
     by_shape, by_rate = new_a - a - sites.shapes[members], new_b - b - sites.rates[members]
     for halving in range(HALVINGS):
         share = 0.5**halving

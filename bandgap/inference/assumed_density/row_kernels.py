@@ -265,12 +265,11 @@ def noise_step(y, mean, variance, share, a, b):  # type: ignore[no-untyped-def]
 
 @compiled
 def noise_steps(y, mean, variance, a, b):  # type: ignore[no-untyped-def]
-    """Return the gradients by mean and variance and the new (a, b), (4, n), of n factors without atoms on their own."""
-    found = np.empty((4, y.size))
+    """Return the new (a, b), (2, n), of n factors without atoms, each on its own."""
+    found = np.empty((2, y.size))
     for k in range(y.size):
-        _, found[0, k], found[1, k], _, found[2, k], found[3, k] = noise_step(
-            y[k], mean[k], variance[k], 1.0, a[k], b[k]
-        )
+        step = noise_step(y[k], mean[k], variance[k], 1.0, a[k], b[k])
+        found[0, k], found[1, k] = step[4], step[5]
     return found
 
 
