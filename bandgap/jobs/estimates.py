@@ -163,6 +163,8 @@ COSTS: Mapping[str, Cost] = {
     "btl_pcp_pe": Cost(35, 60, sampler="auto"),
     "btl_pcp_vi": Cost(90, 180, sampler="whitened"),
     "btl_vi": Cost(57, 127),
+    "pbp": Cost(0.6, 1.6),
+    "sspbp": Cost(0.6, 1.6),
     "btl_bnn": Cost(55, 110, sampler="auto"),
     "bnn": Cost(55, 110, sampler="auto"),
     "feature_gp": Cost(0.2, 0.5),

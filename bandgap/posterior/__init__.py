@@ -11,6 +11,7 @@ from torch import Tensor
 from bandgap.foundation.errors import InputError
 from bandgap.posterior.baseline import Baseline, BaselinePosterior
 from bandgap.posterior.conformal import ConformalPosterior
+from bandgap.posterior.factorised_network import FactorisedNetworkPosterior
 from bandgap.posterior.feature_gp import FeatureGPPosterior
 from bandgap.posterior.gaussian_process import GaussianProcessPosterior
 from bandgap.posterior.last_layer import LastLayerPosterior
@@ -33,6 +34,7 @@ _KINDS: tuple[type[StoredPosterior], ...] = (
     FeatureGPPosterior,
     ConformalPosterior,
     GaussianProcessPosterior,
+    FactorisedNetworkPosterior,
 )
 KINDS: Mapping[str, type[StoredPosterior]] = {kind.kind: kind for kind in _KINDS}
 
@@ -66,6 +68,7 @@ __all__ = [
     "BaselinePosterior",
     "ConformalPosterior",
     "Diagnostics",
+    "FactorisedNetworkPosterior",
     "FeatureGPPosterior",
     "Floats",
     "GaussianProcessPosterior",

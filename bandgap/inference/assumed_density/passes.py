@@ -63,6 +63,7 @@ def take_in(
         if found is not None:
             return found
         batch = max(1, batch // 2)
+        phase = f"{phase}, {batch} at once"
 
 
 def _one_pass(

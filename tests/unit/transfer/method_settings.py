@@ -37,6 +37,8 @@ BRIEF = {
     "btl_pcp_pe": FEWER_DRAWS,
     "btl_pcp_vi": FEWER_DRAWS,
     "btl_vi": {"draws": 4, "kappas": [1.0], "training": {"epochs": 3}},
+    "pbp": {"passes": 2},
+    "sspbp": {"passes": 2},
     "btl_bnn": FEWER_DRAWS,
     "bnn": FEWER_DRAWS,
     "feature_gp": {"draws": 8, "proposals": 50, "rounds": 2},
