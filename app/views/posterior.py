@@ -2,7 +2,7 @@
 
 import pandas as pd
 import streamlit as st
-from components.posterior import chain_view, layer_view, method_view
+from components.posterior import chain_view, evidence_view, inclusion_view, layer_view, method_view
 from components.shared import frame, stores, tables, words
 from components.shared.drawing import figure, parity_columns
 from components.shared.run_choice import choose_run
@@ -35,6 +35,8 @@ def page() -> None:
         family = stores.library().catalogue("method").get(run.method, {}).get("family", "")
         method_view.instead(files, run, family=family)
         method_view.features(files)
+        inclusion_view.inclusion(files)
+        evidence_view.evidence(files)
         method_view.chosen_setting(files)
     chain_view.chains(files)
     if files.rhat or "c" in files.draws:

@@ -1,0 +1,63 @@
+"""Which weights take part: inclusion probabilities of a run whose method tells with which probability a unit is off."""
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from bandgap import plots
+from components.posterior import posterior_words
+from components.shared import tables, words
+from components.shared.drawing import figure
+from components.shared.run_files import RunFiles
+
+SELDOM, OFTEN = 0.05, 0.95
+
+
+def inclusion(files: RunFiles) -> None:
+    """Draw the inclusion probabilities of the weights of every layer; nothing for methods that do not tell."""
+    found = files.under("inclusion.")
+    if "weights" not in found:
+        return
+    quantiles = found["weights"].mean(axis=0)  # (quantile, layer)
+    units = [found[name].mean(axis=0) for name in sorted(n for n in found if n.startswith("units."))]
+    names = posterior_words.layer_names(quantiles.shape[1])
+    st.subheader("Which weights take part", anchor=False, help=_HELP)
+    st.markdown(inclusion_sentence(units, quantiles, names=names), width=720)
+    figure(
+        plots.layer_scales,
+        quantiles,
+        layers=names,
+        title="inclusion probability of a weight (0 to 1)",
+        log=False,
+        key="inclusion",
+        alt="Inclusion probabilities of the weights of every layer",
+        caption="Median, central half (thick) and central 95 % (thin) of a layer's weights. Near 0: seldom in use.",
+    )
+    with st.expander("Inclusion probabilities as a table: every layer in nine steps"):
+        steps = np.linspace(0.1, 0.9, 9)
+        rows = np.quantile(quantiles, steps, axis=0)
+        table = pd.DataFrame(rows, columns=names).round(3)
+        table.insert(0, "share of weights below", [words.percent(step) for step in steps])
+        tables.show(table, alt="Inclusion probabilities of every layer in nine steps")
+
+
+def inclusion_sentence(units: list[np.ndarray], quantiles: np.ndarray, *, names: list[str]) -> str:
+    """Say how many hidden units are on, from their probabilities (unit,), and how many weights take part."""
+    parts = [
+        f"of {words.count(on.size, 'unit')} of {name}, {int((on > OFTEN).sum())} are on for nearly every crystal and "
+        f"{int((on < SELDOM).sum())} for hardly any"
+        for name, on in zip(names, units, strict=False)
+    ]
+    below = [float(np.mean(layer < SELDOM)) for layer in quantiles.T]
+    seldom = ", ".join(f"{words.percent(share)} in {name}" for name, share in zip(names, below, strict=True))
+    text = "; ".join(parts) + "."
+    return (
+        f"{words.sentence(text)} Weights that take part in fewer than one prediction in twenty: {seldom}. None has "
+        "been removed."
+    )
+
+
+_HELP = (
+    "A weight takes part in a prediction where the two units that it joins are not zero. Its inclusion probability is "
+    "how often that is so for your crystals, given what the weights leave open."
+)
