@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bandgap.cli import bench_last_layer, bench_networks, bench_posterior, options
+from bandgap.cli import bench_crystals, bench_last_layer, bench_networks, bench_posterior, options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.compare import print_comparison
 from bandgap.cli.inputs import descriptor_cache
@@ -150,6 +150,7 @@ for _command, _options in (
     (bench_networks.nptl, "--repeats 1 --splits 0 --json nptl.json"),
     (bench_networks.gpu, "--json gpu.json"),
     (accuracy, "--data DATA --out accuracy --n 100 --seeds 1"),
+    (bench_crystals.crystals, "--data DATA --out crystals --set perovskites --n 100 --seeds 1"),
     (bench_last_layer.last_layer, "--n 500 --no-accuracy --json last_layer.json"),
     (bench_posterior.posterior, "--repeats 3 --json posterior.json"),
     (products, "--n 200 --json products.json"),

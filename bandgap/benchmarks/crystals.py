@@ -1,0 +1,238 @@
+"""Accuracy on crystals of any elements: perovskites with HSE gaps, inorganic and organic crystals with PBE gaps.
+
+Our methods without a source have the descriptor of the set (`descriptor_for`); a method that transfers starts from a
+network that is trained once on the inorganic crystals, and takes part on the perovskites alone. The peers of
+`crystal_peers.py` see the same splits. The data are not shipped: a folder with the files named here is needed.
+"""
+
+import functools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from bandgap.benchmarks.crystal_peers import PEERS, Peer
+from bandgap.datasets.gaps import labels_from_info
+from bandgap.datasets.labels import match_labels, read_labels
+from bandgap.datasets.splits import permuted_split
+from bandgap.datasets.table import Table, elements_of, learnable
+from bandgap.descriptors import DescriptorConfig, descriptor_for
+from bandgap.descriptors.cache import DescriptorCache
+from bandgap.foundation.errors import InputError
+from bandgap.foundation.progress import Progress, Update, no_progress, progress_of
+from bandgap.posterior import PredictiveDraws
+from bandgap.runs.comparison import ComparedFit, append_fit, heldout_figures, read_fits
+from bandgap.runs.transfer import fit_members
+from bandgap.sources.model import SourceConfig, SourceModel
+from bandgap.sources.no_source import no_source
+from bandgap.sources.sets import open_sources
+from bandgap.sources.training import LabelledSet, train_source_run
+from bandgap.storage.manifests import MANIFEST
+from bandgap.structures import StructureRecord, read_paths
+from bandgap.transfer import TargetData, get_method
+
+LABEL: Final = "gap_eV"
+
+
+@dataclass(frozen=True)
+class CrystalSet:
+    """A set of labelled crystals: its files, level of theory, sizes of the training set, and test rows.
+
+    Gaps stand in a table, or where `table` is "" in the structure files.
+    """
+
+    structures: str
+    table: str
+    level_of_theory: str
+    sizes: tuple[int, ...]
+    n_test: int
+
+
+SETS: Final[Mapping[str, CrystalSet]] = {
+    "perovskites": CrystalSet(
+        "dj_perovskite_hse/cifs.zip", "dj_perovskite_hse/dj_perovskite_hse.csv", "HSE", (100, 250), 103
+    ),
+    "inorganic": CrystalSet("mp_crystals_pbe/cifs.zip", "mp_crystals_pbe/mp_crystals_pbe.csv", "PBE", (200, 1000), 700),
+    "organic": CrystalSet("omdb_crystal_gap/omdb_crystal_gap_etkdg.extxyz.gz", "", "PBE", (100,), 700),
+}
+METHODS: Final = ("gaussian_process", "kernel_ridge", "random_forest", "gradient_boosting")
+SOURCE_SET, TARGET_SET = "inorganic", "perovskites"
+
+
+@dataclass(frozen=True)
+class CrystalsBenchmark:
+    """Our methods, the sets, seeds, whether peers take part, and how the source of methods that transfer is trained."""
+
+    methods: tuple[str, ...] = METHODS
+    sets: tuple[str, ...] = tuple(SETS)
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    sizes: tuple[int, ...] = ()  # in place of those of the sets
+    n_test: int | None = None  # likewise
+    peers: bool = True
+    source: SourceConfig = SourceConfig()
+    source_seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise InputError for a set, ConfigError for a method that there is not."""
+        for name in self.methods:
+            get_method(name)
+        for name in self.sets:
+            if name not in SETS:
+                raise InputError(f"set {name!r}. Accepted: {', '.join(SETS)}.")
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What every fit of a call needs."""
+
+    data: Path
+    out: Path
+    config: CrystalsBenchmark
+    settings: Mapping[str, Any]  # of descriptors: cache, n_jobs
+    progress: Progress
+
+
+@dataclass(frozen=True)
+class _Entrant:
+    """Who takes part: the descriptor, and a fit from training and test rows and a seed to the test predictions."""
+
+    descriptor: DescriptorConfig
+    predict: Callable[[Table, Table, int], PredictiveDraws]
+
+
+def run_crystals(
+    data: Path,
+    out: Path,
+    config: CrystalsBenchmark,
+    *,
+    cache: DescriptorCache | None = None,
+    n_jobs: int = 1,
+    progress: Progress = no_progress,
+) -> Iterator[tuple[str, ComparedFit]]:
+    """Yield every fit with its set as it comes, those of an earlier call in `out` first.
+
+    Raises InputError before any work when a file is missing in `data`.
+    """
+    transfers = TARGET_SET in config.sets and any(_transfers(name) for name in config.methods)
+    for name in (*config.sets, *([SOURCE_SET] if transfers else [])):
+        for file in filter(None, (SETS[name].structures, SETS[name].table)):
+            if not (data / file).is_file():
+                raise InputError(f"{data} has no {file}. Give the folder that holds the data sets.")
+    out.mkdir(parents=True, exist_ok=True)
+    job = _Job(data, out, config, {"cache": cache, "n_jobs": n_jobs}, progress)
+    for name in config.sets:
+        for fit in _fits_on(name, job):
+            yield name, fit
+
+
+def entrants(config: CrystalsBenchmark, where: str) -> list[str]:
+    """Return who takes part on a set: our methods, and the peers whose packages are installed."""
+    own = [name for name in config.methods if not _transfers(name) or where == TARGET_SET]
+    return own + [peer.name for peer in PEERS if config.peers and peer.installed]
+
+
+def _fits_on(name: str, job: _Job) -> Iterator[ComparedFit]:
+    file, sizes = job.out / f"{name}.jsonl", job.config.sizes or SETS[name].sizes
+    done = {(fit.method, fit.n, fit.seed): fit for fit in read_fits(file)}
+    labelled: LabelledSet | None = None
+    for who in entrants(job.config, name):
+        wanted = [(who, n, seed) for n in sizes for seed in job.config.seeds]
+        yield from (done[key] for key in wanted if key in done)
+        left = [key for key in wanted if key not in done]
+        if not left:
+            continue
+        labelled = labelled or _labelled(SETS[name], job)
+        for fit in _fits_of(who, left, labelled, SETS[name], job):
+            append_fit(file, fit)
+            yield fit
+
+
+def _fits_of(
+    who: str, wanted: Sequence[tuple[str, int, int]], labelled: LabelledSet, where: CrystalSet, job: _Job
+) -> Iterator[ComparedFit]:
+    """Yield the fits of one entrant, on splits of all labelled structures; what it cannot describe it does without."""
+    entrant, n_test = _entrant(who, labelled, job), job.config.n_test or where.n_test
+    note = progress_of(who, job.progress)
+    table = learnable(labelled.records, labelled.gaps_eV, descriptor=entrant.descriptor, progress=note, **job.settings)
+    ids = [record.id for record in labelled.records]
+    row = {name: k for k, name in enumerate(table.ids)}
+    for position, (_, n, seed) in enumerate(wanted):
+        note(Update("comparing", position, len(wanted), message=f"n = {n}, seed {seed}"))
+        split = permuted_split(ids, n_test=n_test, n_train=n, seed=seed)
+        parts = [[row[ids[i]] for i in rows if ids[i] in row] for rows in (split.train, split.test)]
+        train, test = (table.rows(np.array(rows, dtype=np.int64)) for rows in parts)
+        started = time.perf_counter()
+        draws = entrant.predict(train, test, seed)
+        seconds = time.perf_counter() - started
+        lost = n + n_test - len(train) - len(test)
+        warnings = (f"{lost} of {n + n_test} structures cannot be described.",) if lost else ()
+        yield ComparedFit(who, n, seed, heldout_figures(draws, test.gaps_eV), seconds, warnings=warnings)
+
+
+def _entrant(who: str, labelled: LabelledSet, job: _Job) -> _Entrant:
+    elements = tuple(sorted(set().union(*(elements_of(record) for record in labelled.records))))
+    peer = next((peer for peer in PEERS if peer.name == who), None)
+    if peer is not None:
+        return _Entrant(peer.descriptor(elements), functools.partial(_peer_draws, peer))
+    if _transfers(who):
+        members = open_sources(_source(job)).load(verify=False)
+        descriptor = next(iter(members[0].values())).descriptor
+        return _Entrant(descriptor, functools.partial(_own_draws, who, members))
+    descriptor = descriptor_for(elements)
+    return _Entrant(descriptor, functools.partial(_own_draws, who, descriptor))
+
+
+def _own_draws(
+    name: str, start: Sequence[Mapping[str, SourceModel]] | DescriptorConfig, train: Table, test: Table, seed: int
+) -> PredictiveDraws:
+    """Fit one of our methods from the source's networks, or without a source on a descriptor."""
+    method, data = get_method(name), TargetData(train.features, train.gaps_eV)
+    if isinstance(start, DescriptorConfig):
+        start = [{"none": no_source(start, data.features, data.gaps_eV)}]
+    head = next(iter(start[0]))
+    posterior = fit_members(method, start, data, method.configure({}), head=head, seed=seed)
+    return posterior.predictive_draws(test.features)
+
+
+def _peer_draws(peer: Peer, train: Table, test: Table, seed: int) -> PredictiveDraws:
+    mean, sd = peer.fit(train.features, train.gaps_eV, test.features, seed)
+    return PredictiveDraws(mean[None, None], mean[None], sd[None])
+
+
+def _transfers(name: str) -> bool:
+    return get_method(name).family != "without transfer"
+
+
+def _source(job: _Job) -> Path:
+    """Return the folder of the source on the inorganic crystals, which is trained where there is none."""
+    folder = job.out / "source"
+    if not (folder / MANIFEST).is_file():
+        labelled = _labelled(SETS[SOURCE_SET], job)
+        elements = set().union(*(elements_of(record) for record in labelled.records))
+        train_source_run(
+            labelled.records,
+            labelled.gaps_eV,
+            descriptor=descriptor_for(elements),
+            config=job.config.source,
+            out=folder,
+            seed=job.config.source_seed,
+            level_of_theory=labelled.level_of_theory,
+            progress=progress_of("source", job.progress),
+            **job.settings,
+        )
+    return folder
+
+
+def _labelled(where: CrystalSet, job: _Job) -> LabelledSet:
+    """Return the structures of a set that can be used and have a gap."""
+    records: list[StructureRecord] = read_paths([job.data / where.structures], progress=job.progress)
+    if where.table:
+        labels = read_labels(job.data / where.table, column=LABEL, level_of_theory=where.level_of_theory)
+        gaps = match_labels([r.id for r in records], [r.file for r in records], labels).gaps
+    else:
+        gaps = labels_from_info(records, LABEL, unit="eV")
+    usable = [k for k, r in enumerate(records) if r.status != "refused" and np.isfinite(gaps[k])]
+    return LabelledSet([records[k] for k in usable], gaps[usable], where.level_of_theory)
