@@ -19,7 +19,7 @@ from bandgap.datasets.gaps import labels_from_info
 from bandgap.datasets.labels import match_labels, read_labels
 from bandgap.datasets.splits import permuted_split
 from bandgap.datasets.table import Table, elements_of, learnable
-from bandgap.descriptors import DescriptorConfig, descriptor_for
+from bandgap.descriptors import PRESETS, DescriptorConfig, descriptor_for
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress, progress_of
@@ -59,6 +59,7 @@ SETS: Final[Mapping[str, CrystalSet]] = {
     "organic": CrystalSet("omdb_crystal_gap/omdb_crystal_gap_etkdg.extxyz.gz", "", "PBE", (100,), 700),
 }
 METHODS: Final = ("gaussian_process", "kernel_ridge", "random_forest", "gradient_boosting")
+PRESET: Final = "any-elements"  # of the source
 SOURCE_SET, TARGET_SET = "inorganic", "perovskites"
 
 
@@ -211,11 +212,10 @@ def _source(job: _Job) -> Path:
     folder = job.out / "source"
     if not (folder / MANIFEST).is_file():
         labelled = _labelled(SETS[SOURCE_SET], job)
-        elements = set().union(*(elements_of(record) for record in labelled.records))
         train_source_run(
             labelled.records,
             labelled.gaps_eV,
-            descriptor=descriptor_for(elements),
+            descriptor=PRESETS[PRESET],
             config=job.config.source,
             out=folder,
             seed=job.config.source_seed,

@@ -66,7 +66,10 @@ OwnSpecies = Annotated[
 ]
 Preset = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Descriptor with fixed settings: thesis-1260, oe62-16, oe62-16-roots or chgnet."),
+    typer.Option(
+        metavar="NAME",
+        help="Descriptor with fixed settings: thesis-1260, oe62-16, oe62-16-roots, any-elements or chgnet.",
+    ),
 ]
 Species = Annotated[
     str | None,

@@ -28,13 +28,43 @@ of 32 atoms 0.8 ms. The width of k1 does not matter (A: 0.615 to 0.617): its gri
 crystals, a network trained on them and transferred to 100 and to 500 by a Gaussian process on its features has errors
 of 0.55 and 0.47 eV, one trained on plain values 0.58 and 0.48 (six splits). It describes zwitterions, 1 % of these
 crystals, in their neutral form: with four networks the error at n = 100 fell from 0.542 to 0.531 eV (twenty splits).
+
+Without a source, the elements of the data set decide (`descriptor_for`). An exact Gaussian process on each descriptor:
+RMSE and CRPS in eV, means over three splits, on 353 perovskites with HSE gaps (8 elements, 103 tested), 1,494 molecules
+with the gap of their organic crystal (12 elements, 700 tested) and 2,400 inorganic crystals with PBE gaps (83 elements,
+700 tested). Differences below 2 % say nothing.
+
+| descriptor                 | perovskites 100 | and 250         | organic 100     | inorganic 200   | and 1,000       |
+|----------------------------|-----------------|-----------------|-----------------|-----------------|-----------------|
+| MBTR                       | 0.272 0.147     | 0.195 0.109     | 0.660 0.364     | 125,496 long    |                 |
+| MBTR, roots                | 0.259 0.141     | 0.201 0.113     | 0.696 0.387     |                 |                 |
+| composition                | 0.318 0.170     | 0.282 0.152     | 0.772 0.430     | 1.172 0.662     | 1.000 0.558     |
+| neighbours                 | 0.301 0.161     | 0.239 0.129     | 0.743 0.409     | 1.202 0.672     |                 |
+| **composition+neighbours** | 0.302 0.162     | 0.241 0.129     | 0.743 0.411     | **1.171 0.658** | **0.983 0.546** |
+| SOAP, means alone          | 0.277 0.142     | 0.192 0.100     | 0.691 0.388     | 1.366 0.778     |                 |
+| SOAP                       | 0.241 0.122     | 0.166 0.084     | 0.690 0.387     | 1.343 0.764     |                 |
+| composition, SOAP          | 0.253 0.128     | 0.167 0.085     | 0.698 0.389     |                 |                 |
+| all three                  | 0.258 0.130     | 0.165 0.085     | 0.703 0.389     | 1.189 0.673     |                 |
+| MBTR, SOAP                 | 0.243 0.122     | 0.160 0.082     | 0.671 0.378     |                 |                 |
+| **MBTR, roots, and SOAP**  | **0.237 0.120** | **0.150 0.079** | **0.647 0.363** |                 |                 |
+
+On the inorganic crystals gradient boosting has 1.114 and 0.928 eV with composition and neighbours, 1.118 and 0.952 with
+composition alone, 1.187 at n = 200 with all three. Of those crystals 681 hold only the 28 most frequent elements: with
+200 to learn from, the Gaussian process has 1.191 with MBTR (15,624 numbers), 1.199 with MBTR and SOAP, 1.179 with
+composition and neighbours. SOAP with a cutoff of 7 in place of 5 angstrom has 0.245 and 0.180 on the perovskites (with
+roots, as 0.247 and 0.180 with 5), with a quarter of the numbers 0.293 and 0.194. A cell of 134 atoms
+takes 23 ms for SOAP and 8 ms for neighbours.
 """
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from bandgap.descriptors.config import DescriptorConfig, Term
+from bandgap.descriptors.element_properties import KNOWN
+from bandgap.descriptors.soap import Soap
 from bandgap.foundation.errors import ConfigError
+
+FEW_ELEMENTS = 16
 
 K1 = Term(function="atomic_number", minimum=0.0, maximum=120.0, n=36, sigma=4.0)
 K2 = Term(
@@ -55,6 +85,7 @@ PRESETS: dict[str, DescriptorConfig] = {
     ),
 }
 PRESETS["oe62-16-roots"] = replace(PRESETS["oe62-16"], roots=True, size=True, neutral=True)
+PRESETS["any-elements"] = DescriptorConfig(composition=True, neighbours=True, soap=Soap())
 PRESETS["chgnet"] = DescriptorConfig(potential="chgnet")
 
 
@@ -77,6 +108,10 @@ def config_for(*, preset: str | None = None, species: Sequence[str] | None = Non
 def descriptor_for(elements: Collection[str]) -> DescriptorConfig:
     """Return the descriptor of a data set whose structures hold these elements, which no source has to know.
 
-    Raises ConfigError for none, and for what is not a chemical symbol.
+    For up to 16 elements that is MBTR with SOAP behind it, for more the composition and the neighbours, whose number
+    of features does not grow with that of the elements. Raises ConfigError for none, and for what is no element.
     """
-    return config_for(species=tuple(dict.fromkeys(elements)))
+    species = config_for(species=tuple(dict.fromkeys(elements))).species
+    if len(species) > FEW_ELEMENTS:
+        return DescriptorConfig(composition=True, neighbours=True)
+    return DescriptorConfig(species, K1, K2, roots=True, soap=Soap() if set(species) <= set(KNOWN) else None)

@@ -20,6 +20,7 @@ from bandgap.descriptors import (
     n_features,
 )
 from bandgap.descriptors.presets import K1, K2
+from bandgap.descriptors.soap import Soap
 from bandgap.foundation.config import fingerprint, from_dict, to_dict
 from bandgap.foundation.errors import ConfigError
 from bandgap.structures.elements import ELEMENTS
@@ -79,13 +80,14 @@ def test_config_after_json_is_the_same(name: str) -> None:
         (
             None,
             None,
-            "neither preset nor species given. Give one: a preset (thesis-1260, oe62-16, oe62-16-roots, chgnet) or",
+            "neither preset nor species given. Give one: a preset (thesis-1260, oe62-16, oe62-16-roots, any-elements, "
+            "chgnet) or",
         ),
         ("oe62-16", ["H"], "both preset and species given"),
         (
             "oe62",
             None,
-            "preset is 'oe62'. Accepted: thesis-1260, oe62-16, oe62-16-roots, chgnet; or give the species",
+            "preset is 'oe62'. Accepted: thesis-1260, oe62-16, oe62-16-roots, any-elements, chgnet; or give the",
         ),
         (None, [], "no species given. Accepted: chemical symbols, such as H C N O."),
         (None, ["H", "Xx"], "'Xx' is not a chemical element. Accepted: chemical symbols, such as H C Cl."),
@@ -102,9 +104,22 @@ def test_config_for_wrong_choice_says_what_is_accepted(
     assert text in str(caught.value)
 
 
-def test_descriptor_for_a_few_elements_is_the_mbtr_of_these_elements() -> None:
-    assert descriptor_for({"Pb", "H", "I", "C", "N"}) == config_for(species=["H", "C", "N", "I", "Pb"])
-    assert descriptor_for(["O", "H", "O"]) == config_for(species=["H", "O"])
+def test_descriptor_for_a_few_elements_is_the_mbtr_of_these_elements_with_soap_behind_it() -> None:
+    found = descriptor_for({"Pb", "H", "I", "C", "N"})
+    assert found == dataclasses.replace(config_for(species=["H", "C", "N", "I", "Pb"]), roots=True, soap=Soap())
+    assert descriptor_for(["O", "H", "O"]).elements == ("H", "O")
+
+
+def test_descriptor_for_many_elements_takes_every_element_and_does_not_grow_with_them() -> None:
+    some, all_known = descriptor_for(ELEMENTS[:17]), descriptor_for(ELEMENTS[:96])
+    assert some == all_known and some.elements == ELEMENTS[:96]
+    assert n_features(some) == 262
+    assert len(descriptor_for(ELEMENTS[:16]).terms) == 2
+
+
+def test_descriptor_for_an_element_that_soap_does_not_know_takes_it_all_the_same() -> None:
+    found = descriptor_for({"Lr", "O"})
+    assert found.elements == ("O", "Lr") and found.soap is None
 
 
 def test_descriptor_for_what_is_no_element_says_what_is_accepted() -> None:
