@@ -116,9 +116,12 @@ def descriptor_sentence(manifest: Mapping[str, Any]) -> str:
     """Say of which terms and elements a source's descriptor is, and how long its vector."""
     descriptor, features = manifest.get("descriptor", {}), _features(manifest)
     terms = [f"{k} ({descriptor[k]['function'].replace('_', ' ')})" for k in ("k1", "k2", "k3") if descriptor.get(k)]
-    if not terms or features is None:
+    parts = [words for name, words in _PARTS.items() if descriptor.get(name, "none") not in (None, False, "none")]
+    if not (terms or parts) or features is None:
         return "not recorded"
-    return f"MBTR, {' and '.join(terms)}, {features:,} features, for {' '.join(descriptor.get('species', ()))}"
+    what = [f"MBTR, {' and '.join(terms)}", *parts] if terms else parts
+    species = f", for {' '.join(descriptor['species'])}" if descriptor.get("species") else ""
+    return f"{', '.join(what)}, {features:,} features{species}"
 
 
 def delete_expander(source: Source) -> None:
@@ -143,6 +146,12 @@ def _features(manifest: Mapping[str, Any]) -> int | None:
     return int(count) if count else None
 
 
+_PARTS = {
+    "composition": "composition",
+    "neighbours": "neighbours",
+    "soap": "SOAP",
+    "potential": "features of a pretrained potential",
+}
 _EXTRAS_HELP = (
     "Some transfers need more than the weights: the variational posterior, the Fisher information or snapshots of the "
     "training. The methods on the page Train say which."

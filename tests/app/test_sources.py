@@ -74,6 +74,19 @@ def test_own_source_shows_card_descriptor_and_learning_curve(visit: Visit, shown
     assert [trace["name"] for trace in curve["data"][:2]] == ["learned from", "held out"]
 
 
+def test_source_on_any_elements_says_what_describes_them(
+    visit: Visit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, source = empty_workspace(tmp_path), str(uuid.uuid4())
+    payload = {"source": source, "name": "any", "dataset": made.add_labelled(), "preset": "any-elements"}
+    numbers = {"hidden": [6, 4], "max_epochs": 4, "seed": 0, "device": "cpu", "licence": ""}
+    made.jobs.submit(made.id, "train_source", title="t", payload={**payload, **numbers}, subject=source)
+    work_all(made.home)
+    monkeypatch.setenv("BANDGAP_HOME", str(made.home.folder))
+    text = texts(visit("sources", ws=made.id, source=source))
+    assert "**Descriptor**: composition, neighbours, SOAP, 1,522 features" in text
+
+
 def test_own_source_can_be_chosen_on_train_and_by_nobody_else(visit: Visit, shown: tuple[Workspace, str]) -> None:
     at = click(visit("sources", ws=shown[0].id, source=shown[1]), "Transfer from my waters")
     assert at.title[0].value == "Train"
