@@ -2,9 +2,9 @@
 
 Reference: B. Deng et al., CHGNet as a pretrained universal neural network potential for charge-informed atomistic
 modelling, Nature Machine Intelligence 5, 1031 (2023). Its package, which the extra `chgnet` installs, brings the
-weights of version 0.3.0; they are read without unpickling. It takes crystals alone, so that along an open axis, as
-around a molecule, a box is drawn that is wider than the structure by more than the potential's reach: no atom sees an
-image, and the size of the box does not matter.
+weights of version 0.3.0 and loads them. It takes crystals alone, so that along an open axis, as around a molecule, a
+box is drawn that is wider than the structure by more than the potential's reach: no atom sees an image, and the size of
+the box does not matter.
 
 What is pooled was chosen by the errors, in eV, of `gaussian_process` on 100 hybrid perovskites with HSE gaps (ten
 splits) and on 200 crystals of the Materials Project with PBE gaps (five splits):
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-WEIGHTS: Final = ("pretrained", "0.3.0", "chgnet_0.3.0_e29f68s314m37.pth.tar")
+WEIGHTS: Final = "0.3.0"
 CUTOFF_ANGSTROM: Final = 6.0
 WIDTH: Final = 64  # features of an atom in a layer
 MAX_PAIRS: Final = 200_000  # of neighbours, about 2,000 atoms: about 1 GB of memory
@@ -82,15 +82,8 @@ def check_installed() -> None:
 @lru_cache(maxsize=1)
 def _model() -> Any:
     """Return the network with its weights, for predictions on the CPU."""
-    from importlib.resources import as_file, files
-
-    import torch
-
-    network = _package()
-    with as_file(files("chgnet").joinpath(*WEIGHTS)) as path:
-        stored = torch.load(path, map_location="cpu", weights_only=True)["model"]
     with contextlib.redirect_stdout(io.StringIO()):  # it prints how many parameters it has
-        return network.from_dict(stored).eval()
+        return _package().load(model_name=WEIGHTS, use_device="cpu", verbose=False).eval()
 
 
 def _package() -> Any:
@@ -156,7 +149,7 @@ def _refuse_isolated(structure: Any) -> None:
 
 POTENTIAL: Final = Potential(
     name="chgnet",
-    title="CHGNet 0.3.0",
+    title=f"CHGNet {WEIGHTS}",
     licence="modified BSD, (c) 2023 The Regents of the University of California",
     reference="Deng et al., Nature Machine Intelligence 5, 1031 (2023)",
     elements=tuple(symbol for symbol in ELEMENTS[:94] if symbol not in UNTRAINED),

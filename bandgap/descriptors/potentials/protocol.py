@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Potential:
     """A potential with its weights: what it is called, whose it is, what it takes and what it gives.
 
-    Its weights travel in its package, are loaded without unpickling and are named by `title`: other weights are another
-    potential, as they give other features.
+    Its weights travel in its package, which loads them, and are named by `title`: other weights are another potential,
+    as they give other features.
     """
 
     name: str  # the value of the descriptor's setting

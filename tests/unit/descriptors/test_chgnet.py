@@ -50,7 +50,8 @@ def test_elements_are_those_that_the_training_of_the_weights_has_moved():
 
     import torch
 
-    stored = torch.load(str(files("chgnet").joinpath(*chgnet.WEIGHTS)), map_location="cpu", weights_only=True)
+    path = files("chgnet") / "pretrained" / chgnet.WEIGHTS / "chgnet_0.3.0_e29f68s314m37.pth.tar"
+    stored = torch.load(str(path), map_location="cpu", weights_only=True)
     squares = [s["exp_avg_sq"] for s in stored["optimizer"]["state"].values()]
     (embedding,) = (square for square in squares if square.shape == (94, 64))
     moved = [ELEMENTS[k] for k in np.flatnonzero(embedding.sum(1).numpy() > 0)]
