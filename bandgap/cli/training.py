@@ -1,7 +1,10 @@
 """`bandgap train-source` and `bandgap transfer`: a source model, and its transfer to labelled crystals."""
 
+import functools
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -59,6 +62,13 @@ def train_source(
     ] = "pbe0",
     preset: options.Preset = None,
     species: options.Species = None,
+    network: Annotated[
+        Literal["perceptron", "megnet"],
+        typer.Option(
+            help="perceptron: learns from the descriptor of --preset or --species; megnet: learns its own features "
+            "from the structures, by a graph network (needs the extra graph)."
+        ),
+    ] = "perceptron",
     seed: options.Seed = 0,
     level_of_theory: options.LevelOfTheory = "",
     licence: Annotated[
@@ -74,13 +84,11 @@ def train_source(
     The folder that it writes is what `bandgap transfer --source` starts from.
     """
     from bandgap.foundation.machine import set_threads
-    from bandgap.sources.model import SourceConfig
-    from bandgap.sources.training import train_source_run
     from bandgap.storage.manifests import read_manifest
 
     set_threads()
     check_out(out)
-    descriptor = descriptor_of(preset, species)
+    train = _trainer(network, preset, species, variational=variational, snapshots=snapshots)
     with progress_bars() as progress:
         if oe62 is not None:
             if structures or label or labels:
@@ -97,13 +105,9 @@ def train_source(
             choice = LabelChoice(label, labels, unit=unit, column=column, level_of_theory=level_of_theory)
             records = load_structures(structures, progress=progress)
             gaps, level_of_theory = load_gaps(records, choice)
-        folder = train_source_run(
+        folder = train(
             records,
             gaps,
-            descriptor=descriptor,
-            config=SourceConfig(
-                variational=options.variational_configs(variational), snapshots=options.snapshot_config(snapshots)
-            ),
             level_of_theory=level_of_theory,
             licence=licence,
             out=out,
@@ -115,6 +119,27 @@ def train_source(
         )
     print_run(folder, read_manifest(folder, kind="source"))
     say(f"Next: bandgap transfer --source {folder} --structures CRYSTALS --labels CSV --out RUN")
+
+
+def _trainer(
+    network: str, preset: str | None, species: str | None, *, variational: bool, snapshots: int | None
+) -> Callable[..., Path]:
+    """Return the training of this network, with its descriptor and extras; refuses what does not go together."""
+    from bandgap.sources.model import SourceConfig
+
+    config = SourceConfig(
+        variational=options.variational_configs(variational), snapshots=options.snapshot_config(snapshots)
+    )
+    if network == "perceptron":
+        from bandgap.sources.training import train_source_run
+
+        return functools.partial(train_source_run, descriptor=descriptor_of(preset, species), config=config)
+    if preset is not None or species is not None:
+        raise typer.BadParameter("--network megnet learns its own features: leave out --preset and --species.")
+    import bandgap.networks.megnet  # noqa: F401 - before structures are read, it says where its package is missing
+    from bandgap.sources.graph_training import HIDDEN, train_graph_source_run
+
+    return functools.partial(train_graph_source_run, config=replace(config, hidden=HIDDEN))
 
 
 def transfer(

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.descriptors import composition, electron_levels, neighbours, potentials, size, soap
+from bandgap.descriptors import composition, electron_levels, graphs, neighbours, potentials, size, soap
 from bandgap.descriptors.electron_levels import Levels, check_levels
 from bandgap.descriptors.parts import Part
 from bandgap.descriptors.potentials import check_potential
@@ -36,6 +36,7 @@ PARTS = (  # in the order of the vector
     neighbours.PART,
     soap.PART,
     potentials.PART,
+    graphs.PART,
     size.PART,
     electron_levels.PART,
 )
@@ -106,7 +107,8 @@ class DescriptorConfig:
     (`structures.zwitterions`). `levels` adds the gap, the HOMO and the LUMO of the structure in eV by this method, as
     the very last features (`tight_binding`). `composition` adds statistics of element properties right behind the
     terms, `neighbours` what surrounds the atoms, `soap` their smooth overlap, `potential` pooled features of a
-    pretrained interatomic potential (the modules of these names).
+    pretrained interatomic potential (the modules of these names), `graph` the readout of a graph network that a source
+    trained (`graphs`).
     """
 
     species: tuple[str, ...] = ()
@@ -122,6 +124,7 @@ class DescriptorConfig:
     neighbours: bool = field(default=False, metadata=LATER)
     soap: Soap | None = field(default=None, metadata=LATER)
     potential: str = field(default=potentials.NONE, metadata=LATER)
+    graph: graphs.GraphBody | None = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
         """Put species in the order of atomic number; raise ConfigError for what cannot be a descriptor."""

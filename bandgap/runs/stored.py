@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from bandgap.datasets.table import with_baseline_column
 from bandgap.descriptors import MBTRConfig, featurize
-from bandgap.foundation.config import from_dict, to_dict
 from bandgap.posterior import Diagnostics, Posterior, restore_posterior
 from bandgap.predictions.conformal import ConformalScores
 from bandgap.predictions.domain import Domain
+from bandgap.sources.stored_descriptor import load_descriptor, save_descriptor
 from bandgap.storage.manifests import SCHEMA, damage_reported, read_manifest, versions, write_manifest
 from bandgap.storage.references import N_REFERENCES, check_references, reference_baseline_eV, reference_rows
 from bandgap.storage.tensors import load_tensors, save_tensors
@@ -73,7 +73,7 @@ def save_run(
     own = {
         "schema": SCHEMA,
         "kind": "run",
-        "descriptor": to_dict(descriptor),
+        "descriptor": save_descriptor(folder, descriptor),
         "posterior": {"kind": posterior.kind, **posterior.scalars()},
         "references": reference_rows(chosen, predicted, baseline_eV=baseline),
         "versions": versions(),
@@ -86,7 +86,7 @@ def load_run(folder: Path | str, *, verify: bool = True) -> Run:
     path = Path(folder)
     manifest = read_manifest(path, kind="run")
     with damage_reported(path):
-        descriptor = from_dict(MBTRConfig, manifest["descriptor"])
+        descriptor = load_descriptor(path, manifest["descriptor"])
         posterior = restore_posterior(
             load_tensors(path / DRAWS, {}),
             scalars=manifest["posterior"],

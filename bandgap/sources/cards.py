@@ -31,6 +31,8 @@ def card_rows(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None)
     }
     if potential := card.get("potential"):
         rows["pretrained potential"] = potential
+    if graph := card.get("graph"):
+        rows["graph network"] = graph
     if displacement := card.get("displacement_angstrom"):
         rows["displaced copies"] = (
             f"of every structure one for each network, coordinates changed by {displacement:g} angstrom (sd)"

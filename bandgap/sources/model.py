@@ -35,7 +35,8 @@ class SourceCard:
     """What a source was trained on: names of its files, elements, level of theory, licence, sizes and errors (eV).
 
     `displacement_angstrom` is that of the atoms in the copies that it has also seen, 0 where there were none.
-    `potential` names the pretrained potential of its descriptor, with the licence of its weights; empty without.
+    `potential` names the pretrained potential of its descriptor, with the licence of its weights, `graph` the graph
+    network that the source trained; both are empty without.
     """
 
     data: tuple[str, ...]
@@ -47,6 +48,7 @@ class SourceCard:
     seed: int = 0
     displacement_angstrom: float = 0.0
     potential: str = field(default="", metadata=LATER)
+    graph: str = field(default="", metadata=LATER)
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,6 +30,7 @@ def train_source(
     elements: Sequence[str],
     level_of_theory: str = "",
     licence: str = "",
+    about_graph: str = "",
     seed: int,
     device: str = "auto",
     progress: Progress = no_progress,
@@ -64,6 +65,7 @@ def train_source(
         rmse,
         seed,
         potential=potential_words(descriptor.potential),
+        graph=about_graph,
     )
     params = {name: value.cpu() for name, value in trained.params.items()}
     source = SourceModel(params, network, standardiser, descriptor, card, config, trained.history)
@@ -88,7 +90,7 @@ def with_extras(
     n, card, used = len(gaps_eV), source.card, used_features(source.params)
     split = None
     if n == card.n_structures:
-        split = _start(source.network, source.config.training, n=n, seed=card.seed)[2]
+        split = first_state(source.network, source.config.training, n=n, seed=card.seed)[2]
     x, y = used_rows(source.standardiser, features, gaps_eV, used=used)
     split = checked(split, source, x, y)
     return with_parts(source, x, y, split=split, seed=card.seed, device=device, progress=progress)
@@ -113,7 +115,7 @@ def train_fresh(
     target = choose_device(device)
     standardiser = fit_standardiser(features, gaps_eV)
     x, y = _standardised_rows(standardiser, features, gaps_eV)
-    generator, start, split = _start(network, config, n=y.shape[0], seed=seed)
+    generator, start, split = first_state(network, config, n=y.shape[0], seed=seed)
     start["weight.1"][:, torch.from_numpy(~varies(features))] = 0.0
     trained = train(
         {name: value.to(target) for name, value in start.items()},
@@ -128,7 +130,7 @@ def train_fresh(
     return standardiser, trained
 
 
-def _start(
+def first_state(
     network: NetworkConfig, config: TrainingConfig, *, n: int, seed: int
 ) -> tuple[torch.Generator, Params, RowSplit]:
     """Return what a seed gives to the training on n rows: its generator, the first weights, the split of the rows."""

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bandgap.descriptors import MBTRConfig, featurize
+from bandgap.descriptors import featurize
 from bandgap.foundation.config import fingerprint, from_dict, to_dict
 from bandgap.networks.perceptron import NetworkConfig, forward
 from bandgap.networks.standardise import Standardiser
@@ -19,6 +19,7 @@ from bandgap.networks.training import Epoch
 from bandgap.sources.extras import load_extras, save_extras
 from bandgap.sources.model import SourceCard, SourceConfig, SourceModel
 from bandgap.sources.statistics import FeatureStatistics
+from bandgap.sources.stored_descriptor import load_descriptor, save_descriptor
 from bandgap.storage.manifests import SCHEMA, damage_reported, read_manifest, versions, write_manifest
 from bandgap.storage.references import N_REFERENCES, check_references, reference_rows
 from bandgap.storage.tensors import load_tensors, save_tensors
@@ -46,7 +47,7 @@ def save_source(folder: Path, source: SourceModel, *, references: Sequence[Struc
         "card": to_dict(source.card),
         "network": to_dict(source.network),
         "config": to_dict(source.config),
-        "descriptor": to_dict(source.descriptor),
+        "descriptor": save_descriptor(folder, source.descriptor),
         "gaps": {"mean_eV": scale.y_mean_eV, "sd_eV": scale.y_sd_eV},
         "x_power": scale.power,
         "features": None
@@ -77,7 +78,7 @@ def load_source(folder: Path | str, *, verify: bool = True, extras: bool = True)
             {name.removeprefix("param."): value for name, value in arrays.items() if name.startswith("param.")},
             network,
             Standardiser(x_mean, x_scale, gaps["mean_eV"], gaps["sd_eV"], float(manifest.get("x_power", 1.0))),
-            from_dict(MBTRConfig, manifest["descriptor"]),
+            load_descriptor(path, manifest["descriptor"]),
             from_dict(SourceCard, manifest["card"]),
             from_dict(SourceConfig, manifest["config"]),
             tuple(Epoch(*pair) for pair in manifest["history"]),

@@ -175,7 +175,7 @@ def test_refused_and_unlabelled_structures_are_left_out(source_folder, world, tm
     records = [*world.records, world.broken, world.foreign]
     gaps = np.concatenate([world.gaps_eV, [3.0, 3.0]])
     gaps[0] = np.nan
-    settings = {"method": "fine_tune", "settings": FINE, "n_test": 3, "device": "cpu"}
+    settings = {"method": "last_layer_ridge", "n_test": 3, "device": "cpu"}  # it keeps the source's first layer
     out = transfer_run(source_folder, records, gaps, out=tmp_path, **settings)
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["data"]["n_labelled"] == 23
@@ -279,7 +279,7 @@ def test_nothing_to_learn_from_is_refused_with_the_reason(source_folder, world, 
     record = world.records[0] if kind == "unlabelled" else getattr(world, kind)
     gap = np.nan if kind == "unlabelled" else 3.0
     with pytest.raises(InputError, match=f"None of 1 structures can be learned from: .*{reason}"):
-        transfer_run(source_folder, [record], np.array([gap]), out=tmp_path)
+        transfer_run(source_folder, [record], np.array([gap]), method="last_layer_ridge", out=tmp_path)
 
 
 def test_source_run_leaves_out_what_it_cannot_learn_from(world, tmp_path):

@@ -66,6 +66,8 @@ def test_card_says_what_the_source_was_trained_on(source):
         "licence": "CC0-1.0",
         "seed": 3,
         "displacement_angstrom": 0.0,
+        "potential": "",
+        "graph": "",
     }
 
 

@@ -1,0 +1,178 @@
+"""Sources whose features a graph network learns: training, every transfer from them, the shell; needs `graph`."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import warnings
+
+import ase.io
+import numpy as np
+import pytest
+import torch
+
+from bandgap.descriptors.cache import DescriptorCache
+from bandgap.evaluation.heldout import load_heldout
+from bandgap.foundation.errors import Cancelled, ConfigError, InputError
+from bandgap.networks.graph_config import GraphConfig
+from bandgap.networks.perceptron import NetworkConfig
+from bandgap.networks.swag import SnapshotConfig
+from bandgap.networks.training import TrainingConfig
+from bandgap.networks.variational import VariationalConfig
+from bandgap.predictions.table import read_predictions_csv
+from bandgap.runs.prediction import predict_run
+from bandgap.runs.stored import load_run
+from bandgap.runs.transfer import transfer_run
+from bandgap.sources.cards import card_rows
+from bandgap.sources.graph_training import train_body, train_graph_source_run
+from bandgap.sources.model import SourceConfig
+from bandgap.sources.one_set import first_state
+from bandgap.sources.stored import load_source
+from bandgap.transfer import METHODS
+from tests.unit.transfer.method_settings import BRIEF
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    pytest.importorskip("torch_geometric.nn")
+
+GRAPH = GraphConfig(("C", "H", "O"), centres=12, embedding=8, hidden=32, width=16, blocks=2)
+TRAINING = TrainingConfig(max_epochs=60, patience=30, plateau_epochs=15, batch_size=8, learning_rate=5e-3)
+
+
+def trained(world, **more):
+    settings = {"graph": GRAPH, "hidden": (8, 4), "training": TRAINING, "seed": 0, "device": "cpu"}
+    return train_body(world.source_records, world.source_gaps_eV, **(settings | more))
+
+
+@pytest.fixture(scope="module")
+def folder(world, tmp_path_factory):
+    """A source of 36 molecules, with every extra that a method may need."""
+    return train_graph_source_run(
+        [*world.source_records, world.broken, world.foreign],
+        np.append(world.source_gaps_eV, [np.nan, 5.0]),
+        graph=GRAPH,
+        config=SourceConfig(
+            hidden=(8, 4),
+            training=TRAINING,
+            variational=(VariationalConfig(epochs=8, batch_size=8),),
+            snapshots=SnapshotConfig(count=5, rank=3, burn_in=1, batch_size=8),
+        ),
+        out=tmp_path_factory.mktemp("source"),
+        seed=0,
+        level_of_theory="made up",
+        licence="CC0-1.0",
+        device="cpu",
+    )
+
+
+def test_network_learns_and_ends_early_at_its_best_epoch(world):
+    found = trained(world, training=dataclasses.replace(TRAINING, max_epochs=400))
+    errors = [epoch.validation for epoch in found.history]
+    assert 40 < len(errors) < 400 and len(errors) - 1 - int(np.argmin(errors)) == 30
+    assert found.rmse_eV == pytest.approx(min(errors) ** 0.5 * world.source_gaps_eV.std())
+    assert found.rmse_eV < 0.2 * world.source_gaps_eV.std()
+    assert found.epoch_s > 0 and f"{len(errors)} epochs of {found.epoch_s:.1f} s on cpu" in found.words
+
+
+def test_seed_gives_the_network_whatever_torch_has_drawn_before(world):
+    quick = dataclasses.replace(TRAINING, max_epochs=2)
+    first = trained(world, training=quick)
+    torch.rand(7)
+    assert trained(world, training=quick).body.digest == first.body.digest
+    assert trained(world, training=quick, seed=1).body.digest != first.body.digest
+
+
+def test_rows_that_are_held_out_have_no_part_in_the_network(world):
+    """Those of the source network's training at this seed: their gaps may be anything."""
+    quick = dataclasses.replace(TRAINING, max_epochs=3, patience=3)
+    n, shape = len(world.source_records), NetworkConfig(GRAPH.n_features, (8, 4))
+    held = first_state(shape, quick, n=n, seed=0)[2].held_out.numpy()
+    assert len(held) == round(0.2 * n)
+    order = np.arange(n)
+    order[held] = np.roll(held, 1)  # mean and standard deviation stay
+    swapped = dataclasses.replace(world, source_gaps_eV=world.source_gaps_eV[order])
+    one, other = (trained(w, training=quick).history for w in (world, swapped))
+    np.testing.assert_allclose([e.train for e in one], [e.train for e in other], rtol=1e-5)
+    assert one[0].validation != pytest.approx(other[0].validation)
+
+
+@pytest.mark.parametrize("after", [1, 5, 20])
+def test_cancel_ends_the_training(world, after):
+    updates = []
+
+    def cancel(update):
+        updates.append(update)
+        if len(updates) == after:
+            raise Cancelled("enough")
+
+    with pytest.raises(Cancelled):
+        trained(world, progress=cancel)
+    assert len(updates) == after
+
+
+def test_gaps_that_are_all_equal_are_refused(world):
+    with pytest.raises(InputError, match=r"all 36 gaps of the source set are 2.0 eV"):
+        trained(dataclasses.replace(world, source_gaps_eV=np.full(36, 2.0)))
+
+
+def test_source_holds_network_card_and_error_and_opens_again(folder, world):
+    source = load_source(folder)
+    body = source.descriptor.graph
+    assert body.config == GRAPH and source.network.n_features == GRAPH.n_features
+    assert source.card.n_structures == 36 and source.card.elements == ("C", "H", "O")  # without silane
+    assert source.card.validation_rmse_eV < 0.3 * world.source_gaps_eV.std()
+    card = json.loads((folder / "manifest.json").read_text())["card"]
+    assert card_rows(card)["graph network"].startswith("MEGNet (Chen et al., 2019), 2 blocks")
+    assert set(source.extras) == {"features", "fisher", "variational", "snapshots"}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_takes_such_a_source_and_gives_its_test_predictions_again(folder, world, tmp_path, method):
+    transfer_run(
+        folder, world.records, world.gaps_eV, method=method, settings=BRIEF.get(method, {}), n=14, n_test=6,
+        out=tmp_path, seed=0, device="cpu", cache=DescriptorCache(tmp_path / "cache"),
+    )  # fmt: skip
+    run = load_run(tmp_path)
+    assert run.descriptor == load_source(folder, verify=False).descriptor
+    heldout = load_heldout(tmp_path, run.manifest)
+    records = {record.id: record for record in world.records}
+    found = predict_run(tmp_path, [records[i] for i in heldout.predictions.ids])
+    np.testing.assert_allclose(found.mean_eV, heldout.predictions.mean_eV, rtol=0, atol=1e-3)
+
+
+def test_missing_package_is_said_before_any_work(world, monkeypatch, tmp_path):
+    for name in [name for name in sys.modules if name.startswith(("torch_geometric", "bandgap.networks.megnet"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "torch_geometric.nn", None)
+    with pytest.raises(ConfigError, match="torch_geometric, which is not installed"):
+        train_graph_source_run(world.source_records, world.source_gaps_eV, out=tmp_path, seed=0)
+
+
+def test_from_the_shell_train_transfer_and_predict_in_three_processes(world, tmp_path):
+    for name, records, gaps in (
+        ("source", world.source_records, world.source_gaps_eV),
+        ("target", world.records, world.gaps_eV),
+    ):
+        frames = [record.atoms.copy() for record in records]
+        for atoms, record, gap in zip(frames, records, gaps, strict=True):
+            atoms.info = {"id": record.id, "gap_eV": float(gap)}
+        ase.io.write(tmp_path / f"{name}.extxyz", frames, format="extxyz")
+    labelled = ["--label", "gap_eV", "--structures"]
+
+    def shell(*words, code=0):
+        command = [sys.executable, "-c", "from bandgap.cli import main; main()", *map(str, words)]
+        wide = {**os.environ, "COLUMNS": "200"}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=wide, timeout=900)
+        assert done.returncode == code, done.stderr
+        return done.stdout + done.stderr
+
+    words = ("train-source", *labelled, "source.extxyz", "--network", "megnet", "--out", "source")
+    assert "leave out --preset and --species" in shell(*words, "--species", "H C O", code=2)
+    assert "graph network: MEGNet (Chen et al., 2019), 3 blocks" in shell(*words)
+    shell("transfer", "--source", "source", *labelled, "target.extxyz", "--method", "feature_gp", "--n", "16",
+          "--n-test", "6", "--out", "run")  # fmt: skip
+    shell("predict", "--model", "run", "--structures", "target.extxyz", "--out", "table.csv")
+    rows = read_predictions_csv(tmp_path / "table.csv")
+    assert len(rows) == len(world.records) and (rows["status"] == "ok").all()
+    assert np.abs(rows["mean_eV"] - world.gaps_eV).mean() < 0.5 * world.gaps_eV.std()

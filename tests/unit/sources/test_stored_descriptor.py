@@ -1,0 +1,60 @@
+"""Descriptors in the folders of sources and runs: settings in the manifest, weights of a graph network beside it."""
+
+import json
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+from bandgap.descriptors import DescriptorConfig, featurize, n_features
+from bandgap.descriptors.graphs import GraphBody
+from bandgap.foundation.config import fingerprint, to_dict
+from bandgap.foundation.errors import ArtifactError
+from bandgap.networks.graph_config import GraphConfig
+from bandgap.sources.stored_descriptor import GRAPH, load_descriptor, save_descriptor
+from tests.unit.descriptors.samples import crystal, ethanol, record
+
+CONFIG = GraphConfig(("H", "C", "N", "O"), cutoff_angstrom=3.5, width=4, hidden=6)
+
+
+@pytest.fixture(scope="module")
+def body() -> GraphBody:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pytest.importorskip("torch_geometric.nn")
+    from bandgap.networks.megnet import new_megnet
+
+    return GraphBody.of(CONFIG, new_megnet(CONFIG, seed=0).state_dict())
+
+
+def test_weights_are_a_file_beside_the_manifest_and_give_the_same_vectors(body, tmp_path):
+    descriptor = DescriptorConfig(graph=body)
+    entry = json.loads(json.dumps(save_descriptor(tmp_path, descriptor)))
+    assert entry["graph"]["digest"] == body.digest and "weights" not in entry["graph"]
+    again = load_descriptor(tmp_path, entry)
+    assert again == descriptor and fingerprint(again) == fingerprint(descriptor)
+    records = [record(ethanol()), record(crystal(), "crystal")]
+    for other in (again, pickle.loads(pickle.dumps(descriptor))):
+        found = featurize(records, other)
+        assert found.features.shape == (2, n_features(descriptor)) and np.isfinite(found.features).all()
+        np.testing.assert_array_equal(found.features, featurize(records, descriptor).features)
+
+
+def test_weights_of_another_network_are_refused(body, tmp_path):
+    from bandgap.networks.megnet import new_megnet
+
+    entry = save_descriptor(tmp_path, DescriptorConfig(graph=body))
+    save_descriptor(tmp_path, DescriptorConfig(graph=GraphBody.of(CONFIG, new_megnet(CONFIG, seed=1).state_dict())))
+    with pytest.raises(ArtifactError, match="the weights of the graph network are not those that the manifest names"):
+        load_descriptor(tmp_path, entry)
+    (tmp_path / GRAPH).unlink()
+    with pytest.raises(ArtifactError, match="cannot be read"):
+        load_descriptor(tmp_path, entry)
+
+
+def test_descriptor_without_a_network_is_stored_as_it_was(tmp_path):
+    plain = DescriptorConfig(potential="chgnet")
+    (tmp_path / GRAPH).write_bytes(b"of an older model")
+    assert save_descriptor(tmp_path, plain) == to_dict(plain) and "graph" not in to_dict(plain)
+    assert not (tmp_path / GRAPH).exists() and load_descriptor(tmp_path, to_dict(plain)) == plain
