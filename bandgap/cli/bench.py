@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bandgap.cli import bench_crystals, bench_last_layer, bench_networks, bench_posterior, options
+from bandgap.cli import bench_crystals, bench_last_layer, bench_networks, bench_pbp, bench_posterior, options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.compare import print_comparison
 from bandgap.cli.inputs import descriptor_cache
@@ -153,6 +153,8 @@ for _command, _options in (
     (bench_crystals.crystals, "--data DATA --out crystals --set perovskites --n 100 --seeds 1"),
     (bench_last_layer.last_layer, "--n 500 --no-accuracy --json last_layer.json"),
     (bench_posterior.posterior, "--repeats 3 --json posterior.json"),
+    (bench_pbp.pbp, "--splits 1 --json pbp.json"),
+    (bench_pbp.uci, "--data DATA --set yacht --splits 5 --json uci.json"),
     (products, "--n 200 --json products.json"),
     (pages, "--visits 20 --json pages.json"),
 ):

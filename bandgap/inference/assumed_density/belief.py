@@ -6,7 +6,7 @@ rates. Layer l maps z to W [z; 1] / sqrt(c), c the columns of W; without biases 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -109,14 +109,11 @@ class Belief:
     likelihood: LikelihoodSites | None = None
 
 
-def fresh_belief(
-    widths: Sequence[int], *, biased: bool = True, rng: np.random.Generator, average: bool = False
-) -> Belief:
+def fresh_belief(widths: Sequence[int], *, biased: bool = True, rng: np.random.Generator) -> Belief:
     """Return the belief before any row: one prior precision Gamma(6, 6), and means drawn from N(0, 1 / c).
 
     `widths` are those of the inputs, of the hidden layers and of the output, which is 1. The drawn means are a constant
-    factor of q that no site holds: they break the symmetry of the units, as in the authors' code. With `average` the
-    belief has a likelihood site.
+    factor of q that no site holds: they break the symmetry of the units, as in the authors' code.
     """
     shapes = [(out, n + int(biased)) for n, out in pairwise(widths)]
     start = Gamma().variance
@@ -125,10 +122,10 @@ def fresh_belief(
     n = sum(weights.sizes)
     none = np.zeros(n)
     sites = PriorSites(none, np.full(n, 1.0 / start), none, none, none, (0,) * len(shapes))
-    return Belief(weights, Gamma(), (Gamma(),), (Gamma(),), sites, no_likelihood(n) if average else None)
+    return Belief(weights, Gamma(), (Gamma(),), (Gamma(),), sites)
 
 
-def belief_around(centres: Sequence[Floats], variances: Sequence[float], *, average: bool = False) -> Belief:
+def belief_around(centres: Sequence[Floats], variances: Sequence[float]) -> Belief:
     """Return the belief N(centre, variance of its layer) before any row, a prior precision for each layer.
 
     `centres` are plain layers [weight, bias] (out, in + 1); the variances are those of their sqrt(c) [weight, bias].
@@ -144,13 +141,18 @@ def belief_around(centres: Sequence[Floats], variances: Sequence[float], *, aver
     none = np.zeros(flat.size)
     sites = PriorSites(flat, precision, precision * flat, none, none, tuple(range(len(means))))
     gammas = tuple(Gamma(SHAPE, (SHAPE - 1.0) * float(v)) for v in variances)
-    likelihood = no_likelihood(flat.size) if average else None
-    return Belief(Weights(means, wide), Gamma(), gammas, gammas, sites, likelihood)
+    return Belief(Weights(means, wide), Gamma(), gammas, gammas, sites)
 
 
-def no_likelihood(n: int) -> LikelihoodSites:
-    """Return the likelihood site of n weights before any row."""
-    return LikelihoodSites(np.zeros(n), np.zeros(n))
+def with_average(after: Belief, before: Belief, *, n: int) -> Belief:
+    """Return a belief after its first pass over n rows with the averaged factor of one of them: what it gained, over n.
+
+    The pass has counted every row once, so that further ones may go on from here without counting any twice.
+    """
+    m, v = flattened(after.weights.means), flattened(after.weights.variances)
+    m0, v0 = flattened(before.weights.means), flattened(before.weights.variances)
+    noise = (after.noise.shape - before.noise.shape) / n, (after.noise.rate - before.noise.rate) / n
+    return replace(after, likelihood=LikelihoodSites((1.0 / v - 1.0 / v0) / n, (m / v - m0 / v0) / n, *noise))
 
 
 def scaled_layers(layers: Sequence[NDArray[np.floating[Any]]]) -> list[Floats]:

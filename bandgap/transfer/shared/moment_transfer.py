@@ -5,9 +5,10 @@ which every input of a unit counts the same, W = sqrt(c) [weight, bias]; lambda_
 which rows were most likely at the time when each was seen, in one pass: the log evidence of a sequence is the sum of
 log Z (Dawid 1984). It finds the best and the worst of a set, not the order of neighbours.
 
-Measured on the demo's crystals (n = 300, one split, 700 for testing): log Z a row -0.71 at v0 = 0.3, -0.74 at 0.1,
--0.80 at 0.03, -0.82 with the output layer alone. Three passes that count no row twice: 0.37 eV; from a random start
-0.74 eV.
+One pass counts every row once. Of more passes "sep" takes the averaged factor of a row out before it comes in, so that
+none is counted twice; "adf" counts all of them again. Measured on the demo's crystals, 700 for testing, means of four
+splits: n = 300, one pass 0.369 eV with 95 % in the 90 % interval, six "sep" 0.371 and 91 %, three "adf" 0.362 and 90 %;
+n = 100, 0.429, 0.433 and 0.398. So one pass is the default. From a random start it errs twice as much.
 """
 
 import math
@@ -18,7 +19,7 @@ import numpy as np
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update
-from bandgap.inference.assumed_density.belief import Belief, Floats, belief_around
+from bandgap.inference.assumed_density.belief import Belief, Floats, belief_around, with_average
 from bandgap.inference.assumed_density.inclusion import units_on, weight_inclusion
 from bandgap.inference.assumed_density.passes import MOST_AT_ONCE, take_in
 from bandgap.inference.assumed_density.prior_sites import refine_prior
@@ -45,7 +46,7 @@ class Passes(Scales):
     variances: tuple[float, ...] = (0.03, 0.1, 0.3, 1.0)
     output_alone: bool = True
     likelihood: Literal["sep", "adf"] = "sep"
-    passes: int = 3
+    passes: int = 1
     batch_size: int = 10
     prior_step: bool = True
 
@@ -84,14 +85,15 @@ def fit_by_moments(
     layers = [layer.double().numpy() for layer in layers_of(source.params)]
     problem = _Problem(layers, x, standardiser.gaps(data.gaps_eV))
     variances, figures = _chosen(problem, config, atoms=atoms, seed=seed, progress=progress)
-    averaged = config.likelihood == "sep"
-    belief = belief_around(problem.layers, variances, average=averaged)
+    belief = start = belief_around(problem.layers, variances)
     rng, log_z = _stream(seed, 1), np.zeros(0)
     for number in range(config.passes):
         batch = config.batch_size if number else 1
         phase = f"pass {number + 1} of {config.passes}"
         belief, taken = take_in(belief, x, problem.y, rng=rng, batch=batch, atoms=atoms, phase=phase, progress=progress)
-        log_z = log_z if number else taken.log_z
+        if not number:
+            log_z = taken.log_z
+            belief = with_average(belief, start, n=len(x)) if config.likelihood == "sep" else belief
         belief = refine_prior(belief) if config.prior_step else belief
     progress(Update("passes over the crystals", config.passes, config.passes))
     figures |= _figures(belief, log_z, clipped=int((np.abs(x) == CLIP).any(1).sum()))

@@ -123,11 +123,11 @@ def test_beliefs_start_where_they_should():
     assert all((v == 1.2).all() for v in fresh.weights.variances)
     assert abs(np.std(fresh.weights.means[0]) * np.sqrt(7) - 1.0) < 0.1
     centres = [np.ones((4, 3)), np.ones((1, 5))]
-    around = belief_around(centres, (0.1, 0.3), average=True)
+    around = belief_around(centres, (0.1, 0.3))
     np.testing.assert_allclose(around.weights.means[0], np.sqrt(3) * np.ones((4, 3)))
     assert [g.variance for g in around.precisions] == pytest.approx([0.1, 0.3])
     assert around.prior.group == (0, 1)
-    assert around.likelihood is not None and not around.likelihood.precision.any()
+    assert fresh.likelihood is None and around.likelihood is None
 
 
 def test_layers_that_do_not_fit_are_refused_with_their_shapes():

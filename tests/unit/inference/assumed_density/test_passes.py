@@ -17,6 +17,7 @@ from bandgap.inference.assumed_density.belief import (
     Weights,
     flattened,
     fresh_belief,
+    with_average,
 )
 from bandgap.inference.assumed_density.moments import output_moments
 from bandgap.inference.assumed_density.passes import gradients, take_in
@@ -193,7 +194,8 @@ def test_stochastic_ep_holds_prior_times_n_factors():
     widths = (3, 5, 1)
     x, y = rows_for(widths, n=30, seed=3)
     rng = np.random.default_rng(0)
-    belief = fresh_belief(widths, rng=rng, average=True)
+    belief = fresh_belief(widths, rng=rng)
+    belief = with_average(belief, belief, n=30)
     start_shift = flattened(belief.weights.means) / flattened(belief.weights.variances)
     for _ in range(3):
         belief, _ = take_in(belief, x, y, rng=rng)
@@ -274,3 +276,15 @@ def test_rows_that_cannot_be_taken_in_are_refused():
         take_in(belief, x[:, :2], y, rng=rng)
     with pytest.raises(InputError, match="not finite. Leave such rows out first"):
         take_in(belief, x * np.nan, y, rng=rng)
+
+
+def test_average_after_a_first_pass_is_what_the_pass_gained():
+    x, y = rows_for((3, 5, 1), n=30, seed=3)
+    rng = np.random.default_rng(0)
+    start = fresh_belief((3, 5, 1), rng=rng)
+    after, _ = take_in(start, x, y, rng=rng)
+    belief = with_average(after, start, n=30)
+    v0, v = flattened(start.weights.variances), flattened(after.weights.variances)
+    np.testing.assert_allclose(1 / v, 1 / v0 + 30 * belief.likelihood.precision, rtol=1e-12)
+    assert after.noise.shape == pytest.approx(6.0 + 30 * belief.likelihood.shape, rel=1e-12)
+    assert belief.weights is after.weights

@@ -1,0 +1,50 @@
+"""`bandgap bench uci` and `bench pbp`: options, tables, honest words and the file of figures."""
+
+import json
+
+from bandgap.cli import bench_pbp
+from tests.unit.benchmarks.test_uci import folder  # noqa: F401 - a fixture
+
+
+def test_uci_prints_a_row_for_every_set_and_writes_all_splits(run, folder, tmp_path):  # noqa: F811
+    file = tmp_path / "uci.json"
+    command = ("bench", "uci", "--data", folder, "--set", "yacht", "--passes", 5, "--splits", 2, "--json", file)
+    result = run(*command)
+    assert result.exit_code == 0, result.output
+    assert "yacht" in result.output and "1.015" in result.output and "-1.634" in result.output
+    assert "Each row was counted 5 times: what the weights leave open is understated." in result.output
+    written = json.loads(file.read_text())
+    assert [fit["split"] for fit in written["fits"]] == [0, 1] and written["settings"]["hidden"] == [50]
+
+
+def test_uci_shows_published_figures_only_for_the_published_network(run, folder):  # noqa: F811
+    brief = ("--data", folder, "--set", "yacht", "--passes", 2, "--splits", 1, "--likelihood", "sep", "--hidden", "5-5")
+    result = run("bench", "uci", *brief)
+    assert result.exit_code == 0, result.output
+    assert "2015" not in result.output and "counted" not in result.output
+    assert "pbp, hidden 5-5, with biases, sep, 2 passes" in result.output
+
+
+def test_uci_refuses_widths_and_sets_that_cannot_be(run, folder):  # noqa: F811
+    result = run("bench", "uci", "--data", folder, "--hidden", "50,50")
+    assert result.exit_code == 1
+    assert "--hidden is '50,50'. Accepted: whole numbers joined by -, as 50 or 10-10." in result.output
+    result = run("bench", "uci", "--data", folder, "--set", "protein")
+    assert result.exit_code == 1 and "no set 'protein'" in result.output
+
+
+def test_table_of_the_demo_shows_medians_and_the_ratio_to_a_random_start(capsys):
+    def row(rmse):
+        return {
+            "rmse_eV": rmse,
+            "crps_eV": 0.2,
+            "coverage": 0.9,
+            "weights_share": 0.1,
+            "seconds": 1.0,
+            "cpu_seconds": 0.5,
+        }
+
+    sides = {"pbp": [row(0.3), row(0.4), row(0.9)], "PBP from a random start": [row(0.8)] * 3}
+    bench_pbp.print_pbp({"n": 300, "n_test": 700, "splits": 3, "sides": sides})
+    shown = capsys.readouterr().out
+    assert "0.400" in shown and "From the source one pass errs 0.50 times as much" in " ".join(shown.split())
