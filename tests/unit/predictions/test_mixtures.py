@@ -8,6 +8,7 @@ from scipy.stats import norm
 
 from bandgap.foundation.errors import InputError
 from bandgap.predictions.mixtures import mixture_quantiles, mixture_sd
+from bandgap.predictions.smooth_mixtures import smooth_quantiles
 from bandgap.predictions.table import LEVELS
 
 RNG = np.random.default_rng(17)
@@ -32,6 +33,48 @@ def test_mixture_quantiles_agree_with_scalar_root_finding(means, sds):
         for k, p in enumerate(probabilities):
             root = brentq(lambda x, p=p, j=j: norm.cdf(x, means[:, j], spreads[:, j]).mean() - p, -1e6, 1e6, xtol=1e-12)
             assert found[k, j] == pytest.approx(root, abs=1e-6)
+
+
+def cdf(x, means, sds):
+    return ndtr((x - means) / sds).mean()
+
+
+@pytest.mark.parametrize(
+    ("spread", "shape", "draws", "least"),
+    [
+        pytest.param(0.3, 60.0, 400, 20, id="posterior-like"),
+        pytest.param(2.0, 60.0, 400, 15, id="means far apart"),
+        pytest.param(0.3, 4.0, 50, 1, id="widths that differ"),
+        pytest.param(0.0, 1e9, 7, 20, id="equal components"),
+    ],
+)
+def test_smooth_mixtures_have_the_probabilities_asked_for_to_a_billionth(spread, shape, draws, least):
+    """Against the sum of distribution functions; where it is flat the quantile itself is uncertain to its rounding."""
+    rng = np.random.default_rng(3)
+    means, sds = rng.normal(3.0, spread, (draws, 20)), rng.gamma(shape, 0.4 / shape, (draws, 20))
+    found = smooth_quantiles(means, sds, np.asarray(LEVELS))
+    smooth = np.flatnonzero(np.isfinite(found).all(axis=0))
+    assert smooth.size >= least  # those with a very narrow component are left to the other way
+    for j in smooth:
+        for level, quantile in zip(LEVELS[::11], found[::11, j], strict=True):
+            root = brentq(lambda x, p=level, j=j: cdf(x, means[:, j], sds[:, j]) - p, -99, 99, xtol=1e-13, rtol=1e-14)
+            assert abs(quantile - root) < 1e-9
+
+
+def test_smooth_and_other_mixtures_agree_and_stand_in_their_own_columns():
+    rng = np.random.default_rng(5)
+    means, sds = rng.normal(2.0, 0.3, (100, 4)), np.full((100, 4), 0.3)
+    sds[0, 2] = 1e-5  # one component that no node would see
+    assert list(np.isnan(smooth_quantiles(means, sds, np.array([0.9, 0.2, 0.5]))).all(axis=0)) == [0, 0, 1, 0]
+    found = mixture_quantiles(means, sds, [0.9, 0.2, 0.5])
+    for j in range(4):
+        for p, quantile in zip((0.9, 0.2, 0.5), found[:, j], strict=True):
+            assert cdf(quantile, means[:, j], sds[:, j]) == pytest.approx(p, abs=1e-6)
+
+
+def test_no_probabilities_and_no_structures_give_none():
+    assert mixture_quantiles(DRAWS, NOISE, []).shape == (0, 3)
+    assert mixture_quantiles(np.empty((4, 0)), np.ones(4), LEVELS).shape == (len(LEVELS), 0)
 
 
 def test_mixture_quantiles_one_draw_is_the_normal_distribution():
