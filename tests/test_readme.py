@@ -10,6 +10,7 @@ import pytest
 from bandgap.descriptors import PRESETS, n_features
 from bandgap.predictions.table import COLUMNS, NEGATIVE_END_NOTE, read_predictions_csv
 from bandgap.structures.formats import FORMATS
+from bandgap.transfer import METHODS
 from tests.test_architecture import LAYERS, ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -58,6 +59,13 @@ def test_table_of_presets_has_the_numbers_of_the_code(name: str) -> None:
     config = PRESETS[name]
     elements = " ".join(config.species) or f"{len(config.elements)} elements"
     assert f"| `{name}` | {elements} | {n_features(config):,} |" in README
+
+
+@pytest.mark.parametrize("family", dict.fromkeys(method.family for method in METHODS.values()))
+def test_table_of_methods_has_those_of_the_code(family: str) -> None:
+    (row,) = re.findall(rf"^\| {family} \|(.*)\|$", README, flags=re.MULTILINE)
+    named = [name for name in re.findall("`([a-z0-9_]+)`", row) if name in METHODS]
+    assert sorted(named) == sorted(method.name for method in METHODS.values() if method.family == family)
 
 
 def test_table_of_terms_has_the_numbers_of_the_code() -> None:

@@ -68,7 +68,7 @@ Preset = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Descriptor with fixed settings: thesis-1260, oe62-16, oe62-16-roots, any-elements or chgnet.",
+        help="Descriptor with fixed settings, such as oe62-16; the table of README has them all, as an error has.",
     ),
 ]
 Species = Annotated[

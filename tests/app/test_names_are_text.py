@@ -10,13 +10,13 @@ import pytest
 from google.protobuf.json_format import MessageToDict
 from streamlit.testing.v1 import AppTest
 
-from tests.app.conftest import Workspace, texts
+from tests.app.conftest import MAIN, Workspace, texts
 from tests.app.test_actions import click
 from tests.app.worlds import NAMED, SECRET, Owned, all_of, nodes, two_worlds
 
 Visit = Callable[..., AppTest]
 
-PAGES = ("home", "data", "sources", "train", "compare", "posterior", "calibration", "predict", "about")
+PAGES = sorted(path.stem for path in (MAIN.parent / "views").glob("*.py"))
 VIEWS = ("Verdicts", "Known gaps", "Distributions", "Applicability")
 MARKED = ("**b**", "$x^2$", "[l](", ":material/home:", ":red[", "<b>", "<i>", "<script>", "`c`", "_i_", "~~d~~")
 TAKES_EFFECT = re.compile("|".join(rf"(?<!\\){re.escape(mark)}" for mark in MARKED))  # where it is not escaped

@@ -90,7 +90,8 @@ def test_source_on_any_elements_says_what_describes_them(
 def test_own_source_can_be_chosen_on_train_and_by_nobody_else(visit: Visit, shown: tuple[Workspace, str]) -> None:
     at = click(visit("sources", ws=shown[0].id, source=shown[1]), "Transfer from my waters")
     assert at.title[0].value == "Train"
-    assert at.selectbox[1].options == ["demo molecules", "my waters"] and at.selectbox[1].value == shown[1]
+    assert at.selectbox[1].options == ["demo molecules", "my waters", "No source model"]
+    assert at.selectbox[1].value == shown[1]
     other = visit("sources", ws=str(uuid.uuid4()), source=shown[1])
     assert list(other.dataframe[0].value["source model"]) == ["demo molecules"] and "my waters" not in texts(other)
 

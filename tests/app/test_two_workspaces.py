@@ -19,12 +19,12 @@ from bandgap.jobs.housekeeping import delete_dataset, delete_run, losses, rename
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.sources import delete_source, source_path, sources_of
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import Workspace
+from tests.app.conftest import MAIN, Workspace
 from tests.app.worlds import SECRET, Owned, all_of, two_worlds
 
 Visit = Callable[..., AppTest]
 
-PAGES = ("home", "data", "sources", "train", "compare", "posterior", "calibration", "predict", "about")
+PAGES = sorted(path.stem for path in (MAIN.parent / "views").glob("*.py"))
 TABLES = ("dataset", "dataset_file", "structure", "run", "job", "event")
 
 

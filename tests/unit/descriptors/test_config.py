@@ -80,14 +80,13 @@ def test_config_after_json_is_the_same(name: str) -> None:
         (
             None,
             None,
-            "neither preset nor species given. Give one: a preset (thesis-1260, oe62-16, oe62-16-roots, any-elements, "
-            "chgnet) or",
+            f"neither preset nor species given. Give one: a preset ({', '.join(PRESETS)}) or",
         ),
         ("oe62-16", ["H"], "both preset and species given"),
         (
             "oe62",
             None,
-            "preset is 'oe62'. Accepted: thesis-1260, oe62-16, oe62-16-roots, any-elements, chgnet; or give the",
+            f"preset is 'oe62'. Accepted: {', '.join(PRESETS)}; or give the",
         ),
         (None, [], "no species given. Accepted: chemical symbols, such as H C N O."),
         (None, ["H", "Xx"], "'Xx' is not a chemical element. Accepted: chemical symbols, such as H C Cl."),
