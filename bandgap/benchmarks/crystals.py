@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from bandgap.benchmarks.crystal_peers import PEERS, Peer
+from bandgap.benchmarks.paired import append_errors
 from bandgap.datasets.gaps import labels_from_info
 from bandgap.datasets.labels import match_labels, read_labels
 from bandgap.datasets.splits import permuted_split
@@ -129,6 +130,11 @@ def run_crystals(
             yield name, fit
 
 
+def errors_file(out: Path, name: str) -> Path:
+    """Return where the errors of every fit on a set are (`paired`)."""
+    return out / f"{name}-errors.jsonl"
+
+
 def entrants(config: CrystalsBenchmark, where: str) -> list[str]:
     """Return who takes part on a set: our methods, and the peers whose packages are installed."""
     own = [name for name in config.methods if not _transfers(name) or where == TARGET_SET]
@@ -146,15 +152,19 @@ def _fits_on(name: str, job: _Job) -> Iterator[ComparedFit]:
         if not left:
             continue
         labelled = labelled or _labelled(SETS[name], job)
-        for fit in _fits_of(who, left, labelled, SETS[name], job):
+        for fit, errors_eV in _fits_of(who, left, labelled, SETS[name], job):
+            append_errors(errors_file(job.out, name), who, fit.n, fit.seed, errors_eV)
             append_fit(file, fit)
             yield fit
 
 
 def _fits_of(
     who: str, wanted: Sequence[tuple[str, int, int]], labelled: LabelledSet, where: CrystalSet, job: _Job
-) -> Iterator[ComparedFit]:
-    """Yield the fits of one entrant, on splits of all labelled structures; what it cannot describe it does without."""
+) -> Iterator[tuple[ComparedFit, dict[str, float]]]:
+    """Yield the fits of one entrant, with their errors in eV by id, on splits of all labelled structures.
+
+    What its descriptor does not take it does without.
+    """
     entrant, n_test = _entrant(who, labelled, job), job.config.n_test or where.n_test
     note = progress_of(who, job.progress)
     table = learnable(labelled.records, labelled.gaps_eV, descriptor=entrant.descriptor, progress=note, **job.settings)
@@ -170,7 +180,9 @@ def _fits_of(
         seconds = time.perf_counter() - started
         lost = n + n_test - len(train) - len(test)
         warnings = (f"{lost} of {n + n_test} structures cannot be described.",) if lost else ()
-        yield ComparedFit(who, n, seed, heldout_figures(draws, test.gaps_eV), seconds, warnings=warnings)
+        errors = draws.flat_means_eV.mean(axis=0) - test.gaps_eV
+        fit = ComparedFit(who, n, seed, heldout_figures(draws, test.gaps_eV), seconds, warnings=warnings)
+        yield fit, dict(zip(test.ids, errors.tolist(), strict=True))
 
 
 def _entrant(who: str, labelled: LabelledSet, job: _Job) -> _Entrant:

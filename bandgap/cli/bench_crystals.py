@@ -1,6 +1,6 @@
 """`bandgap bench crystals`: our methods and what one would use instead, on crystals of any elements."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,7 +45,8 @@ def crystals(
     Takes hours with all sets, sizes and seeds; interrupted, it goes on where it was.
     """
     from bandgap.benchmarks.crystal_peers import PEERS
-    from bandgap.benchmarks.crystals import METHODS, SETS, CrystalsBenchmark, run_crystals
+    from bandgap.benchmarks.crystals import METHODS, SETS, CrystalsBenchmark, errors_file, run_crystals
+    from bandgap.benchmarks.paired import read_errors
     from bandgap.foundation.machine import set_threads
 
     set_threads()
@@ -58,6 +59,7 @@ def crystals(
             fits.setdefault(name, []).append(fit)
     for name, found in fits.items():
         print_crystals(name, found)
+        print_differences(found, read_errors(errors_file(out, name)))
     for peer in PEERS if peers else ():
         if not peer.installed:
             typer.echo(f"{peer.name}: left out, as the package {peer.package} is not installed.", err=True)
@@ -79,6 +81,28 @@ def print_crystals(name: str, fits: "Sequence[ComparedFit]") -> None:
         print_table(("", *(title for _, title, _, _ in COLUMNS)), rows)
     for warning in dict.fromkeys(f"{fit.method}, n = {fit.n}: {text}" for fit in fits for text in fit.warnings):
         typer.echo(f"Warning: {warning}", err=True)
+
+
+def print_differences(
+    fits: "Sequence[ComparedFit]", errors: "Mapping[tuple[str, int], Mapping[int, Mapping[str, float]]]"
+) -> None:
+    """Print for every size by how much the best of our methods errs less than the best peer, by a paired bootstrap."""
+    from bandgap.benchmarks.crystal_peers import PEERS
+    from bandgap.benchmarks.paired import RESAMPLES, rmse_difference
+    from bandgap.runs.comparison import summary
+
+    found, peers = summary(fits, "rmse_eV"), {peer.name for peer in PEERS}
+    for n in sorted({fit.n for fit in fits}):
+        measured = sorted((row[n][0], name) for name, row in found.items() if (name, n) in errors)
+        best = [next((name for _, name in measured if (name in peers) == peer), None) for peer in (False, True)]
+        if None in best:
+            continue
+        ours, peer = str(best[0]), str(best[1])
+        difference = rmse_difference(errors[ours, n], errors[peer, n])
+        typer.echo(
+            f"n = {n}: {ours} minus {peer}: {difference.rmse_eV:+.3f} eV of RMSE, 95 % of {RESAMPLES:,} resamplings of "
+            f"the test structures from {difference.lower_eV:+.3f} to {difference.upper_eV:+.3f}."
+        )
 
 
 def _cell(mean: float, error: float, digits: int, factor: float) -> str:
