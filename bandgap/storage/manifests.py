@@ -18,16 +18,18 @@ log = logging.getLogger(__name__)
 SCHEMA = 1
 MANIFEST = "manifest.json"
 PACKAGES = ("bandgap", "torch", "dscribe", "ase", "numpy", "scipy", "scikit-learn")
+OPTIONAL = ("chgnet", "torch_geometric")  # of extras that describe structures
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the packages that a prediction depends on."""
+    """Return the versions of the packages that a prediction depends on, of extras where they are installed."""
     found = {}
-    for package in PACKAGES:
+    for package in (*PACKAGES, *OPTIONAL):
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            log.warning("%s is not installed as a package; its version is not recorded", package)
+            if package not in OPTIONAL:
+                log.warning("%s is not installed as a package; its version is not recorded", package)
     return found
 
 

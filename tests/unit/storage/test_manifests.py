@@ -1,5 +1,6 @@
 """Manifests are plain JSON, written whole, and refused with what is wrong."""
 
+import importlib.metadata
 import json
 
 import numpy as np
@@ -64,3 +65,19 @@ def test_manifest_of_another_kind_or_schema_is_refused(tmp_path, found, said):
     (tmp_path / "manifest.json").write_text(json.dumps(found))
     with pytest.raises(ArtifactError, match=f"is {said}; a run of schema 1 is expected here"):
         read_manifest(tmp_path, kind="run")
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_versions_hold_extras_where_they_are_installed_and_say_nothing_where_not(installed, monkeypatch, caplog):
+    of = importlib.metadata.version
+
+    def version(name):
+        if name != "chgnet":
+            return of(name)
+        if installed:
+            return "0.4.2"
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    assert versions().get("chgnet") == ("0.4.2" if installed else None)
+    assert "torch" in versions() and "chgnet" not in caplog.text
