@@ -36,6 +36,8 @@ from bandgap.sources.training import train_source_run
 from bandgap.structures import StructureRecord
 
 if TYPE_CHECKING:
+    from ase import Atoms
+
     from bandgap.networks.megnet import Graphs
 
 HIDDEN: Final = (1024, 512)  # of the source network on top
@@ -84,13 +86,9 @@ def train_graph_source_run(
     torch_geometric is not installed.
     """
     wanted = config or SourceConfig(hidden=HIDDEN)
-    labelled = [r for r, gap in zip(records, gaps_eV, strict=True) if r.status != "refused" and np.isfinite(gap)]
     if graph is None:
-        graph = GraphConfig(tuple(sorted(set().union(*map(elements_of, labelled)))))
-    plain = DescriptorConfig(graph=GraphBody(graph, ""))
-    rows = [k for k, record in enumerate(records) if _usable(record, gaps_eV[k], plain)]
-    if not rows:
-        raise InputError(f"None of {len(records)} structures can be learned from: no structure has a gap.")
+        graph = GraphConfig(_elements(records, gaps_eV))
+    rows = _usable(records, gaps_eV, DescriptorConfig(graph=GraphBody(graph, "")))
     trained = train_body(
         [records[k] for k in rows],
         np.asarray(gaps_eV, dtype=np.float64)[rows],
@@ -221,18 +219,42 @@ class _Pair:
         return self._y[rows.to(self.device)] - forward(self._head, self._network(batch))
 
 
-def _usable(record: StructureRecord, gap_eV: float, descriptor: DescriptorConfig) -> bool:
-    if record.atoms is None or record.status == "refused" or not np.isfinite(gap_eV):
-        return False
-    return obstacle(record.atoms, descriptor) is None
+def _labelled(records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]) -> list[int]:
+    """Return the rows of structures that can be used and have a gap; raises InputError where there is none."""
+    if len(records) != len(gaps_eV):
+        raise InputError(f"{len(records)} structures but {len(gaps_eV)} gaps: one gap (or NaN) for each is expected.")
+    rows = [k for k, record in enumerate(records) if record.status != "refused" and np.isfinite(gaps_eV[k])]
+    if not rows:
+        raise InputError(f"None of {len(records)} structures can be learned from: no structure has a gap.")
+    return rows
+
+
+def _elements(records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]) -> tuple[str, ...]:
+    return tuple(sorted(set().union(*(elements_of(records[k]) for k in _labelled(records, gaps_eV)))))
+
+
+def _usable(
+    records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]], descriptor: DescriptorConfig
+) -> list[int]:
+    """Return the rows that the descriptor takes; raises InputError with the first reason where there is none."""
+    reasons = {k: obstacle(_atoms(records[k]), descriptor) for k in _labelled(records, gaps_eV)}
+    rows = [k for k, reason in reasons.items() if reason is None]
+    if not rows:
+        first = next(iter(reasons.values()))
+        raise InputError(f"None of {len(records)} structures can be learned from: the first one {first}")
+    return rows
+
+
+def _atoms(record: StructureRecord) -> "Atoms":
+    assert record.atoms is not None  # as it is not refused
+    return record.atoms
 
 
 def _drawn(records: Sequence[StructureRecord], graph: GraphConfig, progress: Progress) -> list["Graphs"]:
     """Return the graphs of structures."""
     found = []
     for k, record in enumerate(records):
-        assert record.atoms is not None  # _usable left the others out
-        found.append(graph_of(record.atoms, graph))
+        found.append(graph_of(_atoms(record), graph))
         if k % DRAWN_AT == 0:
             progress(Update("drawing graphs", k, len(records)))
     return found

@@ -111,6 +111,22 @@ def test_cancel_ends_the_training(world, after):
     assert len(updates) == after
 
 
+@pytest.mark.parametrize(
+    ("records", "gaps", "text"),
+    [
+        (2, [1.0], "2 structures but 1 gaps: one gap"),
+        (2, [np.nan, np.nan], "None of 2 structures can be learned from: no structure has a gap"),
+        (4, [1.0, 2.0, 1.5, 1.2], "the first one contains H, C, which the descriptor was not set up for; accepted: O"),
+        (1, [1.0], "all 1 gaps of the source set are 1.0 eV"),
+    ],
+    ids=["lengths", "no gap", "other elements", "one"],
+)
+def test_sets_that_nothing_can_be_learned_from_are_refused_in_words(world, tmp_path, records, gaps, text):
+    graph = GraphConfig(("O",)) if len(gaps) == 4 else None
+    with pytest.raises(InputError, match=text):
+        train_graph_source_run(world.source_records[:records], np.array(gaps), graph=graph, out=tmp_path, seed=0)
+
+
 def test_gaps_that_are_all_equal_are_refused(world):
     with pytest.raises(InputError, match=r"all 36 gaps of the source set are 2.0 eV"):
         trained(dataclasses.replace(world, source_gaps_eV=np.full(36, 2.0)))
