@@ -151,6 +151,7 @@ _PARTS = {
     "neighbours": "neighbours",
     "soap": "SOAP",
     "potential": "features of a pretrained potential",
+    "graph": "readout of a graph network",
 }
 _EXTRAS_HELP = (
     "Some transfers need more than the weights: the variational posterior, the Fisher information or snapshots of the "
