@@ -140,8 +140,8 @@ def _remedy(records: Sequence[StructureRecord], descriptor: MBTRConfig, of_sourc
         " The descriptor is that of the source model. Train one for these elements, on other structures that hold them "
         f'if there are any: `bandgap train-source --structures PATH --labels CSV --species "{species}" --out SOURCE`, '
         "then `bandgap transfer --source SOURCE`; or on the page Source models from a data set of such structures with "
-        'the descriptor "for the elements of these structures". Or do without a source: '
-        '`--source none`, on the page Train "No source model", with a method such as `gaussian_process`.'
+        'the descriptor "for the elements of these structures". Or do without a source '
+        '(--source none; on the page Train "No source model"), by a method such as gaussian_process.'
     )
 
 

@@ -72,8 +72,9 @@ def left_out_sentence(manifest: Mapping[str, Any]) -> str:
     if lacking:
         elements = ", ".join(f"no {symbol} (in {count:,})" for symbol, count in lacking.most_common())
         text += (
-            f" The source model has {elements}. To learn from them too, start from one that was trained for their "
-            "elements: bandgap train-source --species, or the page Source models."
+            f" The source model has {elements}. To learn from them too, take a method that learns of new elements, "
+            "such as btl_pcp_pe or feature_gp, or start from a source that was trained for their elements: bandgap "
+            "train-source --species, or the page Source models."
             if of_source
             else f" The descriptor has {elements}. Without --preset and --species it is made for all elements."
         )

@@ -141,8 +141,9 @@ def test_structures_of_foreign_elements_are_counted_and_named(run: Run, crystals
     done = run("transfer", "--source", source, *data, *others, *quick, "--out", model)
     said = (
         "7 of 67 labelled structures were left out: rb000, rb001, rb002, rb003 and 3 more. "
-        "The source model has no Rb (in 7). To learn from them too, start from one that was trained for their "
-        "elements: bandgap train-source --species, or the page Source models."
+        "The source model has no Rb (in 7). To learn from them too, take a method that learns of new elements, such as "
+        "btl_pcp_pe or feature_gp, or start from a source that was trained for their elements: bandgap train-source "
+        "--species, or the page Source models."
     )
     assert done.exit_code == 0 and said in done.stdout.splitlines()
     stored = json.loads((model / "manifest.json").read_text())
