@@ -66,8 +66,11 @@ class Origin:
             return {"head": head, "card": card, "members": 0, "fingerprint": NO_SOURCE, "overlap": None}
         known, own = load_known(self.sources.folder), self.stored[0][head].descriptor.species
         grown = [element for element in self.descriptor.species if element not in own]
-        if grown:  # the stored ones have no extras where there are several outputs
-            models = [member[head] for member in self.sources.load(head, verify=False)]
+        if (
+            grown
+        ):  # the content is that of the networks before they grew; of several outputs they were read without extras
+            whole = self.sources.load(head, verify=False) if self.sources.several else self.stored
+            models = [member[head] for member in whole]
         return {
             "head": head,
             "card": card,

@@ -2,6 +2,7 @@
 
 import ase.build
 import numpy as np
+import pytest
 from ase import Atoms
 
 from bandgap.descriptors import MBTRConfig, Term
@@ -66,3 +67,29 @@ def random_molecules(n: int) -> list[Atoms]:
         second.translate(np.array([0.0, 0.0, 2.5]) + generator.normal(scale=0.1, size=3))
         molecules.append(ethanol() + second)
     return molecules
+
+
+def rotated(atoms: Atoms) -> Atoms:
+    other = atoms.copy()
+    other.rotate(37, (1, 2, -1), rotate_cell=True)
+    return other
+
+
+def shuffled(atoms: Atoms) -> Atoms:
+    return atoms[np.random.default_rng(0).permutation(len(atoms))]
+
+
+def other_cell(atoms: Atoms) -> Atoms:
+    """The same crystal in a skewed cell, with another origin, and with atoms outside the cell."""
+    other = atoms.copy()
+    other.positions += (0.3, -0.8, 11.0)
+    other.set_cell(np.array([[1, 0, 0], [1, 1, 0], [-1, 2, 1]]) @ atoms.cell.array)
+    return other
+
+
+# a crystal may be written in any of these ways, and has the same features
+WRITTEN_OTHERWISE = pytest.mark.parametrize(
+    "change",
+    [lambda atoms: atoms.repeat((2, 1, 2)), rotated, shuffled, other_cell],
+    ids=["supercell", "rotation", "order of atoms", "choice of cell"],
+)

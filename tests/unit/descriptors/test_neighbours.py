@@ -11,7 +11,7 @@ from ase import Atoms
 from bandgap.descriptors import DescriptorConfig, featurize, n_features
 from bandgap.descriptors.element_properties import KNOWN, PROPERTIES, element_properties, scaled_properties
 from bandgap.descriptors.neighbours import FARTHEST_ANGSTROM, LEAST, environments, neighbours
-from tests.unit.descriptors.samples import crystal, ethanol, record
+from tests.unit.descriptors.samples import WRITTEN_OTHERWISE, crystal, ethanol, record
 
 N = len(PROPERTIES)
 RADIUS = PROPERTIES.index("covalent radius (pm)")
@@ -106,29 +106,7 @@ def salt() -> Atoms:
     return ase.build.bulk("CsCl", "cesiumchloride", a=4.12)
 
 
-def rotated(atoms: Atoms) -> Atoms:
-    other = atoms.copy()
-    other.rotate(37, (1, 2, -1), rotate_cell=True)
-    return other
-
-
-def shuffled(atoms: Atoms) -> Atoms:
-    return atoms[np.random.default_rng(0).permutation(len(atoms))]
-
-
-def other_cell(atoms: Atoms) -> Atoms:
-    """The same crystal in a skewed cell, with another origin, and with atoms outside the cell."""
-    other = atoms.copy()
-    other.positions += (0.3, -0.8, 11.0)
-    other.set_cell(np.array([[1, 0, 0], [1, 1, 0], [-1, 2, 1]]) @ atoms.cell.array)
-    return other
-
-
-@pytest.mark.parametrize(
-    "change",
-    [lambda atoms: atoms.repeat((2, 1, 2)), rotated, shuffled, other_cell],
-    ids=["supercell", "rotation", "order of atoms", "choice of cell"],
-)
+@WRITTEN_OTHERWISE
 @pytest.mark.parametrize("make", [crystal, small_crystal, salt])
 def test_features_of_a_crystal_do_not_depend_on_how_it_is_written(
     make: Callable[[], Atoms], change: Callable[[Atoms], Atoms]

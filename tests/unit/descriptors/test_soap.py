@@ -15,7 +15,7 @@ from bandgap.descriptors.mbtr import describe, obstacle
 from bandgap.descriptors.soap import Soap, element_weights, soap, spectra
 from bandgap.foundation.config import from_dict, to_dict
 from bandgap.foundation.errors import ConfigError
-from tests.unit.descriptors.samples import crystal, ethanol, record
+from tests.unit.descriptors.samples import WRITTEN_OTHERWISE, crystal, ethanol, record
 
 SMALL = Soap(radial=3, angular=2, weights=("electronegativity", "row"))
 N, L = SMALL.radial, SMALL.angular
@@ -72,29 +72,7 @@ def test_weights_tell_elements_apart_which_the_plain_density_does_not() -> None:
     assert np.abs(soap(oxide, weighted) - soap(sulfide, weighted)).max() > 0.05
 
 
-def rotated(atoms: Atoms) -> Atoms:
-    other = atoms.copy()
-    other.rotate(37, (1, 2, -1), rotate_cell=True)
-    return other
-
-
-def shuffled(atoms: Atoms) -> Atoms:
-    return atoms[np.random.default_rng(0).permutation(len(atoms))]
-
-
-def other_cell(atoms: Atoms) -> Atoms:
-    """The same crystal in a skewed cell, with another origin, and with atoms outside the cell."""
-    other = atoms.copy()
-    other.positions += (0.3, -0.8, 11.0)
-    other.set_cell(np.array([[1, 0, 0], [1, 1, 0], [-1, 2, 1]]) @ atoms.cell.array)
-    return other
-
-
-@pytest.mark.parametrize(
-    "change",
-    [lambda atoms: atoms.repeat((2, 1, 2)), rotated, shuffled, other_cell],
-    ids=["supercell", "rotation", "order of atoms", "choice of cell"],
-)
+@WRITTEN_OTHERWISE
 @pytest.mark.parametrize("make", [crystal, lambda: ase.build.bulk("NaCl", "rocksalt", a=5.64)], ids=["organic", "salt"])
 def test_features_of_a_crystal_do_not_depend_on_how_it_is_written(
     make: Callable[[], Atoms], change: Callable[[Atoms], Atoms]
