@@ -4,7 +4,6 @@ B. Efron and R. J. Tibshirani, An Introduction to the Bootstrap (1993), chapters
 split are drawn anew with replacement, for both methods alike, and the difference of the errors is taken each time.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import InputError
+from bandgap.foundation.json_lines import append_line, read_lines
 
 Floats = NDArray[np.float64]
 Errors = Mapping[int, Mapping[str, float]]  # eV, by seed of the split and by id of the structure
@@ -51,21 +51,19 @@ def rmse_difference(first: Errors, second: Errors, *, resamples: int = RESAMPLES
 
 def append_errors(path: Path, method: str, n: int, seed: int, errors_eV: Mapping[str, float]) -> None:
     """Add the errors of one fit on its test structures, by id, to a file of JSON lines."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps({"method": method, "n": n, "seed": seed, "errors_eV": dict(errors_eV)}) + "\n")
+    append_line(path, {"method": method, "n": n, "seed": seed, "errors_eV": dict(errors_eV)})
 
 
 def read_errors(path: Path) -> dict[tuple[str, int], dict[int, dict[str, float]]]:
     """Return the errors of a file by method and size, then by seed and id; raises InputError on a damaged line."""
     found: dict[tuple[str, int], dict[int, dict[str, float]]] = {}
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    for number, line in enumerate(lines, start=1):
-        try:
-            values: dict[str, Any] = json.loads(line)
-            found.setdefault((values["method"], values["n"]), {})[values["seed"]] = values["errors_eV"]
-        except (ValueError, TypeError, KeyError) as error:
-            raise InputError(f"{path}, line {number}: no errors of a fit ({error}). Remove the line.") from error
+    for who, seed, errors_eV in read_lines(path, _errors_of_line, what="errors of a fit"):
+        found.setdefault(who, {})[seed] = errors_eV
     return found
+
+
+def _errors_of_line(values: dict[str, Any]) -> tuple[tuple[str, int], int, dict[str, float]]:
+    return (values["method"], values["n"]), values["seed"], values["errors_eV"]
 
 
 def _common(first: Mapping[str, float], second: Mapping[str, float]) -> Sequence[Floats]:

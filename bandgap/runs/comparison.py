@@ -4,7 +4,6 @@ Every method sees the same rows, the same source and the same seeds. Two rows ne
 mean of the training gaps, and the source network recalibrated by a straight line.
 """
 
-import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -20,6 +19,7 @@ from bandgap.descriptors import MBTRConfig, n_features
 from bandgap.descriptors.electron_levels import METHOD, Levels
 from bandgap.evaluation.metrics import evaluate_predictions, rmse
 from bandgap.foundation.errors import InputError
+from bandgap.foundation.json_lines import append_line, read_lines
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior import PredictiveDraws
 from bandgap.predictions.mixtures import mixture_quantiles, mixture_sd
@@ -180,24 +180,16 @@ def summary(fits: Sequence[ComparedFit], figure: str) -> dict[str, dict[int, tup
 
 def append_fit(path: Path, fit: ComparedFit) -> None:
     """Add a fit to a file of JSON lines."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(asdict(fit)) + "\n")
+    append_line(path, asdict(fit))
 
 
 def read_fits(path: Path) -> list[ComparedFit]:
     """Return the fits of a file of JSON lines, none where there is no file; raises InputError on a damaged line."""
-    if not path.is_file():
-        return []
-    fits = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        try:
-            values = json.loads(line)
-            fits.append(ComparedFit(**{**values, "warnings": tuple(values["warnings"])}))
-        except (ValueError, TypeError, KeyError) as error:
-            raise InputError(
-                f"{path}, line {number}: no compared fit ({error}). Remove the line, or the file."
-            ) from error
-    return fits
+    return read_lines(path, _fit_of_line, what="compared fit")
+
+
+def _fit_of_line(values: dict[str, Any]) -> ComparedFit:
+    return ComparedFit(**{**values, "warnings": tuple(values["warnings"])})
 
 
 def _fit_one(

@@ -1,0 +1,30 @@
+"""Files of JSON lines that long comparisons add to, fit by fit, and go on from."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bandgap.foundation.errors import InputError
+
+T = TypeVar("T")
+
+
+def append_line(path: Path, values: Mapping[str, Any]) -> None:
+    """Add one line to a file, which is made where there is none."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(values) + "\n")
+
+
+def read_lines(path: Path, build: Callable[[dict[str, Any]], T], *, what: str) -> list[T]:
+    """Return what `build` makes of every line, nothing where there is no file.
+
+    Raises InputError on a line that it makes nothing of; `what` says in words what a line holds.
+    """
+    built = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.is_file() else [], start=1):
+        try:
+            built.append(build(json.loads(line)))
+        except (ValueError, TypeError, KeyError) as error:
+            raise InputError(f"{path}, line {number}: no {what} ({error}). Remove the line, or the file.") from error
+    return built
