@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.evaluation.paired import resampled_means
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.json_lines import append_line, read_lines
 
@@ -41,10 +42,9 @@ def rmse_difference(first: Errors, second: Errors, *, resamples: int = RESAMPLES
     generator = np.random.default_rng(seed)
     found, drawn = 0.0, np.zeros(resamples)
     for one, other in splits:
-        squares = np.stack([one**2, other**2])
-        found += _rmse_of_first_minus_second(squares[:, None]).item() / len(splits)
-        rows = generator.integers(len(one), size=(resamples, len(one)))
-        drawn += _rmse_of_first_minus_second(squares[:, rows]) / len(splits)
+        squares = np.stack([one**2, other**2], axis=1)
+        found += _rmse_of_first_minus_second(squares.mean(axis=0)).item() / len(splits)
+        drawn += _rmse_of_first_minus_second(resampled_means(squares, resamples, generator)) / len(splits)
     lower, upper = np.quantile(drawn, [0.025, 0.975])
     return Difference(found, float(lower), float(upper))
 
@@ -71,7 +71,7 @@ def _common(first: Mapping[str, float], second: Mapping[str, float]) -> Sequence
     return [np.array([errors[name] for name in ids], dtype=np.float64) for errors in (first, second)]
 
 
-def _rmse_of_first_minus_second(squares: Floats) -> Floats:
-    """Return the difference (...) of the roots of the means of squares (2, ..., structure)."""
-    roots = np.sqrt(squares.mean(axis=-1))
-    return np.asarray(roots[0] - roots[1], dtype=np.float64)
+def _rmse_of_first_minus_second(means: Floats) -> Floats:
+    """Return the difference (...) of the roots of mean squares (..., 2)."""
+    roots = np.sqrt(means)
+    return np.asarray(roots[..., 0] - roots[..., 1], dtype=np.float64)

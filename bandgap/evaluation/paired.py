@@ -83,15 +83,20 @@ def paired_difference(
             "them again with the data set, the seed and the number of held-out structures of the other."
         )
     losses = np.stack([LOSSES[figure](run)[ours], LOSSES[figure](baseline)[theirs]], axis=1)  # (n, 2)
-    rng = np.random.default_rng(seed)
-    step = max(1, _CHUNK // n)
-    means = np.concatenate(
-        [losses[rng.integers(n, size=(min(step, resamples - k), n))].mean(axis=1) for k in range(0, resamples, step)]
-    )  # (resample, 2)
-    drawn = _difference(means, figure)
+    drawn = _difference(resampled_means(losses, resamples, np.random.default_rng(seed)), figure)
     lower, upper = np.quantile(drawn, [0.5 - level / 2.0, 0.5 + level / 2.0])
     found = _difference(losses.mean(axis=0), figure)
     return PairedDifference(float(found), float(lower), float(upper), n, level)
+
+
+def resampled_means(losses: Floats, resamples: int, generator: np.random.Generator) -> Floats:
+    """Return the means (resample, column) of losses (structure, column) whose rows are drawn anew with replacement."""
+    n = len(losses)
+    step = max(1, _CHUNK // n)
+    starts = range(0, resamples, step)
+    return np.concatenate(
+        [losses[generator.integers(n, size=(min(step, resamples - k), n))].mean(axis=1) for k in starts]
+    )
 
 
 def sentence(found: PairedDifference, *, baseline: str) -> str:
