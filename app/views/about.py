@@ -19,6 +19,8 @@ CITATIONS = (
     "MBTR: H. Huo and M. Rupp, Mach. Learn.: Sci. Technol. 3, 045017, 2022.",
     "DScribe: L. Himanen et al., Comput. Phys. Commun. 247, 106949, 2020.",
     "The data that the source model and the transfer learned from; the demo data are CC0.",
+    "The second demo's data are of the [Materials Project](https://materialsproject.org), CC BY 4.0: A. Jain et al., "
+    "APL Materials 1, 011002, 2013, [doi:10.1063/1.4812323](https://doi.org/10.1063/1.4812323).",
 )
 
 

@@ -5,7 +5,7 @@ from functools import partial
 import pandas as pd
 import session
 import streamlit as st
-from components.data.data_upload import demo_button, first_visit, upload_form
+from components.data.data_upload import demo_button, first_visit, second_demo, upload_form
 from components.data.distribution_view import distribution_view
 from components.data.domain_view import domain_view
 from components.data.labels import labels_view
@@ -43,6 +43,8 @@ def page() -> None:
         upload_form()
         if not any(d.origin == "demo" for d in datasets):
             demo_button()
+        if not any(d.origin == "demo-inorganic" for d in datasets) and second_demo():
+            carry_out(lambda: uploads.add_demo("demo-inorganic"))
     care_expander(dataset, datasets)
 
 

@@ -5,6 +5,7 @@ from typing import Literal
 
 import session
 import streamlit as st
+from components.data.data_upload import second_demo
 from components.home.results import demo_result, last_result
 from components.shared import frame, stores, tables, uploads, words
 from components.shared.job_panel import job_panel
@@ -108,14 +109,17 @@ def figures(holds: Holdings) -> None:
 def offer(step: Step) -> None:
     st.subheader("Next step", anchor=False)
     st.write(step.text)
+    second = False
     with st.container(horizontal=True, vertical_alignment="center"):
         if step.target == "demo":
             st.page_link("views/data.py", label="Bring your own structures", icon=":material/upload_file:")
         pressed = st.button(step.label, type="primary", icon=ICONS[step.target])
-    if not pressed:
+    if step.target == "demo":
+        second = second_demo()
+    if not pressed and not second:
         return
     if step.target == "demo":
-        uploads.add_demo()
+        uploads.add_demo("demo-inorganic" if second else "demo")
     st.switch_page(f"views/{'data' if step.target == 'demo' else step.target}.py")
 
 

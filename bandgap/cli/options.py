@@ -54,8 +54,8 @@ Source = Annotated[
     Path,
     typer.Option(
         metavar="DIR",
-        help="Folder that `bandgap train-source(s)` wrote; demo: the shipped one; none, for methods without transfer: "
-        "a descriptor for the elements of the structures.",
+        help="Folder that `bandgap train-source(s)` wrote; demo and inorganic: the shipped ones; none, for methods "
+        "without transfer: a descriptor for the elements of the structures.",
     ),
 ]
 OwnPreset = Annotated[

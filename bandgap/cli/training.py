@@ -24,14 +24,13 @@ from bandgap.cli.report import check_out, print_run
 
 
 def source_path(source: Path) -> Path | None:
-    """Return the folder of a source model; where no folder is called so, demo is the shipped one and none is None."""
-    if str(source) not in ("demo", "none") or source.exists():
-        return source
-    if str(source) == "none":
-        return None
-    from bandgap.datasets.demo import demo_source_folder
+    """Return the folder of a source; where none is called so, demo and inorganic are the shipped ones, none is None."""
+    from bandgap.jobs.demos import DEMOS
 
-    return demo_source_folder()
+    shipped = {demo.source: demo.folder for demo in DEMOS.values()}
+    if source.exists() or str(source) not in (*shipped, "none"):
+        return source
+    return None if str(source) == "none" else shipped[str(source)]()
 
 
 def _list_methods(asked: bool) -> None:

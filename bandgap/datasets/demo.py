@@ -1,6 +1,7 @@
-"""Load the demo data that is shipped: molecules, crystals, sample CIF files and the source network's folder.
+"""Load the demo data that are shipped: two sources, two targets, sample CIF files and the source networks' folders.
 
-The data are CC0 (see `data/README.md` for how they were made); `xtb.py`, `packing.py` and `making.py` make them again.
+Molecules and molecular crystals are CC0 (`xtb.py`, `packing.py` and `making.py` make them again); inorganic crystals
+are of the Materials Project under CC BY 4.0 (`materials_project.py`). `data/README.md` says how they were made.
 """
 
 import gzip
@@ -19,13 +20,17 @@ from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.structures import Limits, StructureRecord, read_structures
 
 DemoName = Literal["molecules", "crystals"]
+InorganicName = Literal["source", "target"]
+
+INORGANIC = "inorganic"  # folder of the second demo
+HELD_OUT = "held out"  # in the column `part` of its tables
 
 
 @dataclass(frozen=True, eq=False)
 class DemoSet:
     """Structures with their gaps in eV (n,), the method behind the gaps, and the table of everything known of them."""
 
-    name: DemoName
+    name: str
     records: list[StructureRecord]
     gaps_eV: NDArray[np.float64]
     level_of_theory: str
@@ -56,7 +61,20 @@ def load_demo(name: DemoName) -> DemoSet:
     """
     if name not in get_args(DemoName):
         raise InputError(f"Demo data {name!r} do not exist. Accepted: {', '.join(get_args(DemoName))}.")
-    folder = data_folder()
+    return _load(data_folder(), name)
+
+
+def load_inorganic(name: InorganicName, *, folder: Path | None = None) -> DemoSet:
+    """Return crystals without carbon and hydrogen together (the source) or with both (the target), with PBE gaps.
+
+    The column `part` of the table says which of them are held out. Raises as `load_demo`.
+    """
+    if name not in get_args(InorganicName):
+        raise InputError(f"Demo data {name!r} do not exist. Accepted: {', '.join(get_args(InorganicName))}.")
+    return _load(folder or inorganic_folder(), name)
+
+
+def _load(folder: Path, name: str) -> DemoSet:
     manifest = read_demo_manifest(folder)
     file = f"{name}.extxyz"
     text = gzip.decompress(_bytes(folder / f"{file}.gz"))
@@ -75,21 +93,32 @@ def demo_source_folder() -> Path:
     return data_folder() / "source_model"
 
 
+def inorganic_folder() -> Path:
+    """Return the folder of the second demo: its sets, their manifest, and its source network."""
+    return data_folder() / INORGANIC
+
+
+def inorganic_source_folder() -> Path:
+    """Return the folder of the source network that was trained on the inorganic crystals."""
+    return inorganic_folder() / "source_model"
+
+
 def unlabelled_cifs() -> list[Path]:
     """Return the sample CIF files, sorted: new crystals without gaps, the last four damaged on purpose."""
     return sorted((data_folder() / "new_crystals").glob("*.cif"))
 
 
 def read_demo_manifest(folder: Path | None = None) -> dict[str, Any]:
-    """Return the manifest of the demo data: seed, versions, checksums, and distributions of both sets."""
+    """Return the manifest of a demo: seed, checksums, and distributions of both sets; that of the first by default."""
     manifest: dict[str, Any] = json.loads(_bytes((folder or data_folder()) / "manifest.json"))
     return manifest
 
 
 def verify_demo_data(folder: Path | None = None) -> int:
-    """Compare every shipped file with its checksum in the manifest and return how many there are.
+    """Compare every file of a demo with its checksum in the manifest and return how many there are.
 
-    Raises ArtifactError on the first file that is missing or differs.
+    The second demo has a folder of its own (`inorganic_folder`). Raises ArtifactError on the first file that is missing
+    or differs.
     """
     folder = folder or data_folder()
     manifest = read_demo_manifest(folder)

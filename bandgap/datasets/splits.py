@@ -1,6 +1,6 @@
 """Which structures train, validate and test: fixed by ids and seed alone, whatever order the files came in."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -72,6 +72,23 @@ def grouped_split(ids: Sequence[str], *, groups: Sequence[str], n_test: int, n_t
         )
     end = len(train) if n_train is None else n_train
     return Split(train=np.array(train[:end], dtype=np.int64), test=np.array(test, dtype=np.int64))
+
+
+def chosen_split(ids: Sequence[str], *, test_ids: Collection[str], n_train: int | None, seed: int) -> Split:
+    """Test on the rows of these ids, in their order by text, and train on others as `permuted_split` draws them.
+
+    Raises InputError for an id that is not there, and when there are too few rows to train on.
+    """
+    wanted = set(test_ids)
+    if missing := sorted(wanted - set(ids)):
+        raise InputError(
+            f"split: {len(missing):,} of the {len(wanted):,} test structures are not among those with a label, such as "
+            f"{missing[0]}. Name test structures that are."
+        )
+    others = np.array([row for row, id in enumerate(ids) if id not in wanted], dtype=np.int64)
+    drawn = permuted_split([ids[row] for row in others], n_test=0, n_train=n_train, seed=seed)
+    test = sorted((row for row, id in enumerate(ids) if id in wanted), key=lambda row: ids[row])
+    return Split(train=others[drawn.train], test=np.array(test, dtype=np.int64))
 
 
 def hold_back(split: Split, *, share: float, groups: Sequence[str] | None = None) -> Split:

@@ -10,6 +10,7 @@ from typing import Any
 
 from bandgap.foundation.config import to_dict
 from bandgap.jobs.child import belong_to_worker
+from bandgap.jobs.demos import DEMOS, Demo
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 
@@ -25,7 +26,7 @@ def catalogue_main(folder: str) -> None:
 
 
 def register_all(folder: str) -> None:
-    """Register the demo source, the transfer methods and this machine; what cannot be loaded is logged and left out."""
+    """Register shipped sources, transfer methods and this machine; what cannot be loaded is logged and left out."""
     library = Library(Home(Path(folder)))
     for register in (register_sources, register_methods, register_descriptors, register_system):
         try:
@@ -35,13 +36,15 @@ def register_all(folder: str) -> None:
 
 
 def register_sources(library: Library) -> None:
-    """Register the source model that is shipped, with its card."""
-    from bandgap.datasets.demo import demo_source_folder
+    """Register the source models that are shipped, with their cards."""
+    library.register("source", {demo.source: _shown(demo) for demo in DEMOS.values()})
 
-    folder = demo_source_folder()
+
+def _shown(demo: Demo) -> dict[str, Any]:
+    folder = demo.folder()
     card: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["card"]
-    shown = {
-        "title": f"demo molecules ({card['level_of_theory']})",
+    return {
+        "title": f"{demo.source_title} ({card['level_of_theory']})",
         "folder": str(folder),
         "n_structures": card["n_structures"],
         "elements": card["elements"],
@@ -49,7 +52,6 @@ def register_sources(library: Library) -> None:
         "validation_rmse_eV": card["validation_rmse_eV"],
         "card": card,
     }
-    library.register("source", {"demo": shown})
 
 
 def register_methods(library: Library) -> None:

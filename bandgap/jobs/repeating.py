@@ -6,18 +6,20 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from bandgap.jobs.demos import DEMOS
 from bandgap.sources.cards import NO_SOURCE
 
 STRUCTURES, GAPS, RUN, SOURCE = "STRUCTURES", "GAPS.csv", "RUN", "SOURCE"
+_SHIPPED = tuple(demo.source for demo in DEMOS.values())  # words that the shell knows
 
 
 def transfer_command(method: str, config: Mapping[str, Any], *, level_of_theory: str = "") -> str:
     """Return `bandgap transfer` with a run's settings.
 
     Files have placeholders: STRUCTURES, GAPS.csv, RUN for the folder that the command writes, and SOURCE for a source
-    model other than the demo's, which the shell knows by its folder (in `sources/` of the data directory).
+    model other than the shipped ones, which the shell knows by its folder (in `sources/` of the data directory).
     """
-    source = config["source"] if config["source"] in ("demo", NO_SOURCE) else SOURCE
+    source = config["source"] if config["source"] in (*_SHIPPED, NO_SOURCE) else SOURCE
     options = [("--source", source), ("--structures", STRUCTURES), ("--labels", GAPS), ("--method", method)]
     options += [("--n", config["n"]), ("--n-test", config["n_test"]), ("--seed", config["seed"])]
     if config.get("conformal_share"):

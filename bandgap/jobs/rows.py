@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from bandgap.foundation.errors import InputError
 
-Origin = Literal["upload", "demo", "folder"]
+Origin = Literal["upload", "demo", "demo-inorganic", "folder"]
 Purpose = Literal["training", "prediction"]
 
 MAX_FILES = 5_000

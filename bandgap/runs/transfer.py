@@ -3,7 +3,7 @@
 import datetime
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.datasets.splits import Split, grouped_split, hold_back, permuted_split
+from bandgap.datasets.splits import Split, chosen_split, grouped_split, hold_back, permuted_split
 from bandgap.datasets.table import Table, learnable
 from bandgap.descriptors import MBTRConfig, similarity_features
 from bandgap.descriptors.cache import DescriptorCache
@@ -54,6 +54,7 @@ def transfer_run(
     method: str = "btl_pcp_pe",
     n: int | None = None,
     n_test: int | None = None,
+    test_ids: Collection[str] | None = None,
     seed: int = 0,
     head: str | None = None,
     descriptor: MBTRConfig | None = None,
@@ -77,7 +78,8 @@ def transfer_run(
     Rows are sorted by id and permuted by the seed; the first `n_test` (default: a fifth, or what `n` leaves if that is
     less) are the test set, the next `n` (default: the rest) the training set. Of these the last, a share of
     `conformal_share`, are held back from the fit for conformal intervals; with `by_formula` no formula is in two of
-    these sets, and the test set may be a little smaller. A source of several sets starts from the
+    these sets, and the test set may be a little smaller. With `test_ids` the structures of these ids are the test set,
+    and the seed draws the training set alone. A source of several sets starts from the
     output of the set `head` (default: the one that `head_choice` finds), a source of several networks gives the mixture
     of their posteriors. With `levels` the structures' own electron levels by this method are features too, in eV, or
     their gap a baseline (`Method`). Raises InputError when there are too few rows, and for levels where the gaps are of
@@ -117,8 +119,10 @@ def transfer_run(
         n_test = min(round(DEFAULT_TEST_SHARE * len(table)), max(0, len(table) - (n or 0)))
     facts = table.facts(n_given=len(records), of_source=of_source)
     try:
-        split = _split(
-            table, n_test=n_test, n_train=n, seed=seed, conformal_share=conformal_share, by_formula=by_formula
+        split = (
+            _split(table, n_test=n_test, n_train=n, seed=seed, conformal_share=conformal_share, by_formula=by_formula)
+            if test_ids is None
+            else hold_back(chosen_split(table.ids, test_ids=test_ids, n_train=n, seed=seed), share=conformal_share)
         )
     except InputError as error:  # fewer than were given: say where the others are
         raise InputError(f"{error} {left_out_sentence(facts)}".rstrip()) from error

@@ -1,10 +1,10 @@
 """How structures stand to what a source model was trained on: unseen elements, distance, nearest known structure.
 
 A source keeps the directions of up to 1,000 of its training structures (`bandgap.predictions.domain` says what is
-measured, and how well it tells apart); the demo's are computed from the demo molecules.
+measured, and how well it tells apart); those of the demos are computed from their structures.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,13 @@ import pandas as pd
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
-from bandgap.datasets.demo import demo_source_folder, load_demo
+from bandgap.datasets.demo import (
+    HELD_OUT,
+    demo_source_folder,
+    inorganic_source_folder,
+    load_demo,
+    load_inorganic,
+)
 from bandgap.datasets.table import Table, elements_of
 from bandgap.descriptors import MBTRConfig, featurize, similarity_features
 from bandgap.descriptors.cache import DescriptorCache
@@ -57,8 +63,9 @@ def load_domain(folder: Path, *, cache: DescriptorCache | None = None, progress:
     """
     path = Path(folder) / DOMAIN
     if not path.is_file():
-        if Path(folder).resolve() == demo_source_folder().resolve():
-            return _of_demo(cache, progress)
+        for shipped, records in _SHIPPED:
+            if Path(folder).resolve() == shipped().resolve():
+                return _of_shipped(shipped(), records(), cache, progress)
         raise InputError(
             "This source model was stored without the directions of its training structures, so that no distance to "
             "them is known. Train it again, or, for a source of one set, add them with `bandgap source-extras`."
@@ -105,12 +112,24 @@ def judge(
     return table, _summary(table, domain, unseen)
 
 
-def _of_demo(cache: DescriptorCache | None, progress: Progress) -> Domain:
-    """Return the domain of the demo's source, from a fixed choice of the molecules that it was trained on."""
-    records = load_demo("molecules").records
-    rows = np.sort(np.random.default_rng(0).choice(len(records), MAX_ROWS, replace=False))
+def _learned_inorganic() -> list[StructureRecord]:
+    demo = load_inorganic("source")
+    return [record for record, part in zip(demo.records, demo.table["part"], strict=True) if part != HELD_OUT]
+
+
+_SHIPPED: Sequence[tuple[Callable[[], Path], Callable[[], list[StructureRecord]]]] = (
+    (demo_source_folder, lambda: load_demo("molecules").records),
+    (inorganic_source_folder, _learned_inorganic),
+)
+
+
+def _of_shipped(
+    folder: Path, records: Sequence[StructureRecord], cache: DescriptorCache | None, progress: Progress
+) -> Domain:
+    """Return the domain of a shipped source, from a fixed choice of the structures that it was trained on."""
+    rows = np.sort(np.random.default_rng(0).choice(len(records), min(MAX_ROWS, len(records)), replace=False))
     chosen = [records[row] for row in rows]
-    descriptor = _descriptor(demo_source_folder())
+    descriptor = _descriptor(folder)
     features = featurize(chosen, descriptor, cache=cache, progress=progress).features
     return fit_domain(
         similarity_features(features, descriptor),

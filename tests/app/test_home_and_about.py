@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,6 +37,30 @@ def test_empty_home_offers_the_demo_data_and_leads_to_them(visit: Visit, workspa
     at.button[0].click().run()
     assert [job.kind for job in workspace.jobs.jobs(workspace.id)] == ["import_demo"]
     assert at.title[0].value == "Data"
+
+
+def test_home_offers_the_second_demo_and_chooses_its_source(visit: Visit, workspace: Workspace) -> None:
+    workspace.library.register("source", {id: {"title": id, "folder": ""} for id in ("demo", "inorganic")})
+    at = visit("home")
+    assert "crystals of the Materials Project: 209 with carbon and hydrogen and their PBE gaps" in texts(at)
+    next(button for button in at.button if button.label == "Use Materials Project crystals").click().run()
+    (dataset,) = workspace.library.datasets(workspace.id)
+    assert (dataset.origin, dataset.name) == ("demo-inorganic", "Materials Project crystals")
+    assert [job.kind for job in workspace.jobs.jobs(workspace.id)] == ["import_demo"]
+    assert at.title[0].value == "Data" and at.session_state["chosen_source"] == "inorganic"
+    work_all(workspace.home)
+    assert workspace.library.counts(dataset.id)["usable"] == 209
+    (dataset,) = workspace.library.datasets(workspace.id)
+    assert dataset.level_of_theory == "PBE" and "CC-BY-4.0" in dataset.labels["source"]
+
+
+def test_first_demo_leaves_a_chosen_source_alone_but_not_that_of_the_other_demo(
+    visit: Visit, workspace: Workspace
+) -> None:
+    for chosen, after in (("", ""), ("mine", "mine"), ("inorganic", "demo")):
+        at = visit("data", ws=str(uuid.uuid4()), **({"source": chosen} if chosen else {}))
+        next(button for button in at.button if button.label == "Use the demo data").click().run()
+        assert at.session_state["chosen_source"] == after
 
 
 def test_result_that_home_shows_is_the_demos_own() -> None:

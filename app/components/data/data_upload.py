@@ -15,6 +15,10 @@ LARGER = (
     f"At most {words.size(MAX_FILE_BYTES)} a file, {MAX_FILES:,} files and {words.size(MAX_UPLOAD_BYTES)} at once; a "
     "zip counts as one file. For larger data, `bandgap add-data` on the server puts files into this workspace."
 )
+SECOND = (
+    "Or with crystals of the Materials Project: 209 with carbon and hydrogen and their PBE gaps, and a source model "
+    "that was trained on inorganic crystals at the same level."
+)
 
 
 def first_visit() -> None:
@@ -27,6 +31,8 @@ def first_visit() -> None:
             "other molecules: enough to try the whole way in a few minutes."
         )
         demo_button(primary=True)
+        if second_demo():
+            carry_out(lambda: uploads.add_demo("demo-inorganic"))
     with right:
         st.subheader("Or bring your own", anchor=False)
         upload_form()
@@ -36,6 +42,12 @@ def demo_button(*, primary: bool = False) -> None:
     """Offer the demo crystals; pressed twice, they are read once."""
     if st.button("Use the demo data", type="primary" if primary else "secondary"):
         carry_out(uploads.add_demo)
+
+
+def second_demo() -> bool:
+    """Offer the crystals of the Materials Project in one sentence and a button; return whether it was pressed."""
+    st.write(SECOND)
+    return st.button("Use Materials Project crystals", icon=":material/diamond:")
 
 
 def upload_form() -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import session
 
-from bandgap.jobs.rows import Dataset, Purpose
+from bandgap.jobs.demos import DEMOS
+from bandgap.jobs.rows import Dataset, Origin, Purpose
 from bandgap.jobs.store import Job
 from bandgap.structures.formats import NAMES
 from components.shared import stores, words
@@ -43,18 +44,21 @@ def check_again(job: Job) -> Job:
     return stores.ask(job.kind, job.title, subject=job.subject, key=f"again-{job.id}", **job.payload)
 
 
-def add_demo() -> None:
-    """Make a data set of the demo crystals, once per workspace, and choose it."""
+def add_demo(origin: Origin = "demo") -> None:
+    """Make a data set of a demo's crystals, once per workspace, and choose it; of shipped sources, choose its own."""
+    demo = DEMOS[origin]
 
     def ask(dataset: Dataset) -> Job:
-        title, key = "Reading the demo crystals", f"demo-{dataset.id}"
+        title, key = f"Reading the {demo.dataset}", f"demo-{dataset.id}"
         return stores.ask("import_demo", title, subject=dataset.id, key=key, dataset=dataset.id)
 
     library, workspace = stores.library(), session.workspace()
-    existing = [d for d in library.datasets(workspace) if d.origin == "demo"]
-    dataset = existing[0] if existing else library.add_dataset(workspace, "demo crystals", origin="demo", then=ask)
+    existing = [d for d in library.datasets(workspace) if d.origin == origin]
+    dataset = existing[0] if existing else library.add_dataset(workspace, demo.dataset, origin=origin, then=ask)
     ask(dataset)
     session.choose("data", dataset.id)
+    if origin != "demo" or session.chosen("source") in {other.source for other in DEMOS.values()}:
+        session.choose("source", demo.source)
 
 
 def default_name(names: Sequence[str]) -> str:

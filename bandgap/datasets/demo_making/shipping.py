@@ -108,7 +108,7 @@ def write_manifest(
         "made_with": {"python": platform.python_version(), **{p: importlib.metadata.version(p) for p in _MADE_WITH}},
         "sets": sets,
         "new_crystals": _HOW["new_crystals"],
-        "files": {path.relative_to(folder).as_posix(): _checksum(path) for path in shipped_files(folder)},
+        "files": {path.relative_to(folder).as_posix(): checksum(path) for path in shipped_files(folder)},
     }
     path = folder / MANIFEST
     path.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
@@ -121,7 +121,7 @@ def distributions(table: pd.DataFrame) -> dict[str, Any]:
     if "molecule_gap_eV" in table:
         table["crystal_minus_molecule_eV"] = table["gap_eV"] - table["molecule_gap_eV"]
         table["crystal_minus_molecule_gfn1_eV"] = table["gap_eV"] - table["molecule_gap_gfn1_eV"]
-    result: dict[str, Any] = {name: _statistics(table[name].to_numpy()) for name in QUANTITIES if name in table}
+    result: dict[str, Any] = {name: statistics(table[name].to_numpy()) for name in QUANTITIES if name in table}
     for column in ("space_group", "Z"):
         if column in table:
             counts = table[column].astype(str).value_counts()
@@ -143,7 +143,7 @@ def seal_source_model(folder: Path, *, how: str) -> Path:
     path = folder / MANIFEST
     manifest = json.loads(path.read_text(encoding="utf-8"))
     files = sorted(p for p in (folder / SOURCE_MODEL).iterdir() if p.is_file())
-    checksums = {p.relative_to(folder).as_posix(): _checksum(p) for p in files}
+    checksums = {p.relative_to(folder).as_posix(): checksum(p) for p in files}
     manifest["source_model"] = {"how": how, "files": checksums}
     path.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     return path
@@ -155,17 +155,19 @@ def shipped_files(folder: Path) -> Iterable[Path]:
     return [*sorted(named), *sorted((folder / "new_crystals").glob("*.cif"))]
 
 
-def _checksum(path: Path) -> dict[str, str | int]:
+def checksum(path: Path) -> dict[str, str | int]:
+    """Return the sha256 and the size of a file."""
     data = path.read_bytes()
     return {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
 
 
-def _row(number: np.int64, position: Floats | NDArray[np.float64]) -> str:
-    return chemical_symbols[int(number)] + "".join(f" {x:.{DECIMALS}f}" for x in position) + "\n"
-
-
-def _statistics(values: Any) -> dict[str, float]:
+def statistics(values: Any) -> dict[str, float]:
+    """Return mean, standard deviation and quantiles of some values, rounded to four decimals."""
     x = np.asarray(values, dtype=np.float64)
     p05, median, p95 = np.quantile(x, [0.05, 0.5, 0.95])
     figures = (x.mean(), x.std(ddof=1), x.min(), p05, median, p95, x.max())
     return {name: round(float(value), 4) for name, value in zip(STATISTICS, figures, strict=True)}
+
+
+def _row(number: np.int64, position: Floats | NDArray[np.float64]) -> str:
+    return chemical_symbols[int(number)] + "".join(f" {x:.{DECIMALS}f}" for x in position) + "\n"

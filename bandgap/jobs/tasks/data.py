@@ -11,6 +11,7 @@ import numpy as np
 
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.disk import check_quota
 from bandgap.jobs.home import Home, domain_paths, shapes_path
 from bandgap.jobs.library import Library
@@ -18,7 +19,7 @@ from bandgap.jobs.rows import StoredFile
 from bandgap.jobs.server_files import files_of
 from bandgap.jobs.sources import source_path
 from bandgap.jobs.store import Job
-from bandgap.jobs.tasks.records import DEMO_TARGET, dataset_of, read_records, verdict
+from bandgap.jobs.tasks.records import dataset_of, read_records, verdict
 from bandgap.structures.shapes import save_shapes
 
 if TYPE_CHECKING:
@@ -40,12 +41,10 @@ def check(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
 
 
 def import_demo(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
-    """Store the demo crystals and their gaps as a data set."""
-    from bandgap.datasets.demo import load_demo
-
+    """Store the crystals of a demo and their gaps as a data set."""
     progress(Update("reading the demo crystals"))
     library, dataset = dataset_of(job, home)
-    demo = load_demo(DEMO_TARGET)
+    demo = DEMOS[dataset.origin].load()
     gaps = np.asarray(demo.gaps_eV, dtype=np.float64)
     verdicts = [verdict(record, gap=float(gap)) for record, gap in zip(demo.records, gaps, strict=True)]
     library.save_verdicts(dataset.id, verdicts)

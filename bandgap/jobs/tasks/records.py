@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update
+from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Dataset, Verdict
@@ -17,8 +18,6 @@ from bandgap.jobs.store import Job
 
 if TYPE_CHECKING:
     from bandgap.structures import StructureRecord
-
-DEMO_TARGET: Literal["crystals"] = "crystals"
 
 
 def dataset_of(job: Job, home: Home) -> tuple[Library, Dataset]:
@@ -32,11 +31,9 @@ def dataset_of(job: Job, home: Home) -> tuple[Library, Dataset]:
 
 def read_records(library: Library, dataset: Dataset, *, progress: Progress) -> list[StructureRecord]:
     """Return every record of a data set, at least one for every file, always in the same order."""
-    if dataset.origin == "demo":
-        from bandgap.datasets.demo import load_demo
-
+    if demo := DEMOS.get(dataset.origin):
         progress(Update("reading structures"))
-        return list(load_demo(DEMO_TARGET).records)
+        return list(demo.load().records)
     from bandgap.structures import read_structures
     from bandgap.structures.reading import with_unique_ids
 

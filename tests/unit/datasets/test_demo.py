@@ -112,7 +112,7 @@ def test_crystal_gaps_are_related_to_the_molecules_and_differ_from_them(crystals
 
 def test_checksums_of_the_shipped_files_hold_and_they_stay_small():
     assert verify_demo_data() == 4 + 12 + 4
-    files = [p for p in data_folder().rglob("*") if p.is_file()]
+    files = [p for p in data_folder().rglob("*") if p.is_file() and "inorganic" not in p.parts]  # has its own test
     assert sum(p.stat().st_size for p in files) < 10 * MEGABYTE
     manifest = read_demo_manifest()
     listed = {*manifest["files"], *manifest["source_model"]["files"], "manifest.json", "README.md"}

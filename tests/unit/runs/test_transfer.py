@@ -292,3 +292,14 @@ def test_source_run_leaves_out_what_it_cannot_learn_from(world, tmp_path):
 
 def test_loaded_run_carries_its_warnings(bayes, manifest):
     assert list(load_run(bayes).posterior.diagnostics.warnings) == manifest["warnings"]
+
+
+def test_named_test_structures_are_held_out_whatever_the_seed(source_folder, world, tmp_path):
+    named = sorted(record.id for record in world.records)[3:8]
+    for seed in (0, 1):
+        made = transfer(source_folder, world, tmp_path / str(seed), test_ids=named, n=12, seed=seed)
+        found = json.loads((made / "manifest.json").read_text())
+        assert found["split"]["test"] == named and len(found["split"]["train"]) == found["n"] == 12
+        assert not set(found["split"]["train"]) & set(named)
+        gaps = {record.id: gap for record, gap in zip(world.records, world.gaps_eV, strict=True)}
+        assert found["test_gaps_eV"] == [gaps[id] for id in named]

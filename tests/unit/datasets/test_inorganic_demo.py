@@ -1,0 +1,134 @@
+"""The second demo as it is shipped: Materials Project crystals, their parts, licence, source network, and the maker."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bandgap.datasets.demo import (
+    HELD_OUT,
+    data_folder,
+    inorganic_folder,
+    inorganic_source_folder,
+    load_inorganic,
+    read_demo_manifest,
+    verify_demo_data,
+)
+from bandgap.datasets.demo_making.materials_project import CIFS, GROUPS, TABLE, family, make_inorganic_demo
+from bandgap.foundation.errors import ArtifactError, InputError
+from bandgap.sources.stored import load_source
+from bandgap.structures import read_paths
+from bandgap.structures.formula import reduced
+
+MEGABYTE = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def demos():
+    return {name: load_inorganic(name) for name in ("source", "target")}
+
+
+def test_target_holds_carbon_and_hydrogen_and_the_source_never_both(demos):
+    both = {name: [{"C", "H"} <= set(r.atoms.symbols) for r in demo.records] for name, demo in demos.items()}
+    assert (len(both["source"]), any(both["source"])) == (2_191, False)
+    assert (len(both["target"]), all(both["target"])) == (209, True)
+
+
+@pytest.mark.parametrize("name", ["source", "target"])
+def test_records_agree_with_their_rows_and_with_the_manifest(name, demos):
+    demo, known = demos[name], read_demo_manifest(inorganic_folder())["sets"][name]
+    assert not [r.id for r in demo.records if r.status == "refused"]
+    assert [reduced(r.atoms.symbols) for r in demo.records] == demo.table["formula"].tolist()
+    assert [r.info["gap_eV"] for r in demo.records] == demo.gaps_eV.tolist()
+    assert all(r.periodic for r in demo.records) and (demo.gaps_eV > 0).all()
+    assert (demo.level_of_theory, demo.licence) == ("PBE", "CC-BY-4.0")
+    assert known["elements"] == sorted({s for r in demo.records for s in r.atoms.symbols})
+    assert known["distributions"]["gap_eV"]["mean"] == pytest.approx(demo.gaps_eV.mean(), abs=1e-4)
+    assert known["held_out"] == demo.table["id"][demo.table["part"] == HELD_OUT].tolist()
+
+
+def test_no_family_stands_in_the_learned_and_in_the_held_out_part_and_no_formula_twice(demos):
+    """A family is written here anew: group numbers of a periodic table in place of the symbols, and counts."""
+    place = {symbol: k for k, group in enumerate(GROUPS) for symbol in group.split()}
+    formulas = [reduced(r.atoms.symbols) for demo in demos.values() for r in demo.records]
+    assert len(set(formulas)) == len(formulas) == 2_400
+    for name, n_held_out in (("source", 191), ("target", 69)):
+        parts = {HELD_OUT: set(), "learned": set()}
+        for record, part in zip(demos[name].records, demos[name].table["part"], strict=True):
+            numbers = pd.Series([str(place.get(s, s)) for s in record.atoms.symbols]).value_counts()
+            parts[part].add(frozenset((numbers / np.gcd.reduce(numbers)).astype(int).items()))
+        assert not parts[HELD_OUT] & parts["learned"]
+        assert int((demos[name].table["part"] == HELD_OUT).sum()) == n_held_out
+
+
+def test_family_writes_elements_of_a_group_alike_and_keeps_others():
+    assert family(["Na", "Cl"]) == family(["K", "K", "I", "I"]) != family(["Mg", "O"])
+    assert family(["C", "H", "La"]) == family(["Gd", "C", "H"]) == "CHSc"
+
+
+def test_checksums_hold_nothing_else_lies_there_and_all_of_it_is_below_four_megabytes(tmp_path):
+    folder = inorganic_folder()
+    manifest = read_demo_manifest(folder)
+    files = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
+    assert verify_demo_data(folder) == len(files) - 1
+    assert set(files) == {*manifest["files"], *manifest["source_model"]["files"], "manifest.json"}
+    assert sum(p.stat().st_size for p in files.values()) < 4 * MEGABYTE
+    shutil.copytree(folder, tmp_path / "inorganic")
+    with (tmp_path / "inorganic" / "target.csv").open("a") as file:
+        file.write("\n")
+    with pytest.raises(ArtifactError, match=r"target\.csv: sha256 is .* install bandgap again"):
+        verify_demo_data(tmp_path / "inorganic")
+
+
+def test_attribution_and_licence_stand_in_manifest_card_and_readme():
+    manifest = read_demo_manifest(inorganic_folder())
+    card = load_source(inorganic_source_folder(), verify=False, extras=False).card
+    readme = (data_folder() / "README.md").read_text(encoding="utf-8")
+    for text in (manifest["attribution"], card.licence, readme):
+        for part in ("Materials Project", "https://materialsproject.org", "APL Materials 1, 011002", "CC BY 4.0"):
+            assert part in text
+    assert "rounded" in manifest["changes"]  # CC BY asks that changes are named
+
+
+def test_source_learned_from_the_learned_part_alone_and_carries_a_variational_posterior(demos):
+    source = load_source(inorganic_source_folder())  # its self-check describes five crystals again
+    assert source.card.n_structures == int((demos["source"].table["part"] != HELD_OUT).sum()) == 2_000
+    assert set(demos["source"].table["id"][demos["source"].table["part"] == HELD_OUT]).isdisjoint(
+        row["id"] for row in json.loads((inorganic_source_folder() / "manifest.json").read_text())["references"]
+    )
+    assert source.extras == ("features", "fisher", "variational")
+    assert source.card.level_of_theory == "PBE"
+
+
+def test_other_name_is_refused_with_those_there_are():
+    with pytest.raises(InputError, match=r"Demo data 'molecules' do not exist\. Accepted: source, target\."):
+        load_inorganic("molecules")
+
+
+def test_folder_without_the_raw_files_is_refused_by_their_names(tmp_path):
+    with pytest.raises(InputError, match=r"has no cifs\.zip\. Give the folder with the structures and the table"):
+        make_inorganic_demo(tmp_path, tmp_path / "out")
+
+
+@pytest.mark.data
+def test_what_is_shipped_is_made_again_from_the_test_data_byte_for_byte(test_data, tmp_path):
+    made = make_inorganic_demo(test_data / "mp_crystals_pbe", tmp_path)
+    fresh, shipped = json.loads(made.read_text()), read_demo_manifest(inorganic_folder())
+    assert fresh == {name: value for name, value in shipped.items() if name != "source_model"}
+
+
+@pytest.mark.data
+def test_shipped_crystals_are_those_of_the_test_data(test_data, demos):
+    """Another reader's table and cells: the gaps are the same numbers, and volumes differ by rounding alone."""
+    raw: Path = test_data / "mp_crystals_pbe"
+    table = pd.read_csv(raw / TABLE).set_index("id")
+    cells = {record.id: record.atoms.cell.volume for record in read_paths([raw / CIFS])}
+    for demo in demos.values():
+        assert demo.gaps_eV.tolist() == table.loc[demo.table["id"], "gap_eV"].tolist()
+        volumes = [record.atoms.cell.volume for record in demo.records]
+        np.testing.assert_allclose(volumes, [cells[i] for i in demo.table["id"]], rtol=1e-4)
+        both = demo.table["id"].map(table["has_C_and_H"])
+        assert both.nunique() == 1
