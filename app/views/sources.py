@@ -37,7 +37,8 @@ def page() -> None:
         present(sources)
     datasets = {d.id: d for d in stores.library().datasets(session.workspace())}
     usable = {i: stores.library().counts(i)["usable"] for i in datasets}
-    with st.expander("Train another source model", expanded=len(sources) < 2 and not active):
+    own = any(source.job for source in sources.values())
+    with st.expander("Train another source model", expanded=not own and not active):
         source_form(datasets, usable, primary=True)
 
 

@@ -19,6 +19,11 @@ from bandgap.jobs.store import JobStore
 
 START_S = 8.0  # a new process, its imports, reading structures and writing the run
 DESCRIBE_S = 1e-4  # an atom of a crystal: 5 ms for 56 of them (`descriptors.presets`)
+PARTS_S = {  # an atom of a crystal, more, by the part of the descriptor: cells of 116 and 134 atoms
+    "neighbours": 6e-5,
+    "soap": 1.7e-4,
+    "potential": 5.2e-3,  # CHGNet: 0.6 s for 116 of them
+}
 LEVELS_S = 5e-3  # an atom of a crystal, more: 0.3 s for 60 of them
 SIZES = (50, 200)
 LAST_RUNS = 5
@@ -93,12 +98,25 @@ class Estimate:
         return self.seconds / spread, self.seconds * spread
 
 
-def estimate_transfer(work: Work, *, past: Sequence[PastRun] = (), atoms: int = 0) -> Estimate | None:
+def describe_seconds(descriptor: Mapping[str, Any]) -> float:
+    """Return the seconds in which an atom of a crystal is described, from the plain values of the settings.
+
+    >>> describe_seconds({"species": ["H"], "soap": None, "potential": "none"}) == DESCRIBE_S
+    True
+    """
+    return DESCRIBE_S + sum(
+        seconds for name, seconds in PARTS_S.items() if descriptor.get(name) not in (None, False, "none")
+    )
+
+
+def estimate_transfer(
+    work: Work, *, past: Sequence[PastRun] = (), atoms: int = 0, atom_s: float = DESCRIBE_S
+) -> Estimate | None:
     """Return the time of a transfer; None for a method whose cost nobody measured and that was never run here.
 
     `past` are finished runs of this server, the newest first; `atoms` is the number of those in structures that have
-    still to be described. Runs of other methods say how fast the machine is only where the fit, and not the start of
-    the process, took most of their time.
+    still to be described, at `atom_s` each. Runs of other methods say how fast the machine is only where the fit, and
+    not the start of the process, took most of their time.
     """
     expected = reference_seconds(work)
     if expected is None:
@@ -106,7 +124,7 @@ def estimate_transfer(work: Work, *, past: Sequence[PastRun] = (), atoms: int = 
     ratios = [(run, run.seconds / known) for run in past if (known := reference_seconds(run.work))]
     own = [ratio for run, ratio in ratios if run.work.method == work.method][:LAST_RUNS]
     others = [ratio for run, ratio in ratios if (reference_seconds(run.work) or 0.0) > 2 * START_S][:LAST_RUNS]
-    describe = atoms * (DESCRIBE_S + work.levels * LEVELS_S)
+    describe = atoms * (atom_s + work.levels * LEVELS_S)
     if own:
         return Estimate(expected * median(own) + describe, "this method here", len(own))
     if others:

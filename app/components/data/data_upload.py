@@ -16,8 +16,8 @@ LARGER = (
     "zip counts as one file. For larger data, `bandgap add-data` on the server puts files into this workspace."
 )
 SECOND = (
-    "Or with crystals of the Materials Project: 209 with carbon and hydrogen and their PBE gaps, and a source model "
-    "that was trained on inorganic crystals at the same level."
+    "Or start with crystals of the Materials Project: 209 with carbon and hydrogen and their PBE gaps, and a source "
+    "model that was trained on inorganic crystals at the same level."
 )
 
 

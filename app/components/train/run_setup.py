@@ -10,7 +10,7 @@ import streamlit as st
 from bandgap.descriptors.electron_levels import METHOD, own_gaps_problem
 from bandgap.foundation.errors import BandgapError
 from bandgap.foundation.quantities import Quantity
-from bandgap.jobs.estimates import Work, atoms_to_describe, estimate_transfer, past_transfers
+from bandgap.jobs.estimates import Work, atoms_to_describe, describe_seconds, estimate_transfer, past_transfers
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.sources import Source
 from bandgap.jobs.starting import start_transfer
@@ -142,8 +142,11 @@ def start_button(
     else:
         past, levels = past_transfers(stores.jobs()), "levels" in runs[0]
         fresh = atoms_to_describe(stores.jobs(), dataset, source.id, levels=levels)
+        atom_s = describe_seconds(source.manifest.get("descriptor") or {})
         found = {
-            methods[run["method"]]["title"]: estimate_transfer(Work.of(run), past=past, atoms=fresh if k == 0 else 0)
+            methods[run["method"]]["title"]: estimate_transfer(
+                Work.of(run), past=past, atoms=fresh if k == 0 else 0, atom_s=atom_s
+            )
             for k, run in enumerate(runs)
         }
         st.caption(estimate_sentence(found, device=stores.device_of(runs[0]["device"])))

@@ -4,6 +4,8 @@ import uuid
 
 import pytest
 
+from bandgap.descriptors import PRESETS
+from bandgap.foundation.config import to_dict
 from bandgap.jobs.estimates import (
     COSTS,
     DESCRIBE_S,
@@ -12,6 +14,7 @@ from bandgap.jobs.estimates import (
     PastRun,
     Work,
     atoms_to_describe,
+    describe_seconds,
     estimate_transfer,
     past_transfers,
     reference_seconds,
@@ -129,3 +132,14 @@ def test_atoms_count_until_a_run_from_the_same_source_is_finished(store):
     finished(store, took_s=1.0, dataset=dataset.id)
     assert atoms_to_describe(store, dataset, "demo") == 0
     assert atoms_to_describe(store, dataset, "other") == 10
+
+
+def test_time_to_describe_an_atom_grows_with_the_parts_of_the_descriptor():
+    """What presets are measured to take: CHGNet 0.6 s for a cell of 116 atoms, SOAP 23 ms for one of 134."""
+    seconds = {name: describe_seconds(to_dict(config)) for name, config in PRESETS.items()}
+    assert seconds["oe62-16"] == seconds["thesis-1260"] == DESCRIBE_S
+    assert 116 * seconds["chgnet"] == pytest.approx(0.6, rel=0.05)
+    assert 134 * (seconds["any-elements"] - DESCRIBE_S) == pytest.approx(0.023 + 0.008, rel=0.05)
+    without = estimate_transfer(Work("feature_gp", 200)).seconds
+    slow = estimate_transfer(Work("feature_gp", 200), atoms=11_600, atom_s=seconds["chgnet"]).seconds
+    assert slow - without == pytest.approx(60.0, rel=0.05)

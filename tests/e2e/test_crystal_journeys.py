@@ -1,0 +1,234 @@
+"""Four journeys of crystals with any elements in a real browser, each on few crystals and with quick methods.
+
+Perovskites without a source model; perovskites from the source of inorganic crystals; the second demo; crystals with a
+gap at a cheaper level. With BANDGAP_TOUR a picture of every page on the way is kept at two widths.
+"""
+
+import csv
+import gzip
+import io
+import os
+import random
+import re
+import zipfile
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from playwright.sync_api import Page, TimeoutError, expect
+
+from bandgap.datasets.demo import data_folder, load_demo
+from tests.e2e.browsing import expect_ready, picture
+from tests.e2e.conftest import Server
+
+pytestmark = pytest.mark.browser
+
+SOON_MS, TRAINED_MS = 40_000, 240_000
+WIDE, PHONE = 1280, 400
+OUTPUT, ALL_LAYERS, ALONE = "Output layer alone", "All layers, Bayesian", "Without transfer"
+FEATURE_GP, GP = "Gaussian process on the source model's features", "Gaussian process, no transfer"
+SSPBP, RIDGE = "Probabilistic backpropagation, units off (SSPBP)", "Kernel ridge, no transfer"
+_WIDER = "() => { const e = document.querySelector('[data-testid=stMain]'); return e.scrollWidth - e.clientWidth }"
+
+
+def keep(page: Page, name: str) -> None:
+    """Keep pictures of the page as it is, on request; at phone width it does not scroll sideways."""
+    if os.environ.get("BANDGAP_TOUR"):
+        picture(page, f"journey-{name}-{WIDE}", width=WIDE)
+        picture(page, f"journey-{name}-{PHONE}", width=PHONE)
+    page.set_viewport_size({"width": PHONE, "height": 900})
+    assert page.evaluate(_WIDER) == 0, f"{name} is wider than the window"
+    page.set_viewport_size({"width": WIDE, "height": 900})
+
+
+def go(page: Page, title: str) -> None:
+    page.get_by_role("link", name=title, exact=True).click()
+    expect_ready(page, title)
+
+
+def upload(page: Page, name: str, content: bytes, *, place: int = 0) -> None:
+    """Give a file to one of the uploaders that are seen."""
+    payload = {"name": name, "mimeType": "application/octet-stream", "buffer": content}
+    page.locator("[data-testid=stFileUploader]:visible input[type=file]").nth(place).set_input_files(payload)  # type: ignore[arg-type]
+    expect(page.get_by_text(name, exact=True).first).to_be_visible(timeout=SOON_MS)
+
+
+def bring(page: Page, server: Server, archive: bytes, table: bytes, *, level: str, n: int) -> None:
+    """Upload structures and the table of their gaps in a new workspace."""
+    page.goto(server.address)
+    go(page, "Data")
+    upload(page, "crystals.zip", archive)
+    page.get_by_role("button", name="Check the files").click()
+    expect(page.get_by_text(re.compile(rf"{n} ready"))).to_be_visible(timeout=SOON_MS)
+    page.get_by_text("Known gaps", exact=True).click()
+    upload(page, "gaps.csv", table)
+    page.get_by_label("Level of theory", exact=True).first.fill(level)
+    page.get_by_role("button", name="Match the gaps").click()
+    expect(page.get_by_text(f"{n} gaps from gaps.csv")).to_be_visible(timeout=SOON_MS)
+
+
+def pick(page: Page, label: str, option: str) -> None:
+    """Choose an option of a select box of the page; a page that was still being drawn may close its list."""
+    box = page.get_by_role("combobox", name=label)
+    expect(box).to_be_visible()
+    expect_ready(page, "Train")
+    for _ in range(3):
+        box.click()
+        try:
+            page.get_by_role("option", name=option, exact=True).click(timeout=5_000)
+            break
+        except TimeoutError:
+            page.keyboard.press("Escape")
+    expect(box).to_have_value(option)
+    expect_ready(page, "Train")
+
+
+def tick_only(page: Page, *wanted: tuple[str, str], until_now: str) -> None:
+    """Tick these methods (family and title) and no other, where one is ticked to begin with."""
+    first = page.get_by_role("checkbox", name=until_now, exact=True)
+    expect(first).to_be_checked()
+    first.press("Space")
+    expect(page.get_by_text("No method is chosen. Tick at least one.")).to_be_visible()
+    for family, title in wanted:
+        box = page.get_by_role("checkbox", name=title, exact=True)
+        if not box.is_visible():
+            page.get_by_text(re.compile(rf"^{re.escape(family)} \(\d+\)$")).click()
+        box.press("Space")
+        expect(box).to_be_checked()
+
+
+def start(page: Page, *, runs: int = 1) -> None:
+    """Start the chosen transfers and wait for the end of the first."""
+    label = "Start the transfer" if runs == 1 else f"Start {runs} transfers"
+    page.get_by_role("button", name=label).click()
+    expect(page.get_by_text("The transfer is finished")).to_be_visible(timeout=TRAINED_MS)
+
+
+def predict(page: Page, name: str, archive: bytes, *, n: int) -> list[dict[str, str]]:
+    """Predict uploaded structures with the chosen run and return the rows of the CSV."""
+    page.get_by_role("link", name="Predict new structures").click()
+    upload(page, name, archive)
+    page.get_by_role("button", name="Predict", exact=True).click()
+    expect(page.get_by_text(f"{n} structures predicted")).to_be_visible(timeout=TRAINED_MS)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download the predictions (CSV)").click()
+    return list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text(encoding="utf-8"))))
+
+
+@pytest.fixture(scope="module")
+def perovskites(test_data: Path) -> tuple[bytes, bytes, bytes]:
+    """Archives of 40 perovskites and of three others, and the table of the gaps of the first; drawn by a seed."""
+    folder = test_data / "dj_perovskite_hse"
+    table = pd.read_csv(folder / "dj_perovskite_hse.csv")
+    drawn = random.Random(0).sample(sorted(table["id"][table["n_atoms"] < 140]), 43)
+    gaps = table[table["id"].isin(drawn[:40])][["id", "gap_eV"]].to_csv(index=False).encode()
+    with zipfile.ZipFile(folder / "cifs.zip") as whole:
+        texts = {name: whole.read(name) for name in whole.namelist()}
+    of = {Path(name).stem: (name, text) for name, text in texts.items()}
+    return zipped([of[i] for i in drawn[:40]]), gaps, zipped([of[i] for i in drawn[40:]])
+
+
+def zipped(files: list[tuple[str, bytes]]) -> bytes:
+    found = io.BytesIO()
+    with zipfile.ZipFile(found, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files:
+            archive.writestr(name, text)
+    return found.getvalue()
+
+
+def extxyz_frames(n: int) -> list[bytes]:
+    """Return the first frames of the demo's molecular crystals, without their gaps."""
+    lines = gzip.decompress((data_folder() / "crystals.extxyz.gz").read_bytes()).decode().splitlines(keepends=True)
+    frames, at = [], 0
+    for _ in range(n):
+        end = at + int(lines[at]) + 2
+        text = "".join([lines[at], re.sub(r" gap_eV=\S+", "", lines[at + 1]), *lines[at + 2 : end]])
+        frames, at = [*frames, text.encode()], end
+    return frames
+
+
+@pytest.mark.soak
+@pytest.mark.data
+def test_perovskites_without_a_source_go_from_files_to_intervals(
+    page: Page, server: Server, perovskites: tuple[bytes, bytes, bytes]
+) -> None:
+    archive, table, new = perovskites
+    bring(page, server, archive, table, level="HSE", n=40)
+    keep(page, "none-data")
+    go(page, "Train")
+    pick(page, "Source model", "No source model")
+    expect(page.get_by_role("checkbox", name=GP, exact=True)).to_be_checked()
+    keep(page, "none-train")
+    start(page)
+    rows = predict(page, "new.zip", new, n=3)
+    keep(page, "none-predict")
+    assert [row["level_of_theory"] for row in rows] == ["HSE"] * 3
+    assert all(1.0 < float(row["lower_eV"]) < float(row["mean_eV"]) < float(row["upper_eV"]) < 5.0 for row in rows)
+
+
+@pytest.mark.soak
+@pytest.mark.data
+def test_perovskites_from_inorganic_crystals_hold_elements_that_both_know(
+    page: Page, server: Server, perovskites: tuple[bytes, bytes, bytes]
+) -> None:
+    archive, table, new = perovskites
+    bring(page, server, archive, table, level="HSE", n=40)
+    go(page, "Train")
+    pick(page, "Source model", "inorganic crystals (PBE)")
+    tick_only(page, (OUTPUT, FEATURE_GP), until_now="Bayesian transfer, penalized complexity")
+    keep(page, "pbe-train")
+    start(page)
+    rows = predict(page, "new.zip", new, n=3)
+    keep(page, "pbe-predict")
+    assert all(1.0 < float(row["lower_eV"]) < float(row["mean_eV"]) < float(row["upper_eV"]) < 5.0 for row in rows)
+    page.goto(f"{page.url.replace('/predict', '/sources')}&source=inorganic")
+    expect_ready(page, "Source models")
+    expect(page.get_by_text(re.compile("CC BY 4.0.*APL Materials 1, 011002"))).to_be_visible()
+    keep(page, "sources")
+
+
+@pytest.mark.slow
+def test_second_demo_goes_from_home_to_a_posterior_of_its_units(page: Page, server: Server) -> None:
+    page.goto(server.address)
+    expect_ready(page, "Home")
+    keep(page, "home")
+    page.get_by_role("button", name="Use Materials Project crystals").click()
+    expect(page.get_by_text("209 structures", exact=True)).to_be_visible(timeout=2 * SOON_MS)
+    keep(page, "demo-data")
+    go(page, "Train")
+    expect(page.get_by_role("combobox", name="Source model")).to_have_value("inorganic crystals (PBE)")
+    page.get_by_label("Labelled structures", exact=True).fill("60")
+    tick_only(page, (ALL_LAYERS, SSPBP), until_now="Bayesian transfer, penalized complexity")
+    keep(page, "demo-train")
+    start(page)
+    go(page, "Posterior")
+    expect(page.get_by_text("held-out structures the error is").first).to_be_visible()
+    assert "molecul" not in page.get_by_test_id("stMain").inner_text().lower()
+    keep(page, "demo-posterior")
+
+
+def test_gap_at_a_cheaper_level_is_learned_from_and_asked_for_at_prediction(page: Page, server: Server) -> None:
+    demo = load_demo("crystals")
+    table = demo.table.head(43)[["id", "gap_eV", "molecule_gap_gfn1_eV"]]
+    frames = extxyz_frames(43)
+    old, new = b"".join(frames[:40]), b"".join(frames[40:])
+    gaps = table.head(40).to_csv(index=False).encode()
+    bring(page, server, zipped([("crystals.extxyz", old)]), gaps, level="GFN1-xTB", n=40)
+    expect(page.get_by_text("Kept beside: molecule_gap_gfn1_eV of 40")).to_be_visible()
+    keep(page, "baseline-data")
+    go(page, "Train")
+    pick(page, "Source model", "No source model")
+    tick_only(page, (ALONE, RIDGE), until_now=GP)
+    page.get_by_text("More settings").click()
+    page.get_by_role("slider", name="Held out for the test").wait_for()
+    pick(page, "Learn the difference to", "molecule_gap_gfn1_eV (of 40 structures)")
+    keep(page, "baseline-train")
+    start(page)
+    page.get_by_role("link", name="Predict new structures").click()
+    cheap = table.tail(3)[["id", "molecule_gap_gfn1_eV"]].to_csv(index=False).encode()
+    upload(page, "new.extxyz", new)
+    upload(page, "cheap.csv", cheap, place=1)
+    keep(page, "baseline-predict-form")
+    page.get_by_role("button", name="Predict", exact=True).click()
+    expect(page.get_by_text("3 structures predicted")).to_be_visible(timeout=TRAINED_MS)
+    keep(page, "baseline-predict")
