@@ -76,7 +76,7 @@ def source_frame(sources: Mapping[str, Source]) -> pd.DataFrame:
             "level of theory": [card.get("level_of_theory") or "not recorded" for card in cards],
             "validation RMSE (eV)": pd.array([card.get("validation_rmse_eV") for card in cards], dtype="Float64"),
             "features": pd.array([_features(source.manifest) for source in sources.values()], dtype="Int64"),
-            "licence": [card.get("licence") or "not recorded" for card in cards],
+            "licence": [_licence(card) for card in cards],
             "trained": ["here" if source.job else "with the package" for source in sources.values()],
         }
     )
@@ -140,6 +140,11 @@ def delete_expander(source: Source) -> None:
             sure="I do not need it any more",
             forget="source",
         )
+
+
+def _licence(card: Mapping[str, Any]) -> str:
+    """Return the name of a licence without the credit that it asks for, which stands on the card."""
+    return str(card.get("licence") or "not recorded").split(". ")[0]
 
 
 def _features(manifest: Mapping[str, Any]) -> int | None:

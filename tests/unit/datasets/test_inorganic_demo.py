@@ -18,7 +18,9 @@ from bandgap.datasets.demo import (
     verify_demo_data,
 )
 from bandgap.datasets.demo_making.materials_project import CIFS, GROUPS, TABLE, family, make_inorganic_demo
+from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import ArtifactError, InputError
+from bandgap.sources.domain import judge
 from bandgap.sources.stored import load_source
 from bandgap.structures import read_paths
 from bandgap.structures.formula import reduced
@@ -132,3 +134,14 @@ def test_shipped_crystals_are_those_of_the_test_data(test_data, demos):
         np.testing.assert_allclose(volumes, [cells[i] for i in demo.table["id"]], rtol=1e-4)
         both = demo.table["id"].map(table["has_C_and_H"])
         assert both.nunique() == 1
+
+
+@pytest.mark.soak
+def test_source_judges_crystals_by_those_that_it_learned_from(demos, tmp_path):
+    target = demos["target"]
+    table, summary = judge(inorganic_source_folder(), target.records[:12], cache=DescriptorCache(tmp_path))
+    learned = demos["source"].table["id"][demos["source"].table["part"] != HELD_OUT]
+    assert summary["n_known"] == 1_000 and set(table["nearest"]) <= set(learned)
+    records = zip(demos["source"].records, demos["source"].table["part"], strict=True)
+    seen = {symbol for record, part in records if part != HELD_OUT for symbol in record.atoms.symbols}
+    assert summary["unseen"] == {} and set(summary["species"]) == seen
