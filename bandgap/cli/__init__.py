@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import bandgap
-from bandgap.cli import bench, compare, data, demo, prediction, services, sources, structures, training
+from bandgap.cli import bench, compare, data, demo, prediction, services, serving, sources, structures, training
 from bandgap.cli.commands import PlainErrors, SpeciesCommand
 
 _HOUSE = "Dashboard and installation"
@@ -65,6 +65,7 @@ _COMMANDS: dict[str, dict[Callable[..., None], str]] = {
         services.app: "--port 8501",
         data.add_data: "crystals/ --workspace ADDRESS",
         services.worker: "",
+        serving.serve: "--model run --port 8600",
         services.doctor: "",
     },
 }

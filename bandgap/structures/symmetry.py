@@ -14,9 +14,9 @@ from bandgap.structures.records import Limits
 MERGE_ANGSTROM = 0.2  # images of one atom closer than this are one atom on a special position; rounding gives 0.01
 REPEAT_ANGSTROM = 0.05  # two listed atoms closer than this are one atom listed twice; disorder is 0.1 and more
 _MAX_OPERATIONS = 2_000  # the largest space groups have 192
-_OCCUPANCY_SLACK = 0.005  # a refined occupancy of 0.997(4) is one
+OCCUPANCY_SLACK = 0.005  # a refined occupancy of 0.997(4) is one
 _LARGEST_FRACTION = 1e4
-_ADVICE = "Disordered structures are not supported; export one ordered component."
+ADVICE = "Disordered structures are not supported; export one ordered component."
 Operations = NDArray[np.float64]  # (operation, 3, 4): rotation and translation in fractions of the cell
 Floats = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ class Site:
 
     def with_share(self, share: float, *, operations: Operations, cell: NDArray[np.float64]) -> "Site":
         """Set the occupancy from SHELX's site occupation factor, 1/2 for a full atom on a mirror plane."""
-        if abs(share - 1) <= _OCCUPANCY_SLACK or len(operations) == 1 or not np.isfinite(self.fractional).all():
+        if abs(share - 1) <= OCCUPANCY_SLACK or len(operations) == 1 or not np.isfinite(self.fractional).all():
             return replace(self, occupancy=share)
         (images,) = _images(np.array([self.fractional]), operations)
         return replace(self, occupancy=share * _coinciding(images, cell))
@@ -165,8 +165,8 @@ def drop_repeated(fractional: Floats, *, cell: Floats, elements: list[str]) -> N
 
 def _refuse_occupancies(sites: list[Site], where: str) -> None:
     for site in sites:
-        if not abs(site.occupancy - 1) <= _OCCUPANCY_SLACK:
-            raise Unreadable(f"atom {site.name} has occupancy {site.occupancy:.4g}{where}. {_ADVICE}")
+        if not abs(site.occupancy - 1) <= OCCUPANCY_SLACK:
+            raise Unreadable(f"atom {site.name} has occupancy {site.occupancy:.4g}{where}. {ADVICE}")
 
 
 def _refuse_groups(sites: list[Site], where: str, *, draft: Draft) -> None:
@@ -176,7 +176,7 @@ def _refuse_groups(sites: list[Site], where: str, *, draft: Draft) -> None:
     for site in marked:
         first = seen.setdefault(site.disorder_assembly, site.disorder_group)
         if site.disorder_group.startswith("-") or site.disorder_group != first:
-            raise Unreadable(f"atom {site.name} is in disorder group {site.disorder_group}{where}. {_ADVICE}")
+            raise Unreadable(f"atom {site.name} is in disorder group {site.disorder_group}{where}. {ADVICE}")
     if marked:
         group = f"disorder group {marked[0].disorder_group}"
         draft.warn(f"atom {marked[0].name} is in {group}{where}, which has no alternative in the file; read as ordered")

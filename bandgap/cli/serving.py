@@ -1,0 +1,56 @@
+"""`bandgap serve`: stored runs answer other programs over HTTP."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bandgap.foundation.errors import ConfigError
+
+
+def serve(
+    model: Annotated[
+        list[Path],
+        typer.Option(
+            metavar="DIR",
+            help="Run folder that `bandgap transfer` wrote. May be repeated; the first answers "
+            "where a request names none.",
+        ),
+    ],
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free one.")] = 8600,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in, and needs a token.")
+    ] = "127.0.0.1",
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="File with the token that requests must carry (Authorization: Bearer TOKEN); instead of "
+            "BANDGAP_SERVICE_TOKEN. Without a token only this machine is served.",
+        ),
+    ] = None,
+    max_mb: Annotated[int, typer.Option(min=1, metavar="MB", help="Largest body of a request.")] = 20,
+    max_structures: Annotated[int, typer.Option(min=1, metavar="N", help="Most structures of a request.")] = 1000,
+    max_waiting: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Requests taken in at once; the next ones are answered 429.")
+    ] = 64,
+    seconds: Annotated[float, typer.Option(min=1.0, metavar="S", help="Longest time of a request.")] = 60.0,
+) -> None:
+    """Serve runs over HTTP: structures in, the fields of the CSV as JSON out, to the last digit of `bandgap predict`.
+
+    POST structures (CIF, POSCAR, extXYZ, uploads, or JSON as ASE and pymatgen have it) to /predict; /docs says all.
+    Needs the extra serve.
+    """
+    try:
+        from bandgap.jobs.service.running import run_service
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "bandgap":
+            raise
+        raise ConfigError(
+            f"{error.name} is not installed, which `bandgap serve` needs. Install it: "
+            "`pip install -c constraints.txt '.[serve]'` in the folder of bandgap's README."
+        ) from error
+    from bandgap.jobs.service.limits import ServiceLimits
+
+    limits = ServiceLimits(1_000_000 * max_mb, max_structures, max_waiting=max_waiting, seconds=seconds)
+    raise typer.Exit(run_service(model, host=host, port=port, token_file=token_file, limits=limits, say=typer.echo))

@@ -1,0 +1,73 @@
+"""What the service answers, as the OpenAPI description shows it: the CSV's fields, one row for every structure."""
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from bandgap.foundation.quantities import Quantity
+
+
+class Row(BaseModel):
+    """One structure; numbers of a refused one are null."""
+
+    id: str = Field(description=Quantity.ID.help)
+    file: str = Field(description=Quantity.FILE.help)
+    formula: str = Field(description=Quantity.FORMULA.help)
+    mean_eV: float | None = Field(description=Quantity.MEAN.help)
+    sd_eV: float | None = Field(description=Quantity.SD.help)
+    lower_eV: float | None = Field(description=Quantity.LOWER.help)
+    upper_eV: float | None = Field(description=Quantity.UPPER.help)
+    level: float = Field(description=Quantity.LEVEL.help)
+    interval: Literal["prediction", "credible", "conformal"] = Field(description=Quantity.INTERVAL.help)
+    domain: str = Field(description=Quantity.DOMAIN.help)
+    status: Literal["ok", "warning", "refused"] = Field(description=Quantity.STATUS.help)
+    problem: str = Field(description=Quantity.PROBLEM.help)
+    level_of_theory: str = Field(description="How the gaps that the model learned from were computed.")
+
+
+class Answer(BaseModel):
+    """The rows in the order of the structures, the model that gave them, and what to mind about it."""
+
+    model: str
+    rows: list[Row]
+    notes: list[str] = Field(description="Warnings of the model, and what to mind about a lower end below zero.")
+
+
+class Refused(BaseModel):
+    """Why a request has no answer, in one sentence; with rows where structures were read and none could be used."""
+
+    detail: str
+    rows: list[Row] | None = None
+
+
+class Model(BaseModel):
+    """A model that is served."""
+
+    name: str = Field(description="What `model` of a request is.")
+    method: str
+    title: str
+    level_of_theory: str
+    n: int = Field(description="Number of labelled structures that it learned from.")
+    elements: list[str] = Field(description="Elements of its descriptor.")
+    baseline: str = Field(description="The gap at a cheaper level that every structure must have, empty for none.")
+    intervals: list[str] = Field(description="Kinds of interval that it gives.")
+    notes: list[str]
+
+
+class Models(BaseModel):
+    """The models, the default one first."""
+
+    models: list[Model]
+
+
+class Health(BaseModel):
+    """That the service answers, and how many requests are inside."""
+
+    status: Literal["ok"]
+    waiting: int
+
+
+class Version(BaseModel):
+    """Version of the package."""
+
+    bandgap: str

@@ -1,0 +1,240 @@
+"""The HTTP side of the service (FastAPI): addresses, bodies within their limits, and every refusal as one sentence."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+import bandgap
+from bandgap.foundation.errors import BandgapError, printable
+from bandgap.jobs.service.answers import Answer, Health, Models, Refused, Version
+from bandgap.jobs.service.batching import Asked, Batcher
+from bandgap.jobs.service.description import ABOUT, BODY, page_of
+from bandgap.jobs.service.limits import Refusal, ServiceLimits
+from bandgap.jobs.service.models import ServedModel
+from bandgap.jobs.service.questions import Choice, Question, name_of_body, of_files, of_json
+from bandgap.jobs.service.structures_json import file_name
+from bandgap.jobs.service.tokens import is_let_in
+from bandgap.predictions.table import NEGATIVE_END_NOTE
+
+_LOG = logging.getLogger(__name__)
+READERS = 2  # threads that read structures while the batcher computes
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    code: {"model": Refused, "description": text}
+    for code, text in {
+        400: "The body cannot be read.",
+        401: "The token is missing or wrong.",
+        404: "There is no such model.",
+        408: "The body did not arrive in time.",
+        413: "The body or the number of structures is over the limit.",
+        422: "What is asked makes no sense, or no structure could be used: the rows then say why.",
+        429: "Busy; try again after the seconds of Retry-After.",
+        503: "The answer took too long.",
+    }.items()
+}
+
+
+class _Inside:
+    """How many requests are inside; one more than the limit hears 429."""
+
+    def __init__(self, most: int) -> None:
+        self.count, self._most = 0, most
+
+    @contextlib.contextmanager
+    def one_more(self) -> Any:
+        if self.count >= self._most:
+            raise Refusal(429, f"Busy with {self.count} requests. Try again in a second.")
+        self.count += 1
+        try:
+            yield
+        finally:
+            self.count -= 1
+
+
+def build_app(
+    models: Mapping[str, ServedModel], *, token: str | None, limits: ServiceLimits, hosts: tuple[str, ...] = ("*",)
+) -> FastAPI:
+    """Return the application; `hosts` are the names by which a client may call it.
+
+    Without a token everybody is let in who reaches it.
+    """
+    batcher = Batcher(models, max_structures=limits.max_structures)
+    readers = ThreadPoolExecutor(READERS, thread_name_prefix="bandgap-reader")
+    inside = _Inside(limits.max_waiting)
+
+    @contextlib.asynccontextmanager
+    async def alive(app: FastAPI) -> AsyncIterator[None]:
+        batcher.start()
+        yield
+        readers.shutdown()
+        batcher.stop()
+
+    app = FastAPI(
+        title="bandgap", version=bandgap.__version__, description=ABOUT, docs_url=None, redoc_url=None, lifespan=alive
+    )
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
+    _answer_refusals(app)
+
+    def let_in(request: Request) -> None:
+        if not is_let_in(request.headers.get("authorization"), token):
+            raise Refusal(401, "The token is missing or wrong. Send the header Authorization: Bearer TOKEN.")
+
+    @app.get("/health")
+    async def health() -> Health:
+        """Say that the service answers. Needs no token."""
+        return Health(status="ok", waiting=inside.count)
+
+    @app.get("/version")
+    async def version() -> Version:
+        """Say which version of the package this is. Needs no token."""
+        return Version(bandgap=bandgap.__version__)
+
+    @app.get("/models", response_model=Models, responses={401: _REFUSALS[401]})
+    async def list_models(request: Request) -> JSONResponse:
+        """List the models, the default one first: method, level of theory, kinds of interval, baseline."""
+        let_in(request)
+        return JSONResponse({"models": [model.facts() for model in models.values()]})
+
+    @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        return HTMLResponse(page_of(app.openapi()))
+
+    @app.post("/predict", response_model=Answer, responses=_REFUSALS, openapi_extra={"requestBody": BODY})
+    async def predict(
+        request: Request,
+        model: Annotated[str, Query(description="A name of GET /models; default: its first.")] = "",
+        level: Annotated[float | None, Query(description="Of the interval, 0.01 to 0.99; default 0.95.")] = None,
+        interval: Annotated[str, Query(description="prediction (default), credible or conformal.")] = "",
+        name: Annotated[str, Query(description="Of a bare body: its file's name, such as benzene.cif.")] = "",
+        baseline_eV: Annotated[
+            str, Query(description="Of files, for a model with a baseline: one number a structure, commas between.")
+        ] = "",
+    ) -> JSONResponse:
+        """Predict the gaps of structures: one row each, in their order, refused ones with the reason."""
+        let_in(request)
+        choice = Choice(model, level, interval)
+        asked: Asked | None = None
+        with inside.one_more():
+            try:
+                async with asyncio.timeout(limits.seconds):
+                    read = await _reading(request, choice, name=name, baselines=baseline_eV, limits=limits)
+                    question = await asyncio.get_running_loop().run_in_executor(readers, read)
+                    asked = batcher.ask(question)
+                    rows = await asyncio.wrap_future(asked.rows)
+            except TimeoutError:
+                raise Refusal(
+                    503, f"No answer within {limits.seconds:g} s. Send fewer structures at once, or try again later."
+                ) from None
+            finally:
+                if asked is not None:
+                    asked.abandoned = True
+        assert asked is not None  # as there are rows
+        if all(row["status"] == "refused" for row in rows):
+            count = "The structure" if len(rows) == 1 else f"None of {len(rows)} structures"
+            verb = "cannot" if len(rows) == 1 else "can"
+            return _refused(422, f"{count} {verb} be used: {rows[0]['problem']}", rows=rows)
+        notes = [*asked.model.notes, NEGATIVE_END_NOTE]
+        return JSONResponse({"model": asked.model.name, "rows": rows, "notes": notes})
+
+    return app
+
+
+async def _reading(
+    request: Request, choice: Choice, *, name: str, baselines: str, limits: ServiceLimits
+) -> Callable[[], Question]:
+    """Take in the body, and return what reads it; raises Refusal over the limit of size or time."""
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type == "multipart/form-data":
+        files = await _uploads(request, limits)
+        return partial(of_files, files, choice, baselines=baselines, limits=limits)
+    body = b"".join([chunk async for chunk in _within_limits(request, limits)])
+    if content_type == "application/json" or content_type.endswith("+json"):
+        return partial(of_json, body, choice, limits=limits)
+    files = [(name_of_body(name, content_type), body)]
+    return partial(of_files, files, choice, baselines=baselines, limits=limits)
+
+
+async def _within_limits(request: Request, limits: ServiceLimits) -> AsyncGenerator[bytes, None]:
+    """Yield the body as it comes; raises Refusal where it is larger or slower than the limits."""
+    over = Refusal(413, f"The body is larger than {limits.max_body_bytes:,} bytes, the limit.")
+    announced = request.headers.get("content-length", "0")
+    if announced.isdigit() and int(announced) > limits.max_body_bytes:
+        raise over
+    size = 0
+    try:
+        async with asyncio.timeout(limits.seconds / 2):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > limits.max_body_bytes:
+                    raise over
+                yield chunk
+    except TimeoutError:
+        raise Refusal(408, f"The body did not arrive within {limits.seconds / 2:g} s.") from None
+
+
+async def _uploads(request: Request, limits: ServiceLimits) -> list[tuple[str, bytes]]:
+    parser = MultiPartParser(
+        request.headers, _within_limits(request, limits), max_files=limits.max_structures, max_fields=10
+    )
+    try:
+        form = await parser.parse()
+    except (MultiPartException, KeyError, ValueError) as error:
+        reason = error.message if isinstance(error, MultiPartException) else "it has no boundary"
+        raise Refusal(400, f"The upload cannot be read: {printable(reason).rstrip('.')}.") from None
+    try:
+        return [await _upload(number, part) for number, (_, part) in enumerate(form.multi_items(), start=1)]
+    finally:
+        await form.close()
+
+
+async def _upload(number: int, part: UploadFile | str) -> tuple[str, bytes]:
+    if isinstance(part, str):
+        raise Refusal(422, "The upload holds a field that is no file. Put model, level and interval into the address.")
+    return file_name(part.filename or "", default=f"structure-{number}"), await part.read()
+
+
+def _answer_refusals(app: FastAPI) -> None:
+    """Give every refusal and every error the same form: a code and one sentence, and never a traceback."""
+
+    @app.exception_handler(Refusal)
+    async def refusal(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, Refusal)
+        return _refused(error.code, error.sentence)
+
+    @app.exception_handler(BandgapError)
+    async def of_library(request: Request, error: Exception) -> JSONResponse:
+        return _refused(422, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def of_address(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"][1:])
+        return _refused(422, f"{printable(where)}: {printable(str(first['msg']))}.")
+
+    @app.exception_handler(HTTPException)
+    async def of_path(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)
+        return _refused(
+            error.status_code, f"There is no {request.method} of this address. GET /docs lists what there is."
+        )
+
+    @app.exception_handler(Exception)
+    async def unforeseen(request: Request, error: Exception) -> JSONResponse:
+        return _refused(500, "An error inside the service, which its log describes. Other requests are not touched.")
+
+
+def _refused(code: int, sentence: str, **more: Any) -> JSONResponse:
+    headers = {429: {"Retry-After": "1"}, 401: {"WWW-Authenticate": "Bearer"}}.get(code)
+    return JSONResponse({"detail": sentence, **more}, status_code=code, headers=headers)

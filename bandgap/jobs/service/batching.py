@@ -1,0 +1,124 @@
+"""One thread that computes: what arrives while it works is taken together, described together, and answered one by one.
+
+A descriptor does not depend on what is described beside it. A forward pass does, in its last digits, as products of
+matrices of other shapes are summed in another order: so each request has its own, and is answered as `bandgap predict`
+answers the same structures.
+"""
+
+import logging
+import queue
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from bandgap.descriptors import Descriptors, featurize
+from bandgap.foundation.errors import BandgapError, Cancelled
+from bandgap.foundation.machine import few_blas_threads, set_threads
+from bandgap.foundation.progress import Update
+from bandgap.jobs.service.limits import Refusal
+from bandgap.jobs.service.models import Row, ServedModel
+from bandgap.jobs.service.questions import Question
+from bandgap.structures.records import StructureRecord
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class Asked:
+    """A question on its way: the model it goes to, where the rows will be, and whether anybody still waits for them.
+
+    `rows` may be cancelled until the batcher takes the question up; after that, `abandoned` says so.
+    """
+
+    model: ServedModel
+    question: Question
+    rows: "Future[list[Row]]" = field(default_factory=Future)
+    abandoned: bool = False
+
+
+class Batcher:
+    """The thread and its queue; `start` before the first question, `stop` after the last."""
+
+    def __init__(self, models: Mapping[str, ServedModel], *, max_structures: int) -> None:
+        self._models, self._most = models, max_structures
+        self._queue: queue.SimpleQueue[Asked | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="bandgap-batcher", daemon=True)
+        self.batches: list[int] = []  # sizes of the last batches, in requests
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Answer what was asked, and end."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def ask(self, question: Question) -> Asked:
+        """Queue a question; raises Refusal (404) where its model is not served here."""
+        name = question.choice.model or next(iter(self._models))
+        if name not in self._models:
+            raise Refusal(404, f"There is no such model. Served here: {', '.join(self._models)}.")
+        asked = Asked(self._models[name], question)
+        self._queue.put(asked)
+        return asked
+
+    def _work(self) -> None:
+        set_threads()
+        with few_blas_threads():
+            going = True
+            while going:
+                batch, going = self._next_batch()
+                self.batches = [*self.batches[-99:], len(batch)]
+                wanted = [asked for asked in batch if asked.rows.set_running_or_notify_cancel()]
+                for model in dict.fromkeys(asked.model for asked in wanted):
+                    _answer(model, [asked for asked in wanted if asked.model is model])
+
+    def _next_batch(self) -> tuple[list[Asked], bool]:
+        """Return what waits, at least one question and at most about `max_structures` structures; whether to go on."""
+        batch: list[Asked] = []
+        size = 0
+        while size < self._most:
+            try:
+                asked = self._queue.get(block=not batch)
+            except queue.Empty:
+                break
+            if asked is None:
+                return batch, False
+            batch.append(asked)
+            size += len(asked.question.records)
+        return batch, True
+
+
+def _answer(model: ServedModel, batch: Sequence[Asked]) -> None:
+    """Set the rows, or what went wrong, of every question of a batch; one that fails costs no other."""
+
+    def note(update: Update, /) -> None:
+        if all(asked.abandoned for asked in batch):
+            raise Cancelled("nobody waits for these predictions")
+
+    records: list[StructureRecord] = [record for asked in batch for record in asked.question.records]
+    try:
+        described = featurize(records, model.run.descriptor, progress=note)
+    except Exception as error:
+        for asked in batch:
+            _fail(asked, error)
+        return
+    start = 0
+    for asked in batch:
+        stop = start + len(asked.question.records)
+        part = Descriptors(described.features[start:stop], described.problems[start:stop], 0)
+        start = stop
+        try:
+            rows = [] if asked.abandoned else model.answer(asked.question, part)
+        except Exception as error:
+            _fail(asked, error)
+        else:
+            asked.rows.set_result(rows)
+
+
+def _fail(asked: Asked, error: Exception) -> None:
+    if not isinstance(error, (BandgapError, Refusal)):
+        _LOG.error("a question was not answered", exc_info=error)
+    asked.rows.set_exception(error)

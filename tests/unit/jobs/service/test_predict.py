@@ -1,0 +1,166 @@
+"""The service over a socket: its rows are those of `bandgap predict`, to the last digit, however they are asked."""
+
+import io
+import json
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from ase import Atoms
+from ase.build import molecule
+from ase.io import write
+from ase.io.jsonio import encode
+
+from bandgap.predictions.table import COLUMNS
+from tests.unit.conftest import make_records
+from tests.unit.jobs.service.conftest import Predict, Runs, assert_same, rows
+
+WATER = {"id": "water", "symbols": ["O", "H", "H"], "positions": [[0, 0, 0.1], [0.76, 0, -0.5], [-0.76, 0, -0.5]]}
+
+
+def crystal(seed: int = 0) -> Atoms:
+    """Methanol in a cell of its own."""
+    atoms = molecule("CH3OH", cell=[5.0, 5.5, 6.0], pbc=True)
+    atoms.positions += np.random.default_rng(seed).normal(0.0, 0.03, atoms.positions.shape)
+    return atoms
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    """Frames of every verdict: good ones, one with atoms on top of each other, and one of a foreign element."""
+    path = tmp_path / "mixed.extxyz"
+    frames = [record.atoms for record in make_records(6, seed=21, prefix="new")]
+    frames += [Atoms("H2", [[0, 0, 0], [0, 0, 0.1]]), molecule("SiH4"), crystal()]
+    for number, atoms in enumerate(frames):
+        atoms.info = {"id": f"frame-{number}"}
+    write(path, frames, format="extxyz", columns=["symbols", "positions"])
+    return path
+
+
+def as_cif(atoms: Atoms) -> bytes:
+    text = io.BytesIO()
+    write(text, atoms, format="cif")
+    return text.getvalue()
+
+
+@pytest.mark.parametrize(("level", "interval"), [(0.95, "prediction"), (0.5, "credible")])
+def test_bare_file_is_answered_as_predict_answers_it(
+    client: httpx.Client, runs: Runs, predict: Predict, mixed: Path, level: float, interval: str
+) -> None:
+    asked = {"name": mixed.name, "level": level, "interval": interval}
+    answer = client.post("/predict", params=asked, content=mixed.read_bytes())
+    assert answer.status_code == 200 and answer.json()["model"] == "bayesian"
+    assert_same(answer, predict(runs.bayesian, mixed, level=level, interval=interval))
+    assert list(answer.json()["rows"][0]) == list(COLUMNS)
+    statuses = [row["status"] for row in answer.json()["rows"]]
+    assert statuses.count("refused") == 2 and {"ok", "warning"} & set(statuses)
+    bad = answer.json()["rows"][6]
+    assert bad["mean_eV"] is None and "0.10 A apart" in bad["problem"]
+
+
+@pytest.mark.parametrize("form", ["cif", "vasp"])
+def test_upload_of_several_files_keeps_their_order(
+    client: httpx.Client, runs: Runs, predict: Predict, tmp_path: Path, form: str
+) -> None:
+    paths = [tmp_path / f"{name}.{form}" for name in ("b", "a", "c")]
+    for seed, path in enumerate(paths):
+        write(path, crystal(seed), format=form)
+    answer = client.post("/predict", files=[("files", (p.name, p.read_bytes())) for p in paths])
+    assert_same(answer, predict(runs.bayesian, *paths))
+
+
+def test_zip_and_gzip_are_opened_as_predict_opens_them(
+    client: httpx.Client, runs: Runs, predict: Predict, tmp_path: Path
+) -> None:
+    path = tmp_path / "two.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for seed in range(2):
+            archive.writestr(f"{seed}.cif", as_cif(crystal(seed)))
+    answer = client.post("/predict", params={"name": path.name}, content=path.read_bytes())
+    assert_same(answer, predict(runs.bayesian, path))
+
+
+def test_json_of_ase_and_pymatgen_is_the_file_of_the_same_crystal(
+    client: httpx.Client, runs: Runs, predict: Predict, tmp_path: Path
+) -> None:
+    atoms = crystal()
+    path = tmp_path / "one.extxyz"
+    path.write_text(
+        f'{len(atoms)}\nLattice="{" ".join(map(repr, map(float, atoms.cell.array.ravel())))}" id=one\n'
+        + "".join(f"{a.symbol} {' '.join(repr(float(x)) for x in a.position)}\n" for a in atoms)
+    )
+    table = predict(runs.bayesian, path)
+    cell = atoms.cell.array.tolist()
+    sites = [
+        {"species": [{"element": a.symbol, "occu": 1}], "xyz": a.position.tolist(), "label": a.symbol, "properties": {}}
+        for a in atoms
+    ]
+    written = json.loads(encode(atoms))
+    plain = {"numbers": atoms.numbers.tolist(), "positions": atoms.positions.tolist(), "cell": cell, "pbc": True}
+    forms = [written, plain, {"lattice": {"matrix": cell, "pbc": [True] * 3}, "sites": sites}]
+    forms.append({"content": path.read_text(), "name": "one.extxyz"})
+    forms.append({**plain, "cell": [5.0, 5.5, 6.0], "pbc": None})
+    forms.append({**plain, "cell": [5.0, 5.5, 6.0, 90, 90, 90], "pbc": [True, True, True]})
+    for form in forms:
+        found = client.post("/predict", json=[{**form, "id": "one", "name": "one.extxyz"}])
+        assert_same(found, table)
+
+
+def test_json_carries_model_level_and_interval(
+    client: httpx.Client, runs: Runs, predict: Predict, tmp_path: Path
+) -> None:
+    path = tmp_path / "water.extxyz"
+    path.write_text("3\nid=water\nO 0 0 0.1\nH 0.76 0 -0.5\nH -0.76 0 -0.5\n")
+    body = {"structures": [WATER], "model": "conformal", "level": 0.9, "interval": "conformal"}
+    answer = client.post("/predict", json=body)
+    table = predict(runs.conformal, path, level=0.9, interval="conformal")
+    np.testing.assert_array_equal(
+        rows(answer)[["mean_eV", "lower_eV", "upper_eV"]], table[["mean_eV", "lower_eV", "upper_eV"]]
+    )
+    assert answer.json()["model"] == "conformal" and rows(answer)["interval"][0] == "conformal"
+
+
+def test_baseline_is_taken_from_the_body_the_address_or_the_frames(
+    client: httpx.Client, runs: Runs, predict: Predict, tmp_path: Path
+) -> None:
+    path = tmp_path / "waters.extxyz"
+    frame = "3\nProperties=species:S:1:pos:R:3 id={} gap_pbe_eV={}\nO 0 0 0.1\nH 0.76 0 -0.5\nH -0.76 0 -0.5\n"
+    path.write_text(frame.format("a", 2.5) + frame.format("b", 4.0))
+    table, model = predict(runs.cheap, path), {"model": "cheap"}
+    assert table["mean_eV"][1] - table["mean_eV"][0] > 1
+    answers = [client.post("/predict", params={**model, "name": "waters.extxyz"}, content=path.read_bytes())]
+    given = [{**WATER, "id": id, "baseline_eV": value} for id, value in (("a", 2.5), ("b", 4.0))]
+    answers.append(client.post("/predict", json={"structures": given, **model}))
+    bare = path.read_text().replace("gap_pbe_eV", "other")
+    answers.append(client.post("/predict", params={**model, "baseline_eV": "2.5,4"}, content=bare))
+    for answer in answers:
+        np.testing.assert_array_equal(rows(answer)["mean_eV"], table["mean_eV"])
+        np.testing.assert_array_equal(rows(answer)["upper_eV"], table["upper_eV"])
+    partly = client.post("/predict", json={"structures": [given[0], WATER], **model})
+    assert rows(partly)["status"][1] == "refused" and "has no gap_pbe_eV" in rows(partly)["problem"][1]
+    none = client.post("/predict", json={"structures": [WATER], **model})
+    assert none.status_code == 422 and "give it in eV as baseline_eV" in none.json()["detail"]
+    foreign = client.post("/predict", json=[given[0]])
+    assert foreign.status_code == 422 and "this run was trained without one" in foreign.json()["detail"]
+
+
+def test_requests_that_arrive_together_are_answered_as_if_alone(
+    address: str, runs: Runs, predict: Predict, mixed: Path
+) -> None:
+    """Twenty at once of several models and sizes: each has the digits of its own `bandgap predict`."""
+    single = mixed.with_name("single.extxyz")
+    write(single, crystal(3), format="extxyz")
+    wanted = [(model, path) for model in (runs.bayesian, runs.conformal) for path in (mixed, single)]
+    tables = [predict(model, path) for model, path in wanted]
+
+    def ask(number: int) -> httpx.Response:
+        model, path = wanted[number % 4]
+        params = {"model": model.name, "name": path.name}
+        return httpx.post(f"{address}/predict", params=params, content=path.read_bytes(), timeout=60)
+
+    with ThreadPoolExecutor(20) as pool:
+        for number, answer in enumerate(pool.map(ask, range(20))):
+            assert_same(answer, tables[number % 4])

@@ -1,0 +1,283 @@
+"""What the service does not take: every refusal is a code and one sentence, and nothing of it reaches the others."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from bandgap.foundation.errors import ConfigError
+from bandgap.jobs.service.limits import Refusal, ServiceLimits
+from bandgap.jobs.service.models import ServedModel
+from bandgap.jobs.service.tokens import VARIABLE, check_host, token_of
+from tests.unit.jobs.service.conftest import LIMITS, Runs, serving
+from tests.unit.jobs.service.test_predict import WATER, as_cif, crystal
+
+TOKEN = "a-token-of-twenty-four-c"
+FRAME = b"3\n\nO 0 0 0.1\nH 0.76 0 -0.5\nH -0.76 0 -0.5\n"
+
+
+def sentence(answer: httpx.Response, code: int) -> str:
+    """The sentence of a refusal of this code."""
+    assert answer.status_code == code, answer.text
+    text = answer.json()["detail"]
+    assert isinstance(text, str) and len(text) > 10 and "Traceback" not in answer.text
+    return text
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"positions": [[0, 0], [0, 1], [1, 1]]}, "structure 1, positions: holds a list of 2 where three numbers"),
+        ({"positions": [[0, 0, "x"]] * 3}, "structure 1, positions: holds the text 'x' where a number is expected"),
+        ({"positions": [[0, 0, 1e101]] * 3}, "out of all proportion"),
+        ({"positions": "none"}, "structure 1, positions: is the text 'none'"),
+        ({"symbols": ["O"]}, "has 1 elements and 3 positions"),
+        ({"symbols": None}, 'symbols must be a list of elements such as ["C", "H"]'),
+        ({"numbers": [8, 1, 1]}, 'must have either "numbers" or "symbols"'),
+        ({"cell": [[1, 0, 0], [0, 1, 0]]}, "structure 1, cell: must be three vectors"),
+        ({"pbc": "all"}, "structure 1, pbc: must be true, false, or a list of three"),
+        ({"info": {"a": [1]}}, "info must be an object of numbers, texts and flags"),
+        ({"baseline_eV": "1.5"}, "structure 1, baseline_eV: holds the text '1.5'"),
+        ({"id": 3}, "structure 1: id is a number. Accepted: text."),
+        ({"name": "../../etc/passwd"}, "'../../etc/passwd' is not accepted as a file's name"),
+        ({"name": "/etc/passwd"}, "Send a plain name such as benzene.cif"),
+        ({"name": "C:\\secret.cif"}, "Send a plain name such as benzene.cif"),
+        ({"positions": {"__ndarray__": [[3, 3], "float64", [1.0]]}}, "__ndarray__ must be [shape, type, values]"),
+        ({"sites": 3}, "sites is a number. Accepted: a list, as pymatgen writes it"),
+        ({"sites": [{"species": []}]}, 'structure 1, site 1: must be an object with a list "species"'),
+        ({"sites": [{"species": [{"element": "C"}]}]}, "structure 1, site 1, xyz: holds nothing where three numbers"),
+        ({"sites": [], "lattice": {"a": 1}}, "structure 1, lattice, b: holds nothing where a number is expected"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_structure_of_a_wrong_shape_is_named_with_its_place(client: httpx.Client, change: dict, said: str) -> None:
+    assert said in sentence(client.post("/predict", json=[{**WATER, **change}]), 422)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "said"),
+    [
+        ('{"structures": [', 400, "The body is not JSON: line 1"),
+        ('{"a": NaN}', 400, "The JSON holds NaN"),
+        ('[{"positions": [[-Infinity]]}]', 400, "The JSON holds -Infinity"),
+        ("[1e999]", 400, "The JSON holds the number '1e999', which is not finite"),
+        ("[" * 100_000, 400, "The JSON is nested too deep"),
+        ("[" + "9" * 5000 + "]", 400, "a number of too many digits"),
+        ('{"id": 1, "id": 2}', 400, "The JSON has the key 'id' twice"),
+        (b"\xff\xfe\x00", 400, "The body is not JSON: it is not UTF-8"),
+        ("[]", 422, '"structures" must be a list of at least one structure'),
+        ('{"structures": {}}', 422, '"structures" must be a list of at least one structure'),
+        ('{"structures": [], "lever": 1}', 422, "The body has the field 'lever'. Accepted: structures, model"),
+        ('"text"', 422, "structure 1 is the text 'text'. Accepted: an object with"),
+        ('{"structure": 1}', 422, "structure 1 has 'structure'. Accepted: an object with"),
+        ('{"structures": [], "level": "much"}', 422, "level is 'much'. Accepted: a number such as 0.95."),
+        ('{"structures": [' + ",".join(["{}"] * 51) + "]}", 413, "51 structures in one request; the limit is 50"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_body_that_is_no_question_is_refused(client: httpx.Client, body: str, code: int, said: str) -> None:
+    assert said in sentence(client.post("/predict", content=body, headers={"content-type": "application/json"}), code)
+
+
+@pytest.mark.parametrize(
+    ("params", "code", "said"),
+    [
+        ({"model": "../bayesian"}, 404, "There is no such model. Served here: bayesian, conformal, cheap."),
+        ({"level": "95"}, 422, "level is 95. Accepted: 0.01 to 0.99, such as 0.95. For 95 % write 0.95."),
+        ({"level": "nan"}, 422, "level is nan"),
+        ({"level": "high"}, 422, "level: "),
+        ({"interval": "wide"}, 422, "interval is 'wide'. Accepted: prediction"),
+        ({"interval": "conformal"}, 422, "conformal"),
+        ({"name": "a/../../b.cif"}, 422, "is not accepted as a file's name"),
+        ({"baseline_eV": "1,x"}, 422, "baseline_eV holds 'x'"),
+        ({"baseline_eV": "1,2"}, 422, "baseline_eV holds 2 numbers for 1 structures"),
+    ],
+    ids=str,
+)
+def test_address_that_makes_no_sense_is_refused(client: httpx.Client, params: dict, code: int, said: str) -> None:
+    assert said in sentence(client.post("/predict", params=params, content=FRAME), code)
+
+
+def test_disorder_and_nonsense_keep_their_rows_with_the_reason(client: httpx.Client) -> None:
+    disordered = as_cif(crystal()).replace(b"1.0000", b"0.5000")
+    site = {"species": [{"element": "C", "occu": 0.5}, {"element": "N", "occu": 0.5}], "abc": [0, 0, 0], "label": "C1"}
+    mixed = [{"lattice": {"matrix": np.eye(3).tolist()}, "sites": [site]}, {**WATER, "symbols": ["O", "Q", "H"]}, WATER]
+    assert "has occupancy 0.5" in sentence(client.post("/predict", content=disordered), 422)
+    answer = client.post("/predict", json=mixed)
+    assert answer.status_code == 200
+    assert [row["status"] for row in answer.json()["rows"]][:2] == ["refused", "refused"]
+    assert "atom C1 has occupancy 0.5. Disordered structures" in answer.json()["rows"][0]["problem"]
+    none = client.post("/predict", json=mixed[:2])
+    assert "None of 2 structures can be used: atom C1" in sentence(none, 422) and len(none.json()["rows"]) == 2
+
+
+def test_body_over_the_limit_is_refused_announced_or_not(client: httpx.Client) -> None:
+    large = b" " * (LIMITS.max_body_bytes + 1)
+    assert "larger than 200,000 bytes" in sentence(client.post("/predict", content=large), 413)
+    chunks = (large[start : start + 10_000] for start in range(0, len(large), 10_000))
+    assert "larger than 200,000 bytes" in sentence(client.post("/predict", content=chunks), 413)
+    assert "More than 50 structures" in sentence(client.post("/predict", content=FRAME * 51), 413)
+
+
+def test_uploads_that_make_no_sense_are_refused(client: httpx.Client) -> None:
+    boundless = {"content-type": "multipart/form-data"}
+    assert "boundary" in sentence(client.post("/predict", content=b"x", headers=boundless), 400)
+    torn = {"content-type": "multipart/form-data; boundary=a"}
+    sentence(client.post("/predict", content=b"--b\r\nnonsense", headers=torn), 400)
+    sentence(client.post("/predict", content=b"--a--\r\n", headers=torn), 422)
+    mixed = client.post("/predict", files={"f": ("a.xyz", FRAME)}, data={"level": "0.5"})
+    assert "Put model, level and interval into the address" in sentence(mixed, 422)
+    path = client.post("/predict", files={"f": ("../a.xyz", FRAME)})
+    assert "is not accepted as a file's name" in sentence(path, 422)
+
+
+def test_unknown_address_method_and_host_are_refused(client: httpx.Client) -> None:
+    assert sentence(client.get("/../etc/passwd"), 404).startswith("There is no GET of this address.")
+    assert "There is no DELETE of this address." in sentence(client.delete("/models"), 405)
+    assert client.get("/models", headers={"host": "evil.example"}).status_code == 400
+
+
+def test_token_is_asked_of_models_and_predictions_alone(runs: Runs) -> None:
+    with serving([runs.conformal], token=TOKEN) as address, httpx.Client(base_url=address) as client:
+        assert client.get("/health").json() == {"status": "ok", "waiting": 0}
+        assert client.get("/version").status_code == client.get("/docs").status_code == 200
+        for header in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {TOKEN}"}):
+            said = sentence(client.get("/models", headers=header), 401)
+            assert "Authorization: Bearer TOKEN" in said and TOKEN not in said
+            sentence(client.post("/predict", content=FRAME, headers=header), 401)
+        good = {"authorization": f"Bearer {TOKEN}"}
+        assert [model["name"] for model in client.get("/models", headers=good).json()["models"]] == ["conformal"]
+        assert client.post("/predict", content=FRAME, headers=good).status_code == 200
+
+
+def test_token_comes_from_a_file_or_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert token_of(None) is None
+    monkeypatch.setenv(VARIABLE, TOKEN)
+    file = tmp_path / "token"
+    file.write_text("another-token-of-28-characters\n")
+    assert (token_of(None), token_of(file)) == (TOKEN, "another-token-of-28-characters")
+    for text in ("short", "two words are no token here", ""):
+        file.write_text(text)
+        with pytest.raises(ConfigError, match="not a token. Accepted: one word of at least 16 ASCII characters"):
+            token_of(file)
+    with pytest.raises(ConfigError, match="the token cannot be read"):
+        token_of(tmp_path / "missing")
+
+
+def test_other_machines_need_a_token() -> None:
+    for host in ("127.0.0.1", "localhost", "::1"):
+        check_host(host, None)
+    check_host("0.0.0.0", TOKEN)
+    for host in ("0.0.0.0", "192.0.2.1", "::", "example.org"):
+        with pytest.raises(ConfigError, match=rf"--host {host} lets other machines in, and there is no token"):
+            check_host(host, None)
+
+
+def test_busy_and_slow_answers_say_so(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One request inside at most, which takes two seconds of at most one: it hears 503, and who comes meanwhile 429."""
+    answer = ServedModel.answer
+
+    def slowly(model: ServedModel, *given: object) -> object:
+        time.sleep(2)
+        return answer(model, *given)
+
+    monkeypatch.setattr(ServedModel, "answer", slowly)
+    limits = ServiceLimits(max_waiting=1, seconds=1.0)
+    with serving([runs.conformal], limits=limits) as address, httpx.Client(base_url=address) as client:
+        slow: list[httpx.Response] = []
+        thread = threading.Thread(target=lambda: slow.append(httpx.post(f"{address}/predict", content=FRAME)))
+        thread.start()
+        while not client.get("/health").json()["waiting"]:
+            time.sleep(0.01)
+        busy = client.post("/predict", content=FRAME)
+        assert "Busy with 1 requests" in sentence(busy, 429) and busy.headers["retry-after"] == "1"
+        thread.join()
+        assert "No answer within 1 s. Send fewer structures at once" in sentence(slow[0], 503)
+        monkeypatch.setattr(ServedModel, "answer", answer)
+        time.sleep(1.5)
+        assert client.post("/predict", content=FRAME).status_code == 200
+
+
+def test_body_that_does_not_arrive_hears_408(runs: Runs) -> None:
+    with serving([runs.conformal], limits=ServiceLimits(seconds=1.0)) as address:
+        host, port = address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=20) as sock:
+            sock.sendall(b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nabc")
+            assert b" 408 " in sock.recv(4096).splitlines()[0]
+
+
+def test_error_inside_is_one_sentence_without_a_traceback(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(model: ServedModel, *given: object) -> object:
+        raise RuntimeError("a secret of the inside")
+
+    monkeypatch.setattr(ServedModel, "answer", broken)
+    with serving([runs.conformal]) as address:
+        answer = httpx.post(f"{address}/predict", content=FRAME)
+        assert "An error inside the service" in sentence(answer, 500)
+        assert "secret" not in answer.text and "RuntimeError" not in answer.text
+        monkeypatch.undo()
+        assert httpx.post(f"{address}/predict", content=FRAME).status_code == 200
+
+
+def damaged(rng: np.random.Generator) -> tuple[str, bytes]:
+    """A body that no service should take: its content type, and what is wrong with it by one of eight ways."""
+    good = json.dumps({"structures": [WATER, WATER], "level": 0.9}).encode()
+    way = int(rng.integers(8))
+    cut = int(rng.integers(1, len(good) - 1))
+    if way == 0:
+        return "application/json", good[:cut]
+    if way == 1:
+        return "application/json", rng.bytes(int(rng.integers(1, 300)))
+    if way == 2:
+        value = rng.choice(["NaN", "Infinity", "-Infinity", "1e400", '"1"', "null", "[]", "{}", "true"])
+        return "application/json", good.replace(b"0.76", str(value).encode(), 1)
+    if way == 3:
+        key = rng.choice(["symbols", "positions", "structures"])
+        return "application/json", good.replace(f'"{key}"'.encode(), b'"' + rng.bytes(4).hex().encode() + b'"', 1)
+    if way == 4:
+        value = rng.choice(["[]", "{}", "3", '"x"', "[[1]]", "[null]", "[{}]", '[{"content": 3}]', '[{"sites": [1]}]'])
+        return "application/json", b'{"structures": ' + str(value).encode() + b"}"
+    if way == 5:
+        return "multipart/form-data; boundary=x", b"--x\r\n" + rng.bytes(int(rng.integers(0, 200)))
+    if way == 6:
+        return "text/plain", rng.bytes(int(rng.integers(0, 300)))
+    return "application/json", bytes(rng.choice([b"[", b'{"a":', b'{"structures":['], 1)[0]) * int(
+        rng.integers(1, 2000)
+    )
+
+
+def test_thousand_malformed_bodies_each_hear_a_sentence(client: httpx.Client) -> None:
+    rng = np.random.default_rng(0)
+    codes = set()
+    for _ in range(1_000):
+        kind, body = damaged(rng)
+        answer = client.post("/predict", content=body, headers={"content-type": kind})
+        assert 400 <= answer.status_code < 500, (kind, body, answer.text)
+        sentence(answer, answer.status_code)
+        codes.add(answer.status_code)
+    assert codes == {400, 422}
+    assert client.post("/predict", content=FRAME).status_code == 200
+
+
+def test_refusal_holds_code_and_sentence() -> None:
+    error = Refusal(404, "There is none.")
+    assert (error.code, error.sentence, str(error)) == (404, "There is none.", "There is none.")
+    with pytest.raises(ConfigError, match=r"ServiceLimits.max_waiting: found 0"):
+        ServiceLimits(max_waiting=0)
+
+
+def test_missing_extra_is_one_sentence_with_the_command() -> None:
+    script = "import sys; sys.modules['fastapi'] = None; from bandgap.cli import main; main()"
+    command = [sys.executable, "-c", script, "serve", "--model", "run"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "200"})
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "fastapi is not installed" in done.stderr and "pip install -c constraints.txt '.[serve]'" in done.stderr
