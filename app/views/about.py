@@ -10,7 +10,7 @@ from components.shared.waiting import run_anew_when
 
 from bandgap.jobs.disk import QUOTA_OPTION, QUOTA_VARIABLE, quota_bytes, room
 from bandgap.jobs.lock import worker_status
-from bandgap.jobs.repeating import GAPS, RUN, STRUCTURES, predict_command, transfer_command
+from bandgap.jobs.repeating import GAPS, RUN, STRUCTURES, predict_command, serve_command, transfer_command
 from bandgap.jobs.rows import MAX_FILE_BYTES, MAX_FILES, MAX_UPLOAD_BYTES
 
 CITATIONS = (
@@ -97,6 +97,13 @@ def repeat() -> None:
     st.caption(
         f"{STRUCTURES} are the files of the data set, {GAPS} is the table of their gaps, {RUN} a new folder. The same "
         "seed gives the same split and the same draws."
+    )
+    st.write("To let other programs ask this run:")
+    st.code(serve_command(), language=None, wrap_lines=True)
+    st.caption(
+        "They send structures over HTTP and get the fields of the CSV as JSON, with the numbers of `bandgap predict`; "
+        "the address that the command prints has a page /docs. It needs the extra: `pip install -c constraints.txt "
+        "'.[serve]'` in the folder of bandgap's README. Without a token only its own machine is served."
     )
 
 

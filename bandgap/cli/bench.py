@@ -10,7 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
-from bandgap.cli import bench_crystals, bench_last_layer, bench_networks, bench_pbp, bench_posterior, options
+from bandgap.cli import (
+    bench_crystals,
+    bench_last_layer,
+    bench_networks,
+    bench_pbp,
+    bench_posterior,
+    bench_serve,
+    options,
+)
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.compare import print_comparison
 from bandgap.cli.inputs import descriptor_cache
@@ -157,6 +165,7 @@ for _command, _options in (
     (bench_pbp.uci, "--data DATA --set yacht --splits 5 --json uci.json"),
     (products, "--n 200 --json products.json"),
     (pages, "--visits 20 --json pages.json"),
+    (bench_serve.serve, "--model run --json serve.json"),
 ):
     _name = _command.__name__.replace("_", "-")
     bench.command(_name, epilog=f"Example: bandgap bench {_name} {_options}")(_command)

@@ -45,6 +45,11 @@ def predict_command(config: Mapping[str, Any] = MappingProxyType({})) -> str:
     return _command("predict", [("--model", RUN), ("--structures", "NEW"), *table, ("--out", "predictions.csv")])
 
 
+def serve_command() -> str:
+    """Return `bandgap serve` for the folder that `transfer_command` writes."""
+    return _command("serve", [("--model", RUN), ("--port", 8600)])
+
+
 def _command(name: str, options: list[tuple[str, Any]]) -> str:
     """Return a command with an option on every line."""
     lines = (f"{option} {shlex.quote(str(value))}" if value != "" else option for option, value in options)

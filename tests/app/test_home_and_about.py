@@ -199,6 +199,9 @@ def test_about_names_versions_room_and_the_commands_of_the_chosen_run(visit: Vis
     words = shlex.split(transfer)
     assert words[:4] == ["bandgap", "transfer", "--source", "demo"]
     assert shlex.split(predict)[:4] == ["bandgap", "predict", "--model", "RUN"]
+    serve = at.code[1].value.replace("\\\n", "")
+    assert shlex.split(serve) == ["bandgap", "serve", "--model", "RUN", "--port", "8600"]
+    assert "Without a token only its own machine is served." in texts(at) and "'.[serve]'" in texts(at)
     options = dict(zip(words[2::2], words[3::2], strict=True))
     assert options["--method"] == "btl_pcp_pe" and options["--conformal-share"] == "0.2"
     assert options["--set"] == 'sampler={"warmup": 40, "draws": 50}' and options["--level-of-theory"] == "PBE"

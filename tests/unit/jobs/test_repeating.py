@@ -7,7 +7,7 @@ import typer
 
 from bandgap.cli import app
 from bandgap.cli.training import parse_settings
-from bandgap.jobs.repeating import predict_command, transfer_command
+from bandgap.jobs.repeating import predict_command, serve_command, transfer_command
 
 CONFIG = {"source": "demo", "n": 40, "n_test": 10, "seed": 3}
 
@@ -64,3 +64,9 @@ def test_predict_command_reads_the_folder_of_the_transfer():
 def test_predict_command_of_a_run_with_a_baseline_names_its_table():
     assert str(parsed(predict_command({"baseline": "gap_pbe_eV"}))["baselines"]) == "BASELINES.csv"
     assert parsed(predict_command())["baselines"] is None
+
+
+def test_serve_command_serves_the_folder_of_the_transfer():
+    found = parsed(serve_command())
+    assert [str(path) for path in found["model"]] == [str(parsed(transfer_command("nptl", CONFIG))["out"])]
+    assert (found["host"], found["token_file"]) == ("127.0.0.1", None)
