@@ -58,6 +58,8 @@ def compare(
     ] = [],  # noqa: B006 - typer copies it
     device: options.Device = "auto",
     jobs: options.Jobs = 1,
+    engine: options.Engine = None,
+    scheduler: options.Scheduler = None,
 ) -> None:
     """Compare methods on a labelled set: error, score, coverage and width of the intervals, means over splits.
 
@@ -67,6 +69,7 @@ def compare(
 
     from bandgap.datasets.table import learnable
     from bandgap.descriptors.electron_levels import refuse_own_gaps
+    from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
     from bandgap.runs.comparison import Comparison, append_fit, descriptor_of, levels_of, read_fits
     from bandgap.runs.comparison import compare as compare_methods
@@ -74,6 +77,7 @@ def compare(
     from bandgap.sources.sets import open_sources
 
     set_threads()
+    use_engine(engine, scheduler)
     if not (out / RESULTS).is_file():
         check_out(out)
     folder, own = source_path(source), chosen_descriptor(preset, species)

@@ -50,6 +50,17 @@ LevelOfTheory = Annotated[
 Seed = Annotated[int, typer.Option(min=0, help="Seed of every random number; the same seed gives the same result.")]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder to write; an older result in it is replaced.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Processes that compute descriptors at the same time.")]
+Engine = Annotated[
+    Literal["local", "dask", "ray"] | None,
+    typer.Option(
+        help="Where maps over items are computed: processes of this machine, a Dask cluster or Ray; default: "
+        "BANDGAP_ENGINE, else local."
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Of the engine, such as tcp://HOST:8786; default: BANDGAP_SCHEDULER."),
+]
 Source = Annotated[
     Path,
     typer.Option(

@@ -45,6 +45,8 @@ def predict(
         ),
     ] = None,
     jobs: options.Jobs = 1,
+    engine: options.Engine = None,
+    scheduler: options.Scheduler = None,
 ) -> None:
     """Predict band gaps with intervals for new structures and write them as a CSV.
 
@@ -52,6 +54,7 @@ def predict(
     below zero means that the model cannot rule out a gap of zero.
     """
     from bandgap.evaluation.calibrators import load_calibrator
+    from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
     from bandgap.predictions.extxyz import write_extxyz
     from bandgap.predictions.table import check_level
@@ -59,6 +62,7 @@ def predict(
     from bandgap.storage.manifests import read_manifest
 
     set_threads()
+    use_engine(engine, scheduler)
     check_level(level)
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)

@@ -62,6 +62,8 @@ def train_sources(
     seed: options.Seed = 0,
     device: options.Device = "auto",
     jobs: options.Jobs = 1,
+    engine: options.Engine = None,
+    scheduler: options.Scheduler = None,
 ) -> None:
     """Train source networks on several labelled sets at once, with an output for each set.
 
@@ -69,6 +71,7 @@ def train_sources(
     predicts the labelled crystals best, or from the one that --head names. --variational and --snapshots add to every
     output of every network what some methods need, as in train-source; `bandgap source-extras` does so for chosen ones.
     """
+    from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
     from bandgap.networks.joint_training import JointTrainingConfig
     from bandgap.sources.model import SourceConfig
@@ -78,6 +81,7 @@ def train_sources(
     from bandgap.structures.displaced import check_displacement
 
     set_threads()
+    use_engine(engine, scheduler)
     check_out(out)
     check_displacement(displacement)
     files = named(sets, what="a set")
@@ -140,6 +144,8 @@ def source_extras(
     snapshots: options.Snapshots = None,
     device: options.Device = "auto",
     jobs: options.Jobs = 1,
+    engine: options.Engine = None,
+    scheduler: options.Scheduler = None,
 ) -> None:
     """Add extras to a source model from the structures that it was trained on, its weights unchanged.
 
@@ -147,12 +153,14 @@ def source_extras(
     source of several sets name them as train-sources did: every network gets the extras of these outputs, one after
     the other, the variational posterior by at most 20,000 steps a fit.
     """
+    from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
     from bandgap.sources.sets import open_sources
     from bandgap.sources.training import add_extras_run, add_head_extras_run
     from bandgap.storage.manifests import read_manifest
 
     set_threads()
+    use_engine(engine, scheduler)
     kept = options.snapshot_config(snapshots)
     if open_sources(source).sizes:
         _check_sets(sets, label, structures=structures, labels=labels)

@@ -48,6 +48,8 @@ def featurize(
     preset: options.Preset = None,
     species: options.Species = None,
     jobs: options.Jobs = 1,
+    engine: options.Engine = None,
+    scheduler: options.Scheduler = None,
 ) -> None:
     """Compute the MBTR descriptor of every structure and write them as a NumPy file.
 
@@ -57,7 +59,9 @@ def featurize(
     import numpy as np
 
     from bandgap.descriptors import estimate, featurize
+    from bandgap.foundation.engines import use_engine
 
+    use_engine(engine, scheduler)
     config = descriptor_of(preset, species)
     if out.suffix != ".npz":
         raise typer.BadParameter(f"--out is {out}. Give a file name that ends in .npz.")

@@ -77,15 +77,19 @@ def train_source(
     snapshots: options.Snapshots = None,
     device: options.Device = "auto",
     jobs: options.Jobs = 1,
+    engine: options.Engine = None,
+    scheduler: options.Scheduler = None,
 ) -> None:
     """Train a source model on many structures with known gaps.
 
     The folder that it writes is what `bandgap transfer --source` starts from.
     """
+    from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
     from bandgap.storage.manifests import read_manifest
 
     set_threads()
+    use_engine(engine, scheduler)
     check_out(out)
     train = _trainer(network, preset, species, variational=variational, snapshots=snapshots)
     with progress_bars() as progress:
@@ -173,6 +177,8 @@ def transfer(
     ] = "none",
     device: options.Device = "auto",
     jobs: options.Jobs = 1,
+    engine: options.Engine = None,
+    scheduler: options.Scheduler = None,
     settings: Annotated[
         list[str], typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method. May be repeated.")
     ] = [],  # noqa: B006 - typer copies it
@@ -195,11 +201,13 @@ def transfer(
     Rows are sorted by id and permuted by the seed: the first ones are the test set, the next N the training set. Killed
     while it samples a network, the same command goes on from its last checkpoint to the same result.
     """
+    from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
     from bandgap.runs.transfer import transfer_run
     from bandgap.storage.manifests import read_manifest
 
     set_threads()
+    use_engine(engine, scheduler)
     check_out(out)
     choice = LabelChoice(label, labels, unit=unit, column=column, level_of_theory=level_of_theory)
     chosen = parse_settings(settings)

@@ -7,7 +7,6 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
-import joblib
 import numpy as np
 from ase import Atoms
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.config import PARTS, DescriptorConfig, estimate, n_features, parts_of
 from bandgap.descriptors.parts import NoFeaturesError
 from bandgap.foundation.config import fingerprint, to_dict
+from bandgap.foundation.engines import mapped
 from bandgap.foundation.errors import BudgetError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.structures import Problem, StructureRecord
@@ -138,15 +138,11 @@ def _computed(
     for part, value in parts_of(config) if missing else ():
         part.check(value)
     chunks = _chunks(missing, SLOW_CHUNK_ATOMS if _is_slow(config) else CHUNK_ATOMS)
-    if n_jobs == 1 or not _pays_processes(missing, config):
-        for chunk in chunks:
-            yield _compute_chunk(chunk, config)
+    if not _pays_processes(missing, config):
+        yield from (_compute_chunk(chunk, config) for chunk in chunks)
         return
-    with joblib.Parallel(n_jobs=n_jobs, backend="loky") as parallel:
-        window = 4 * joblib.effective_n_jobs(n_jobs)
-        for start in range(0, len(chunks), window):
-            work = (joblib.delayed(_compute_chunk)(chunk, config) for chunk in chunks[start : start + window])
-            yield from parallel(work)
+    with contextlib.closing(mapped(_compute_chunk, ((chunk, config) for chunk in chunks), n_jobs=n_jobs)) as rows:
+        yield from rows
 
 
 def _pays_processes(missing: Mapping[str, Atoms], config: DescriptorConfig) -> bool:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from multiprocessing.context import SpawnProcess
 from types import FrameType
 
+from bandgap.foundation.engines import engine_in_use
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs import lock
 from bandgap.jobs.child import child_main, run_job
@@ -182,6 +183,7 @@ def main() -> int:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # see bandgap.foundation.machine for the measurement behind this
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     try:
+        engine_in_use()  # says at once what is wrong with BANDGAP_ENGINE
         worker = Worker(open_home())
         _stop_on_signals(worker)
         worker.serve(begin=_start_catalogue)

@@ -4,8 +4,9 @@ Every method sees the same rows, the same source and the same seeds. Two rows ne
 mean of the training gaps, and the source network recalibrated by a straight line.
 """
 
+import contextlib
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ from bandgap.datasets.table import Table
 from bandgap.descriptors import MBTRConfig, n_features
 from bandgap.descriptors.electron_levels import METHOD, Levels
 from bandgap.evaluation.metrics import evaluate_predictions, rmse
+from bandgap.foundation.engines import engine_in_use, mapped
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.json_lines import append_line, read_lines
+from bandgap.foundation.machine import set_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior import PredictiveDraws
 from bandgap.predictions.mixtures import mixture_quantiles, mixture_sd
@@ -134,23 +137,64 @@ def compare(
     known = {(fit.method, fit.n, fit.seed) for fit in done if fit.conformal_share == comparison.conformal_share}
     names = [CONSTANT, *([SOURCE_ALONE] if of_source else []), *comparison.methods]
     wanted = [(n, s, m) for n in comparison.sizes for s in comparison.seeds for m in names]
-    place = ""
-    for position, (n, seed, name) in enumerate(wanted):
-        if (name, n, seed) in known:
-            continue
-        progress(Update("comparing", position, len(wanted), message=f"{name}, n = {n}, seed {seed}"))
-        drawn = permuted_split(table.ids, n_test=comparison.n_test, n_train=n, seed=seed)
-        split = hold_back(drawn, share=comparison.conformal_share)
-        own = table if name in comparison.methods and entrant_of(name).levels else plain
+    work = _Work(members, table, plain, comparison, head, device)
+    pairs = [(n, seed) for n in comparison.sizes for seed in comparison.seeds]
+    splits = [(work, n, seed, [m for m in names if (m, n, seed) not in known]) for n, seed in pairs]
+    tasks = [split for split in splits if split[3]]
+    place = {where: position for position, where in enumerate(wanted)}
+
+    def note(n: int, seed: int, name: str) -> None:
+        message = f"{name}, n = {n}, seed {seed}"
+        progress(Update("comparing", place[n, seed, name], len(wanted), message=message))
+
+    if engine_in_use().remote:
+        with contextlib.closing(mapped(_fits_in_worker, tasks)) as done_splits:
+            for fits in done_splits:
+                for fit in fits:
+                    note(fit.n, fit.seed, fit.method)
+                    yield fit
+    else:
+        for task in tasks:
+            yield from _fits_of_split(*task, note=note)
+    progress(Update("comparing", len(wanted), len(wanted)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """What every split of a comparison shares."""
+
+    members: Sequence[Mapping[str, SourceModel]] | MBTRConfig
+    table: Table
+    plain: Table  # without electron levels
+    comparison: Comparison
+    head: str | None
+    device: str
+
+
+def _fits_of_split(
+    work: _Work, n: int, seed: int, names: Sequence[str], *, note: Callable[[int, int, str], None]
+) -> Iterator[ComparedFit]:
+    """Yield the figures of methods on one split, each after `note` was told of it."""
+    comparison = work.comparison
+    drawn = permuted_split(work.table.ids, n_test=comparison.n_test, n_train=n, seed=seed)
+    split = hold_back(drawn, share=comparison.conformal_share)
+    chosen = None
+    for name in names:
+        note(n, seed, name)
+        levels = name in comparison.methods and entrant_of(name).levels
+        own = work.table if levels else work.plain
         train, held_back, test = (own.rows(rows) for rows in (split.train, split.held_back, split.test))
         data = TargetData(train.features, train.gaps_eV)
-        if place != f"{n} {seed}":
-            own_members = _members(members, data)
-            chosen, _ = choose_head(own_members, data.features, data.gaps_eV, seed=seed, head=head)
-            place = f"{n} {seed}"
-        fit = _fit_one(name, own_members, data, held_back, test, comparison, seed=seed, head=chosen, device=device)
+        if chosen is None:
+            members = _members(work.members, data)
+            chosen, _ = choose_head(members, data.features, data.gaps_eV, seed=seed, head=work.head)
+        fit = _fit_one(name, members, data, held_back, test, comparison, seed=seed, head=chosen, device=work.device)
         yield replace(fit, n=n, conformal_share=comparison.conformal_share)
-    progress(Update("comparing", len(wanted), len(wanted)))
+
+
+def _fits_in_worker(work: _Work, n: int, seed: int, names: Sequence[str]) -> list[ComparedFit]:
+    set_threads()
+    return list(_fits_of_split(work, n, seed, names, note=lambda *place: None))
 
 
 def descriptor_of(members: Sequence[Mapping[str, SourceModel]] | MBTRConfig) -> MBTRConfig:

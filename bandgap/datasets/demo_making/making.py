@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from bandgap.datasets.demo_making.contacts import Floats, density_g_cm3
 from bandgap.datasets.demo_making.enumeration import Candidate, Purpose, candidates, item_seed
@@ -28,6 +27,7 @@ from bandgap.datasets.demo_making.xtb import (
     conformer,
     electrons,
 )
+from bandgap.foundation.engines import mapped
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
 
@@ -147,11 +147,11 @@ def make_items(
     items: list[Item] = []
     failures: Counter[str] = Counter()
     stream = candidates(seed, purpose)
-    with Parallel(n_jobs=n_jobs) as pool, partial.open("a", encoding="utf-8") as sink:
+    with partial.open("a", encoding="utf-8") as sink:
         while len(items) < n:
             batch = list(itertools.islice(stream, _BATCH_PER_JOB * max(1, n_jobs)))
             new = [c for c in batch if c.index not in done]
-            for line in pool(delayed(_attempt)(make, c, seed) for c in new):
+            for line in mapped(_attempt, ((make, c, seed) for c in new), n_jobs=n_jobs):
                 done[line["index"]] = line
                 sink.write(json.dumps(line, separators=(",", ":")) + "\n")
             sink.flush()

@@ -18,10 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 import torch
 
+from bandgap.foundation.engines import engine_in_use, inside_map, mapped
 from bandgap.foundation.machine import cores, few_blas_threads, set_threads
 from bandgap.foundation.progress import Progress, Update
 from bandgap.inference import checkpoints
@@ -60,8 +60,9 @@ def sample_network(
     ]
     files = [] if checkpoint is None else [checkpoint.of_part(place.number).path for place in places]
     config = _planned(config, net, files)
-    workers = 1 if net.y.is_cuda else min(cores(), len(places))
-    if workers == 1 or _work(net, config) < PROCESSES_FROM:
+    remote = engine_in_use().remote and not net.y.is_cuda
+    workers = 1 if net.y.is_cuda or inside_map() else min(cores(), len(places))
+    if (workers == 1 and not remote) or _work(net, config) < PROCESSES_FROM:
         board = _open_board(None, prior, config)
         watch = _Watch(board, prior, config, progress)
         with few_blas_threads():
@@ -75,12 +76,12 @@ def sample_network(
         path = Path(folder) / "board"
         board = _open_board(path, prior, config)
         watch = _Watch(board, prior, config, progress)
-        tasks = [
-            joblib.delayed(_run_in_process)(net, prior, config, place, path, os.getpid(), checkpoint)
-            for place in places
-        ]
+        parent = None if remote else os.getpid()
+        tasks = [(net, prior, config, place, path, parent, checkpoint) for place in places]
         with ThreadPoolExecutor(1) as pool:
-            future: Future[list[Group | None]] = pool.submit(joblib.Parallel(n_jobs=workers, backend="loky"), tasks)
+            future: Future[list[Group | None]] = pool.submit(
+                lambda: list(mapped(_run_in_process, tasks, n_jobs=workers, ahead=len(places)))
+            )
             try:
                 while not future.done():
                     watch.look()
@@ -163,15 +164,21 @@ def _run_in_process(
     config: SamplerConfig,
     place: GroupPlace,
     path: Path,
-    parent: int,
+    parent: int | None,
     checkpoint: Checkpoint | None,
 ) -> Group | None:
-    """Run a group in a process of its own; it ends when the board says so or when its parent is gone."""
+    """Run a group in a process of its own; it ends when the board says so or when its parent is gone.
+
+    A worker of an engine elsewhere has another parent, and may not see the board's file: then nobody hears of the group
+    until it is done.
+    """
     set_threads()
-    board = _open_board(path, prior, config)
+    seen = path.exists()
+    board = _open_board(path if seen else None, prior, config)
 
     def look() -> None:
-        if os.getppid() != parent:
+        left = seen and not path.exists() if parent is None else os.getppid() != parent
+        if left:
             board.end()
 
     with few_blas_threads():

@@ -1,0 +1,116 @@
+"""Maps over items: order, laziness and nesting of the local engine, and what is said of engines that cannot be used."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from bandgap.foundation import engines
+from bandgap.foundation.engines import ENGINE, SCHEDULER, Engine, engine_in_use, inside_map, mapped, use_engine
+from bandgap.foundation.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def local(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No engine is set, and one that a test sets is forgotten."""
+    for name in (ENGINE, SCHEDULER):
+        monkeypatch.setenv(name, "")
+
+
+def square(x: int) -> tuple[int, bool, int]:
+    return x * x, inside_map(), os.getpid()
+
+
+def nested(x: int) -> list[int]:
+    return [value for value, _, _ in mapped(square, [(x,), (x + 1,)], n_jobs=4)]
+
+
+def failing(x: int) -> int:
+    if x == 3:
+        raise ConfigError("item 3 is wrong")
+    return x
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_results_come_in_the_order_of_the_items(n_jobs: int) -> None:
+    found = list(mapped(square, ((x,) for x in range(40)), n_jobs=n_jobs))
+    assert [value for value, _, _ in found] == [x * x for x in range(40)]
+    assert all(inside == (n_jobs > 1) for _, inside, _ in found)
+    assert (os.getpid() in {pid for _, _, pid in found}) == (n_jobs == 1)
+    assert not inside_map()
+
+
+def test_maps_inside_an_item_are_loops() -> None:
+    assert list(mapped(nested, [(1,), (5,)], n_jobs=2)) == [[1, 4], [25, 36]]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_error_of_an_item_is_raised_as_it_is(n_jobs: int) -> None:
+    with pytest.raises(ConfigError, match="item 3 is wrong"):
+        list(mapped(failing, ((x,) for x in range(9)), n_jobs=n_jobs))
+
+
+@pytest.mark.parametrize(("n_jobs", "most"), [(1, 1), (2, 8)])
+def test_no_more_items_are_taken_than_are_given_out(n_jobs: int, most: int) -> None:
+    taken = []
+
+    def endless() -> Iterator[tuple[int]]:
+        while True:
+            taken.append(len(taken))
+            yield (taken[-1],)
+
+    results = mapped(square, endless(), n_jobs=n_jobs)
+    assert next(results)[0] == 0
+    results.close()
+    assert len(taken) == most
+
+
+@pytest.mark.parametrize(
+    ("name", "scheduler", "said"),
+    [
+        ("spark", "", "engine is 'spark'. Accepted: local, dask, ray"),
+        ("dask", "", "needs the address of its scheduler: --scheduler tcp://HOST:8786, or BANDGAP_SCHEDULER"),
+        ("local", "tcp://a:1", r"A scheduler \(tcp://a:1\) is named, and the engine is local"),
+    ],
+)
+def test_engine_that_makes_no_sense_is_refused(
+    name: str, scheduler: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        use_engine(name, scheduler)
+    monkeypatch.setenv(ENGINE, name)
+    monkeypatch.setenv(SCHEDULER, scheduler)
+    with pytest.raises(ConfigError, match=said):
+        engine_in_use()
+
+
+def test_variables_and_options_set_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert engine_in_use() == Engine("local") and not Engine("local").remote
+    monkeypatch.setattr(engines, "_connected", lambda engine: {})
+    assert use_engine("dask", "tcp://a:1") == Engine("dask", "tcp://a:1") == engine_in_use()
+    assert use_engine(None) == Engine("dask", "tcp://a:1")
+
+
+@pytest.mark.parametrize(("name", "package"), [("dask", "distributed"), ("ray", "ray")])
+def test_missing_package_is_one_sentence_with_the_command(name: str, package: str) -> None:
+    script = f"import sys; sys.modules['{package}'] = None; from bandgap.cli import main; main()"
+    words = [
+        "featurize",
+        "--structures=a.cif",
+        "--preset=oe62-16",
+        "--out=a.npz",
+        f"--engine={name}",
+        "--scheduler=x:1",
+    ]
+    command = [sys.executable, "-c", script, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and f"pip install -c constraints.txt '.[{name}]'" in done.stderr
+    assert f"The engine {name} needs the package {package}" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_worker_of_the_dashboard_says_what_is_wrong_with_its_engine() -> None:
+    command = [sys.executable, "-m", "bandgap.jobs.worker"]
+    done = subprocess.run(command, env={**os.environ, ENGINE: "spark"}, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr.startswith("engine is 'spark'. Accepted: local, dask, ray")
