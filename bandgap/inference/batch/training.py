@@ -11,17 +11,20 @@ are cut into chunks. Its order of rows comes from its own stream; `order="shared
 Predictions of sample m repeat to 1e-9 in float64 and to 1e-3 eV in float32 whatever the number of samples.
 """
 
+import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bandgap.foundation.engines import engine_in_use, mapped
 from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.machine import set_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.batch.bootstrap import StreamName, stream
 from bandgap.inference.batch.kernels import KernelName, Layers, Stack, kernel_of, make_stack
@@ -115,24 +118,54 @@ def train_stack(
     order = np.argsort(samples.layer, kind="stable")
     size = chunk_size(layers, between, config=config, device=device)
     chunks = [order[i : i + size] for i in range(0, order.size, size)]
-    total = len(chunks) * config.epochs * (cycles.number if cycles else 1)
+    each = config.epochs * (cycles.number if cycles else 1)
+    tasks = (
+        (layers, between, samples.of(chunk), config, seed, device, chosen, cycles)
+        for chunk in chunks
+        for chosen in [penalty.of(torch.from_numpy(chunk).to(device)) if penalty else None]
+    )
     ends: list[list[Layers]] = []
-    for number, chunk in enumerate(chunks):
-        stack = _stack(layers, between, samples.of(chunk), config=config, device=device)
-        chosen = penalty.of(torch.from_numpy(chunk).to(device)) if penalty else None
-        run = _Run(stack, samples.of(chunk), layers, config, seed, chosen, cycles)
-        snapshots = []
-        for done, finished in enumerate(run.epochs(), start=1):
-            progress(Update(phase, number * (total // len(chunks)) + done, total))
-            if finished:
-                snapshots.append([weight.cpu().clone() for weight in stack.weights])
-                _refuse_divergence(snapshots[-1], config)
-        ends.append(snapshots)
+    if engine_in_use().remote and device.type == "cpu":
+        with contextlib.closing(mapped(_chunk_elsewhere, tasks)) as trained:
+            for number, snapshots in enumerate(trained, start=1):
+                progress(Update(phase, number * each, len(chunks) * each))
+                ends.append(snapshots)
+    else:
+        for number, task in enumerate(tasks):
+            snapshots = []
+            for done, weights in enumerate(_train_chunk(*task), start=1):
+                progress(Update(phase, number * each + done, len(chunks) * each))
+                snapshots += [] if weights is None else [weights]
+            ends.append(snapshots)
     back = torch.from_numpy(np.argsort(order, kind="stable"))
     return [
         [torch.cat(parts)[back] for parts in zip(*(snapshots[cycle] for snapshots in ends), strict=True)]
         for cycle in range(len(ends[0]))
     ]
+
+
+def _train_chunk(
+    layers: Sequence[FirstLayer],
+    between: Sequence[Tensor],
+    samples: Samples,
+    config: StackTraining,
+    seed: int,
+    device: torch.device,
+    penalty: Penalty | None,
+    cycles: Cycles | None,
+) -> Iterator[Layers | None]:
+    """Train samples at once; yield after every epoch, at the end of a cycle their weights on the CPU."""
+    stack = _stack(layers, between, samples, config=config, device=device)
+    for finished in _Run(stack, samples, layers, config, seed, penalty, cycles).epochs():
+        weights = [weight.cpu().clone() for weight in stack.weights] if finished else None
+        if weights is not None:
+            _refuse_divergence(weights, config)
+        yield weights
+
+
+def _chunk_elsewhere(*task: Any) -> list[Layers]:
+    set_threads()
+    return [weights for weights in _train_chunk(*task) if weights is not None]
 
 
 def chunk_size(

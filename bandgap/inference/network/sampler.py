@@ -170,10 +170,11 @@ def _run_in_process(
     """Run a group in a process of its own; it ends when the board says so or when its parent is gone.
 
     A worker of an engine elsewhere has another parent, and may not see the board's file: then nobody hears of the group
-    until it is done.
+    until it is done, and it leaves no checkpoints.
     """
     set_threads()
     seen = path.exists()
+    kept = checkpoint if seen else None
     board = _open_board(path if seen else None, prior, config)
 
     def look() -> None:
@@ -182,4 +183,4 @@ def _run_in_process(
             board.end()
 
     with few_blas_threads():
-        return run_group(net, prior, config, place, board=board, look=look, checkpoint=checkpoint)
+        return run_group(net, prior, config, place, board=board, look=look, checkpoint=kept)

@@ -1,24 +1,31 @@
 """Work on a Dask cluster of two worker processes, one of them killed in the middle, and on Ray: the bytes of local."""
 
 import dataclasses
+import io
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+from ase.io import write
 
 from bandgap.datasets.table import learnable
 from bandgap.descriptors import featurize
 from bandgap.foundation.engines import ENGINE, SCHEDULER, mapped, use_engine
 from bandgap.foundation.errors import Cancelled, ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.jobs.home import Home
+from bandgap.jobs.library import Library
+from bandgap.jobs.store import JobStore
+from bandgap.jobs.worker import work_all
 from bandgap.runs.comparison import ComparedFit, Comparison, compare
 from bandgap.runs.transfer import transfer_run
 from bandgap.sources.sets import open_sources
@@ -26,6 +33,8 @@ from tests.unit.conftest import World, make_records
 
 pytestmark = pytest.mark.slow
 SAMPLER = {"sampler": {"chains": 4, "warmup": 60, "draws": 40, "keep": 12}}
+STACK = {"samples": 6, "choice_samples": 2, "training": {"epochs": 40, "chunk": 2}}
+SETTINGS = {"btl_pcp_pe": SAMPLER, "nptl": STACK}
 QUICK = {"training": {"max_epochs": 10, "batch_size": 8}}
 
 
@@ -36,10 +45,14 @@ class Cluster:
     address: str
     scheduler: "subprocess.Popen[str]"
     workers: list["subprocess.Popen[str]"]
+    folder: Path  # where its processes run
 
     def add_worker(self) -> None:
         command = [sys.executable, "-m", "dask", "worker", self.address, "--nthreads=1", "--no-nanny", "--no-dashboard"]
-        self.workers.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True))
+        command += [f"--local-directory={self.folder}"]
+        environment = {name: value for name, value in os.environ.items() if name != "BANDGAP_HOME"}
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "text": True}
+        self.workers.append(subprocess.Popen(command, env=environment, cwd=self.folder, **quiet))
 
     def kill_one(self) -> None:
         self.workers[0].send_signal(signal.SIGKILL)
@@ -49,12 +62,12 @@ class Cluster:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     pytest.importorskip("distributed")
-    os.environ["DASK_TEMPORARY_DIRECTORY"] = str(tmp_path_factory.mktemp("dask"))
+    folder = tmp_path_factory.mktemp("dask")
     command = [sys.executable, "-m", "dask", "scheduler", "--host=127.0.0.1", "--port=0", "--no-dashboard", "--no-show"]
     scheduler = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert scheduler.stderr is not None
     address = next(m.group() for line in scheduler.stderr if (m := re.search(r"tcp://127\.0\.0\.1:\d+", line)))
-    found = Cluster(address, scheduler, [])
+    found = Cluster(address, scheduler, [], folder)
     yield found
     for process in (*found.workers, scheduler):
         process.kill()
@@ -104,9 +117,11 @@ def test_descriptors_are_the_same_bytes_though_a_worker_is_killed(
     assert (found.problems, found.n_computed) == (alone.problems, alone.n_computed)
 
 
-def transferred(world: World, source: Path, out: Path, progress: Progress = no_progress) -> dict[str, bytes]:
-    """The files of draws of a Bayesian run."""
-    how = {"method": "btl_pcp_pe", "settings": SAMPLER, "n": 18, "n_test": 6, "seed": 1, "device": "cpu"}
+def transferred(
+    world: World, source: Path, out: Path, progress: Progress = no_progress, *, method: str = "btl_pcp_pe"
+) -> dict[str, bytes]:
+    """The files of draws of a run."""
+    how = {"method": method, "settings": SETTINGS[method], "n": 18, "n_test": 6, "seed": 1, "device": "cpu"}
     transfer_run(source, world.records, world.gaps_eV, out=out, progress=progress, **how)
     return {
         name: (out / name).read_bytes() for name in ("draws.safetensors", "summaries.safetensors", "predictions.csv")
@@ -143,6 +158,18 @@ def test_cancelled_chains_end_at_once(
     assert time.monotonic() - asked[0] < 10
 
 
+def test_nptl_samples_are_the_same_bytes_though_a_worker_is_killed(
+    two_workers: Cluster, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note, told = killing(two_workers, lambda update: update.phase == "choosing alpha" and update.done > 0)
+    found = transferred(world, source_folder, tmp_path / "elsewhere", note, method="nptl")
+    assert len(two_workers.workers) == 1
+    assert [update.done for update in told if update.phase == "training"][-3:] == [40, 80, 120]
+    monkeypatch.setenv(ENGINE, "")
+    monkeypatch.setenv(SCHEDULER, "")
+    assert found == transferred(world, source_folder, tmp_path / "local", method="nptl")
+
+
 def figures(fits: list[ComparedFit]) -> list[ComparedFit]:
     return [dataclasses.replace(fit, seconds=0.0) for fit in fits]
 
@@ -159,6 +186,35 @@ def test_splits_of_a_comparison_are_the_same_though_a_worker_is_killed(
     monkeypatch.setenv(ENGINE, "")
     monkeypatch.setenv(SCHEDULER, "")
     assert figures(found) == figures(list(compare(members, table, plan, device="cpu")))
+
+
+def test_job_of_the_dashboard_computes_on_workers_that_know_no_data_directory(
+    two_workers: Cluster, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages and worker share BANDGAP_HOME; those of the engine get items and give back results, and write nothing."""
+    monkeypatch.setattr("bandgap.descriptors.vectors.PROCESSES_FROM_ATOMS", 0)
+    files = {}
+    for place, engine in (("elsewhere", "dask"), ("local", "")):
+        monkeypatch.setenv(ENGINE, engine)
+        monkeypatch.setenv(SCHEDULER, two_workers.address if engine else "")
+        home = Home(tmp_path / place)
+        home.folder.mkdir()
+        library, jobs, workspace = Library(home), JobStore(home), str(uuid.UUID(int=7))
+        library.register("source", {"toy": {"title": "toy", "folder": str(source_folder)}})
+        text = io.StringIO()
+        write(text, [record.atoms for record in world.records], format="extxyz")
+        dataset = library.add_dataset(workspace, "set", files=[("set.extxyz", text.getvalue().encode())])
+        jobs.submit(workspace, "check", title="check", payload={"dataset": dataset.id}, subject=dataset.id)
+        assert work_all(home) == 1
+        library.save_gaps(dataset.id, world.gaps_eV, labels={"source": "made"}, level_of_theory="PBE")
+        run = str(uuid.UUID(int=8))
+        how = {"run": run, "dataset": dataset.id, "source": "toy", "method": "nptl", "settings": STACK}
+        payload = how | {"n": 16, "n_test": 4, "seed": 1, "device": "cpu"}
+        job = jobs.submit(workspace, "transfer", title="transfer", payload=payload, subject=dataset.id)
+        assert work_all(home) == 1 and jobs.job(workspace, job.id).state == "finished"
+        files[place] = (home.run_folder(run) / "draws.safetensors").read_bytes()
+    assert files["elsewhere"] == files["local"]
+    assert not list(two_workers.folder.rglob("*.safetensors")) and not list(two_workers.folder.rglob("*.sqlite3"))
 
 
 def power(x: float) -> np.ndarray:

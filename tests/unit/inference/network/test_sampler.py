@@ -11,8 +11,10 @@ import torch
 
 from bandgap.foundation.errors import Cancelled, ConfigError
 from bandgap.foundation.progress import no_progress
+from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.network.chain import MAX_STEP
-from bandgap.inference.network.sampler import sample_network
+from bandgap.inference.network.chain_group import GroupPlace, run_group
+from bandgap.inference.network.sampler import _open_board, _run_in_process, sample_network
 from bandgap.inference.network.sampler_config import SamplerConfig
 from bandgap.inference.network.whitened_network import whiten
 from tests.unit.inference.network.problems import CPU, prior_of, raw
@@ -64,6 +66,18 @@ def test_result_does_not_depend_on_cores_and_processes(problem, result, monkeypa
     assert_same(run(problem, progress=updates.append), result)
     done = [u.done for u in updates]
     assert done == sorted(set(done)) and (done[-1], updates[-1].total) == (86, 86)
+
+
+def test_group_that_does_not_see_the_board_gives_the_same_draws_and_leaves_no_file(problem, tmp_path):
+    """As on a worker of another machine."""
+    place = GroupPlace(1, 2, 2, (0, 1))
+    path, file = tmp_path / "not-here" / "board", Checkpoint(tmp_path / "kept" / "chains.safetensors", 5)
+    planned = BRIEF.planned(can_frame=problem[0].isotropic)
+    found = _run_in_process(*problem, planned, place, path, None, file)
+    board = _open_board(None, problem[1], planned)
+    alone = run_group(*problem, planned, place, board=board, look=lambda: None)
+    assert torch.equal(found.draws.state, alone.draws.state) and torch.equal(found.draws.output, alone.draws.output)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_global_random_state_is_left_alone(problem):
