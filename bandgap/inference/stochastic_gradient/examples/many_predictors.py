@@ -1,0 +1,169 @@
+r"""A linear regression with more predictors than rows, and a spike-and-slab prior (the paper's section 5.2).
+
+n = 100, p = 200, rows ~ N(0, 0.8^|i - j|), beta = (3, 1, 0, ...), noise variance 3. Prior: beta_j ~ gamma_j N(0,
+sigma^2 v1) + (1 - gamma_j) Laplace(0, scale sigma v0), gamma_j ~ Bernoulli(delta), delta ~ Beta(a, b), sigma^2 ~
+IG(nu / 2, nu lam / 2). gamma, sigma and delta are followed by empirical Bayes after every step, omega_k = 2 (50 +
+k)^(-0.75); beta is sampled given them.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bandgap.inference.stochastic_gradient import sgld
+from bandgap.inference.stochastic_gradient.gradients import batch_gradient
+from bandgap.inference.stochastic_gradient.protocol import Algorithm
+from bandgap.inference.stochastic_gradient.sgld import SgldConfig
+
+NOISE_VARIANCE = 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """Rows x (n, p), labels y (n,), test rows likewise, and the coefficients (p,) that they were made of."""
+
+    x: Tensor
+    y: Tensor
+    x_test: Tensor
+    y_test: Tensor
+    truth: Tensor
+
+
+def made_regression(*, seed: int, n: int = 100, p: int = 200, n_test: int = 50, correlation: float = 0.8) -> Regression:
+    """Make the problem anew from a seed."""
+    generator = torch.Generator().manual_seed(seed)
+    distance = (torch.arange(p)[:, None] - torch.arange(p)[None]).abs().double()
+    root = torch.linalg.cholesky(torch.tensor(correlation, dtype=torch.float64) ** distance)
+    x = torch.randn(n + n_test, p, generator=generator, dtype=torch.float64) @ root.T
+    truth = torch.zeros(p, dtype=torch.float64)
+    truth[0], truth[1] = 3.0, 1.0
+    noise = torch.randn(n + n_test, generator=generator, dtype=torch.float64)
+    y = x @ truth + math.sqrt(NOISE_VARIANCE) * noise
+    return Regression(x[:n], y[:n], x[n:], y[n:], truth)
+
+
+@dataclass(frozen=True)
+class SpikeAndSlab:
+    """v1, v0, nu, lam, a of the prior; b is the number of predictors."""
+
+    slab: float = 100.0
+    spike: float = 0.1
+    nu: float = 1.0
+    lam: float = 1.0
+    a: float = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Inclusion:
+    """What empirical Bayes follows for every chain: rho, k0, k1 (chain, p); sigma and delta (chain, 1)."""
+
+    rho: Tensor
+    spike_rate: Tensor
+    slab_rate: Tensor
+    sigma: Tensor
+    delta: Tensor
+
+
+def first_inclusion(chains: int, p: int, prior: SpikeAndSlab) -> Inclusion:
+    """Return the start: delta = 1/2, sigma = 1, every predictor as likely in as out."""
+    half = torch.full((chains, p), 0.5, dtype=torch.float64)
+    one = torch.ones(chains, 1, dtype=torch.float64)
+    return Inclusion(half, half / prior.spike, half / prior.slab, one, 0.5 * one)
+
+
+@dataclass(frozen=True, eq=False)
+class GivenInclusion:
+    """The log posterior of beta (chain, p) given what empirical Bayes has found."""
+
+    problem: Regression
+    inclusion: Inclusion
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.problem.y.shape[0])
+
+    def prior_gradient(self, position: Tensor) -> Tensor:
+        """Return -k1 beta / sigma^2 - k0 sign(beta) / sigma."""
+        of = self.inclusion
+        return -of.slab_rate * position / of.sigma**2 - of.spike_rate * position.sign() / of.sigma
+
+    def row_gradient(self, position: Tensor, rows: Tensor) -> Tensor:
+        """Return X_B'(y_B - X_B beta) / sigma^2."""
+        x = self.problem.x[rows]
+        rest = self.problem.y[rows] - (x @ position.unsqueeze(-1)).squeeze(-1)
+        return (x.mT @ rest.unsqueeze(-1)).squeeze(-1) / self.inclusion.sigma**2
+
+
+def followed(
+    inclusion: Inclusion, beta: Tensor, rss: Tensor, *, prior: SpikeAndSlab, n: int, omega: float
+) -> Inclusion:
+    """Return the inclusion after a step to beta (chain, p); rss (chain, 1) is the sum of all n squared errors."""
+    p, sigma, delta = beta.shape[1], inclusion.sigma, inclusion.delta
+    slab_sd = sigma * math.sqrt(prior.slab)
+    slab = torch.log(delta) - 0.5 * (beta / slab_sd) ** 2 - torch.log(slab_sd) - 0.5 * math.log(2 * math.pi)
+    spike = torch.log1p(-delta) - beta.abs() / (sigma * prior.spike) - torch.log(2.0 * sigma * prior.spike)
+    new = torch.sigmoid(slab - spike)
+
+    def smooth(old: Tensor, found: Tensor) -> Tensor:
+        return (1.0 - omega) * old + omega * found
+
+    rho = smooth(inclusion.rho, new)
+    k0, k1 = smooth(inclusion.spike_rate, (1.0 - new) / prior.spike), smooth(inclusion.slab_rate, new / prior.slab)
+    ra = n + p + prior.nu + 2.0
+    rb = (k0 * beta.abs()).sum(1, keepdim=True)
+    rc = rss + (k1 * beta**2).sum(1, keepdim=True) + prior.nu * prior.lam
+    root = (rb + torch.sqrt(rb**2 + 4.0 * ra * rc)) / (2.0 * ra)
+    found = (new.sum(1, keepdim=True) + prior.a - 1.0) / (prior.a + p + p - 2.0)
+    return Inclusion(rho, k0, k1, smooth(sigma, root), smooth(delta, found))
+
+
+@dataclass(frozen=True, eq=False)
+class Selected:
+    """Means over the second half of a run: beta, rho (chain, p) and sigma (chain,); the errors on the test rows."""
+
+    beta: Tensor
+    rho: Tensor
+    sigma: Tensor
+    test_error: Tensor
+
+
+def select(
+    problem: Regression,
+    *,
+    chains: int = 4,
+    iterations: int = 20_000,
+    sampler: SgldConfig | None = None,
+    algorithm: Algorithm = sgld.ALGORITHM,
+    batch_size: int | None = None,
+    prior: SpikeAndSlab | None = None,
+    seed: int = 0,
+) -> Selected:
+    """Sample beta by any of the one-position samplers (default: SGLD with step 1e-3), following the rest."""
+    config, prior = sampler or SgldConfig(1e-3), prior or SpikeAndSlab()
+    n, p = problem.x.shape
+    generator = torch.Generator().manual_seed(seed)
+    inclusion = first_inclusion(chains, p, prior)
+    state = algorithm.init(config, torch.zeros(chains, p, dtype=torch.float64))
+    sums = [torch.zeros(chains, width, dtype=torch.float64) for width in (p, p, 1)]
+    every = torch.arange(n).expand(chains, n)
+    for k in range(iterations):
+        target = GivenInclusion(problem, inclusion)
+        rows = every if batch_size is None else torch.rand(chains, n, generator=generator).topk(batch_size).indices
+        gradient = batch_gradient(target, rows)
+
+        def normals() -> Tensor:
+            return torch.randn(chains, p, generator=generator, dtype=torch.float64)
+
+        state, _ = algorithm.step(config, state, gradient, normals, h=config.step, adapt=2 * k < iterations)
+        beta = algorithm.position(state)
+        rest = problem.y[rows] - (problem.x[rows] @ beta.unsqueeze(-1)).squeeze(-1)
+        rss = (n / rows.shape[1]) * rest.square().sum(1, keepdim=True)
+        omega = min(1.0, 2.0 * (50.0 + k) ** -0.75)
+        inclusion = followed(inclusion, beta, rss, prior=prior, n=n, omega=omega)
+        if 2 * k >= iterations:
+            sums = [old + new for old, new in zip(sums, (beta, inclusion.rho, inclusion.sigma), strict=True)]
+    beta, rho, sigma = (total / (iterations - (iterations + 1) // 2) for total in sums)
+    error = (problem.y_test - beta @ problem.x_test.T).square().mean(1)
+    return Selected(beta, rho, sigma[:, 0], error)

@@ -1,0 +1,64 @@
+"""Whether a step is short enough: the same run with half of it, twice as long, must have the same moments.
+
+A difference beyond two combined standard errors is a typed warning. Standard errors are those of chain means; where
+several quantities are compared, the bound is wider, so that the worst of them is beyond it no more often than one is
+beyond two (about 1 run in 20).
+"""
+
+from dataclasses import replace
+
+import torch
+from scipy.stats import norm
+from torch import Tensor
+
+from bandgap.foundation.errors import ConfigError
+from bandgap.inference.stochastic_gradient.gradients import RowTarget
+from bandgap.inference.stochastic_gradient.outcomes import Draws, Extras, Info, RunConfig
+from bandgap.inference.stochastic_gradient.protocol import SamplerWarning
+from bandgap.inference.stochastic_gradient.run import sample
+from bandgap.inference.stochastic_gradient.samplers import AnyConfig
+
+STANDARD_ERRORS = 2.0
+
+
+def sample_and_halve(
+    target: RowTarget, sampler: AnyConfig, start: Tensor, *, config: RunConfig, seed: int, extras: Extras
+) -> tuple[Draws, Info]:
+    """Run as `sample` does, and again with half the step; a run whose moments differ carries the warning.
+
+    Raises ConfigError without quantities to record, or with fewer than 4 chains.
+    """
+    if extras.record is None or start.shape[0] < 4:
+        raise ConfigError(
+            f"step halving: {start.shape[0]} chains. Accepted: at least 4 chains, and `record` with the quantities "
+            "whose means are compared."
+        )
+    draws, info = sample(target, sampler, start, config=config, seed=seed, extras=extras)
+    half = replace(sampler, step=0.5 * sampler.step)
+    longer = replace(config, warmup=2 * config.warmup, draws=2 * config.draws)
+    again, _ = sample(target, half, start, config=longer, seed=seed + 1, extras=extras)
+    assert draws.recorded is not None and again.recorded is not None
+    found = halving_warning(draws.recorded, again.recorded, step=sampler.step)
+    return draws, info if found is None else replace(info, warnings=(*info.warnings, found))
+
+
+def halving_warning(at_step: Tensor, at_half: Tensor, *, step: float) -> SamplerWarning | None:
+    """Compare the means of quantities (chain, draw, q) at a step and at half of it."""
+    differences, error = differences_in_errors(at_step, at_half)
+    bound = norm.isf(norm.sf(STANDARD_ERRORS) / differences.numel())
+    worst = int(differences.abs().argmax())
+    if float(differences.abs()[worst]) <= bound:
+        return None
+    errors = float(differences[worst])
+    return SamplerWarning(
+        "step too long",
+        f"With half the step {step:.3g} the mean of quantity {worst + 1} changes by "
+        f"{errors * float(error[worst]):+.3g}, {abs(errors):.1f} standard errors. Shorten the step until it stays.",
+    )
+
+
+def differences_in_errors(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the differences of means (q,) in combined standard errors, and these errors (q,)."""
+    means = [values.double().mean(1) for values in (a, b)]
+    error = torch.sqrt(sum(m.var(0) / m.shape[0] for m in means))  # type: ignore[arg-type]
+    return (means[1].mean(0) - means[0].mean(0)) / error.clamp(min=1e-300), error

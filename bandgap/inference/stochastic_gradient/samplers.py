@@ -1,0 +1,40 @@
+"""The samplers by name: settings and functions; a new one is a file and two lines here."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from bandgap.inference.stochastic_gradient import asgld, hamcmc, hamcmc_sa, msgld, psgld, sghmc, sgld
+from bandgap.inference.stochastic_gradient.asgld import AsgldConfig
+from bandgap.inference.stochastic_gradient.hamcmc import HamcmcConfig
+from bandgap.inference.stochastic_gradient.hamcmc_sa import HamcmcSaConfig
+from bandgap.inference.stochastic_gradient.msgld import MsgldConfig
+from bandgap.inference.stochastic_gradient.protocol import Algorithm
+from bandgap.inference.stochastic_gradient.psgld import PsgldConfig
+from bandgap.inference.stochastic_gradient.sghmc import SghmcConfig
+from bandgap.inference.stochastic_gradient.sgld import SgldConfig
+
+AnyConfig = SgldConfig | PsgldConfig | MsgldConfig | AsgldConfig | SghmcConfig | HamcmcConfig | HamcmcSaConfig
+
+CONFIGS: Final[Mapping[str, type[AnyConfig]]] = {
+    "sghmc": SghmcConfig,
+    "psgld": PsgldConfig,
+    "hamcmc_sa": HamcmcSaConfig,
+    "hamcmc": HamcmcConfig,
+    "sgld": SgldConfig,
+    "msgld": MsgldConfig,
+    "asgld": AsgldConfig,
+}
+_ALGORITHMS: Final[Mapping[type[AnyConfig], Algorithm]] = {
+    SghmcConfig: sghmc.ALGORITHM,
+    PsgldConfig: psgld.ALGORITHM,
+    HamcmcSaConfig: hamcmc_sa.ALGORITHM,
+    HamcmcConfig: hamcmc.ALGORITHM,
+    SgldConfig: sgld.ALGORITHM,
+    MsgldConfig: msgld.ALGORITHM,
+    AsgldConfig: asgld.ALGORITHM,
+}
+
+
+def algorithm_of(config: AnyConfig) -> Algorithm:
+    """Return the functions of the sampler that these settings are of."""
+    return _ALGORITHMS[type(config)]

@@ -1,0 +1,108 @@
+r"""How a step changes along a chain, and averages that suit it.
+
+Robbins and Monro: sum h_t is infinite and sum h_t^2 is finite where h_t = a (b + t)^(-gamma), 1/2 < gamma <= 1; means
+over a chain are then weighted by h_t. A geometric schedule has a finite sum: the chain stops moving. A cyclical one
+(Zhang and others, 2020) falls by a cosine again and again; draws are from the half of each cycle with the low steps.
+"""
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from bandgap.foundation.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same step always."""
+
+    def factor(self, iteration: int) -> float:
+        """Return 1."""
+        del iteration
+        return 1.0
+
+    def collects(self, iteration: int) -> bool:
+        """Return True: every iteration may leave a draw."""
+        del iteration
+        return True
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """The step times (1 + t / b)^(-gamma)."""
+
+    b: float = 100.0
+    gamma: float = 0.6
+
+    def __post_init__(self) -> None:
+        if not (self.b > 0 and 0.5 < self.gamma <= 1):
+            raise ConfigError(
+                f"polynomial schedule: b = {self.b}, gamma = {self.gamma}. Accepted: b above 0, gamma above 0.5 up to "
+                "1, where the steps' sum is infinite and that of their squares is not."
+            )
+
+    def factor(self, iteration: int) -> float:
+        """Return (1 + t / b)^(-gamma)."""
+        return float((1.0 + iteration / self.b) ** -self.gamma)
+
+    def collects(self, iteration: int) -> bool:
+        """Return True: every iteration may leave a draw."""
+        del iteration
+        return True
+
+
+@dataclass(frozen=True)
+class Stepwise:
+    """The step times `ratio` after every `every` iterations; its sum is finite, so that the chain stops moving."""
+
+    ratio: float = 0.5
+    every: int = 1000
+
+    def __post_init__(self) -> None:
+        if not (0 < self.ratio <= 1 and self.every >= 1):
+            raise ConfigError(
+                f"stepwise schedule: ratio {self.ratio}, every {self.every}. Accepted: a ratio above 0 up to 1, a "
+                "number of iterations from 1."
+            )
+
+    def factor(self, iteration: int) -> float:
+        """Return the power of the ratio that this iteration has reached."""
+        return float(self.ratio ** (iteration // self.every))
+
+    def collects(self, iteration: int) -> bool:
+        """Return True: every iteration may leave a draw."""
+        del iteration
+        return True
+
+
+@dataclass(frozen=True)
+class Cyclical:
+    """The step times (1 + cos) / 2 over cycles of `length` iterations, at least `least`."""
+
+    length: int = 1000
+    least: float = 0.05
+
+    def __post_init__(self) -> None:
+        if not (self.length >= 2 and 0 < self.least <= 1):
+            raise ConfigError(
+                f"cyclical schedule: length {self.length}, least {self.least}. Accepted: at least 2 iterations, a "
+                "number above 0 up to 1."
+            )
+
+    def factor(self, iteration: int) -> float:
+        """Return the cosine's height at this iteration of its cycle."""
+        share = iteration % self.length / self.length
+        return max(self.least, 0.5 * (1.0 + math.cos(math.pi * share)))
+
+    def collects(self, iteration: int) -> bool:
+        """Return whether the iteration is in the half of its cycle with the low steps."""
+        return iteration % self.length >= self.length / 2
+
+
+Schedule = Constant | Polynomial | Stepwise | Cyclical
+
+
+def weighted_mean(values: Tensor, steps: Tensor) -> Tensor:
+    """Return sum h_t f_t / sum h_t of values (chain, draw, ...) with steps (draw,), (chain, ...)."""
+    return (values.movedim(1, -1) @ steps) / steps.sum()

@@ -1,0 +1,197 @@
+"""Damped L-BFGS products and factors against dense recursions, which exist here alone."""
+
+import numpy as np
+import pytest
+import torch
+
+from bandgap.inference.stochastic_gradient.gradients import Slopes, WholeTarget
+from bandgap.inference.stochastic_gradient.hamcmc_sa import (
+    HamcmcSaConfig,
+    factor_of,
+    init,
+    metric_of,
+    step,
+    taken_in,
+)
+from bandgap.inference.stochastic_gradient.lbfgs import Pairs, factor, inverse_times, no_pairs, root_times
+from bandgap.inference.stochastic_gradient.outcomes import RunConfig
+from bandgap.inference.stochastic_gradient.run import sample
+
+D, M, DELTA, R = 7, 3, 1.5, 0.25
+
+
+def curvature(dim=D, seed=0):
+    """A Hessian of the negative log posterior with eigenvalues from 0.5 to 20."""
+    rng = np.random.default_rng(seed)
+    q, _ = np.linalg.qr(rng.normal(size=(dim, dim)))
+    return q @ np.diag(np.geomspace(0.5, 20, dim)) @ q.T
+
+
+def pairs_of(kind, *, chains=4, dtype=torch.float64):
+    """Pairs of a quadratic, of noisy gradients, and of noise alone, whose curvature is often negative."""
+    rng = np.random.default_rng(1)
+    s = rng.normal(size=(chains, M, D))
+    exact = s @ curvature()
+    y = {"exact": exact, "noisy": exact + 3 * rng.normal(size=s.shape), "noise": rng.normal(size=s.shape)}[kind]
+    return Pairs(torch.from_numpy(s).to(dtype), torch.from_numpy(y).to(dtype))
+
+
+def dense(s, y, *, delta=DELTA, r=R):
+    """B and G = B^-1 of pairs (M, D), oldest first, by the BFGS recursions as they are written, and the damped ybar."""
+    sy = float(s[-1] @ y[-1])
+    gamma = max(float(y[-1] @ y[-1]) / sy, delta) if sy > 0 else delta
+    b, g, b0 = gamma * np.eye(len(s[0])), np.eye(len(s[0])) / gamma, gamma * np.eye(len(s[0]))
+    damped = []
+    for step_, change in zip(s, y, strict=True):
+        sbs, sy = step_ @ b0 @ step_, step_ @ change
+        theta = (1 - r) * sbs / (sbs - sy) if sy < r * sbs else 1.0
+        bar = theta * change + (1 - theta) * b0 @ step_
+        damped.append(theta != 1.0)
+        assert step_ @ bar == pytest.approx(max(sy, r * gamma * step_ @ step_), rel=1e-12)
+        b = b + np.outer(bar, bar) / (bar @ step_) - np.outer(b @ step_, b @ step_) / (step_ @ b @ step_)
+        left = np.eye(len(step_)) - np.outer(step_, bar) / (step_ @ bar)
+        g = left @ g @ left.T + np.outer(step_, step_) / (step_ @ bar)
+    return b, g, damped
+
+
+KINDS = ("exact", "noisy", "noise")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_recursions_of_the_reference_are_inverse_to_each_other(kind):
+    pairs = pairs_of(kind)
+    for s, y in zip(pairs.s.numpy(), pairs.y.numpy(), strict=True):
+        b, g, _ = dense(s, y)
+        np.testing.assert_allclose(b @ g, np.eye(D), atol=1e-9)
+        assert np.linalg.eigvalsh(b).min() > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-10), (torch.float32, 1e-4)])
+@pytest.mark.parametrize("reflect", [False, True])
+def test_products_and_factors_are_those_of_the_dense_matrix(kind, dtype, tolerance, reflect):
+    f = factor(pairs_of(kind, dtype=dtype), delta=DELTA, r=R, reflect=reflect)
+    eye = torch.eye(D, dtype=dtype)
+    g = torch.stack([inverse_times(f, e.expand(4, D)) for e in eye], -1).double().numpy()
+    root = torch.stack([root_times(f, e.expand(4, D)) for e in eye], -1).double().numpy()
+    wide = pairs_of(kind)
+    for chain in range(4):
+        expected = dense(wide.s[chain].numpy(), wide.y[chain].numpy())[1]
+        scale = 1.0 if dtype == torch.float64 else np.abs(expected).max()
+        assert np.abs(g[chain] - expected).max() <= tolerance * scale
+        assert np.abs(root[chain] @ root[chain].T - expected).max() <= tolerance * scale
+
+
+def test_share_of_damped_pairs_is_that_of_the_reference():
+    pairs = pairs_of("noise")
+    expected = [np.mean(dense(s, y)[2]) for s, y in zip(pairs.s.numpy(), pairs.y.numpy(), strict=True)]
+    found = factor(pairs, delta=DELTA, r=R).damped
+    np.testing.assert_allclose(found.numpy(), expected)
+    assert 0 < np.mean(expected) < 1
+
+
+def test_factor_stays_where_the_pair_says_nothing_new():
+    """With ybar = B s, S+ = S: one pair whose y is gamma s leaves the root of the identity."""
+    s = torch.from_numpy(np.random.default_rng(2).normal(size=(1, 1, D)))
+    z = torch.from_numpy(np.random.default_rng(3).normal(size=(1, D)))
+    f = factor(Pairs(s, 4.0 * s), delta=DELTA)
+    np.testing.assert_allclose(root_times(f, z), z / 2.0, atol=1e-14)
+    reflected = factor(Pairs(s, 4.0 * s), delta=DELTA, reflect=True)
+    assert not np.allclose(root_times(reflected, z), z / 2.0, atol=0.1)
+
+
+def test_memory_with_room_left_is_the_matrix_of_the_pairs_that_are_there():
+    full, kept = pairs_of("noisy"), no_pairs(torch.zeros(4, D, dtype=torch.float64), M)
+    for i in range(2):
+        kept = kept.pushed(full.s[:, i], full.y[:, i])
+    f, v = factor(kept, delta=DELTA, r=R), torch.ones(4, D, dtype=torch.float64)
+    for chain in range(4):
+        g = dense(full.s[chain, :2].numpy(), full.y[chain, :2].numpy())[1]
+        np.testing.assert_allclose(inverse_times(f, v)[chain], g @ np.ones(D), atol=1e-12)
+
+
+def test_step_that_is_too_short_makes_no_pair():
+    full = pairs_of("exact")
+    same = full.pushed(torch.full((4, D), 1e-14, dtype=torch.float64), torch.ones(4, D, dtype=torch.float64))
+    assert (same.s == full.s).all() and (same.y == full.y).all()
+
+
+def average_of(config, count):
+    """An average that took in `count` matrices of 4 chains, and the dense G_k that it must be, by its recursion."""
+    state = init(config, torch.zeros(4, D, dtype=torch.float64))
+    average, g = state.average, np.eye(D) / config.least_curvature
+    for k in range(1, count + 1):
+        rng = np.random.default_rng(100 + k)
+        s = rng.normal(size=(4, config.memory, D))
+        y = s @ curvature(seed=k) + 2 * rng.normal(size=s.shape)
+        average = taken_in(config, average, Pairs(torch.from_numpy(s), torch.from_numpy(y)))
+        new = np.mean([dense(s[c], y[c], delta=config.least_curvature)[1] for c in range(4)], 0)
+        g = (1 - config.omega_at(k)) * g + config.omega_at(k) * new
+    return average, g
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_average_metric_is_the_mean_over_chains_by_stochastic_approximation(count):
+    config = HamcmcSaConfig(0.1, memory=2, least_curvature=DELTA)
+    average, expected = average_of(config, count)
+    metric = metric_of(config, average, factor_of(config, average))
+    eye = torch.eye(D, dtype=torch.float64)
+    np.testing.assert_allclose(metric.times(eye), expected, atol=1e-10)
+    root = metric.root_times(eye).numpy().T
+    np.testing.assert_allclose(root @ root.T, expected, atol=1e-10)
+    assert float(average.weights.sum() + average.first) == pytest.approx(1.0)
+
+
+def test_oldest_matrix_leaves_its_weight_to_the_next():
+    config = HamcmcSaConfig(0.1, memory=2, snapshots=3)
+    average, _ = average_of(config, 7)
+    omegas = [config.omega_at(k) for k in range(1, 8)]
+    exact = [w * np.prod([1 - later for later in omegas[i + 1 :]]) for i, w in enumerate(omegas)]
+    np.testing.assert_allclose(average.weights, [sum(exact[:5]), exact[5], exact[6]])
+    assert float(average.first) == pytest.approx(np.prod([1 - w for w in omegas]))
+
+
+def test_average_in_more_dimensions_than_its_pairs_span():
+    """G = c I + low rank, in float32, against the sum of two-loop products."""
+    config, dim = HamcmcSaConfig(0.1, memory=2, snapshots=2), 60
+    rng, average = np.random.default_rng(0), init(config, torch.zeros(3, dim)).average
+    for _ in range(3):
+        s = torch.from_numpy(rng.normal(size=(3, 2, dim))).float()
+        average = taken_in(config, average, Pairs(s, s * torch.linspace(0.5, 9.0, dim)))
+    f, v = factor_of(config, average), torch.from_numpy(rng.normal(size=dim)).float()
+    metric = metric_of(config, average, f)
+    assert metric.basis.shape[1] <= 2 * 2 * 2 * 3 < dim
+    each = inverse_times(f, v)  # (J, chain, dim)
+    expected = (average.weights[:, None, None] * each).mean(1).sum(0) + average.first / config.least_curvature * v
+    np.testing.assert_allclose(metric.times(v), expected, rtol=2e-4, atol=2e-5)
+    root = metric.root_times(torch.eye(dim)).T
+    np.testing.assert_allclose(root @ (root.T @ v), metric.times(v), rtol=2e-4, atol=2e-5)
+
+
+def test_gradient_of_the_wrong_sign_is_said_by_a_typed_warning():
+    """A target whose gradient points away from its mode for small moves: every pair is damped."""
+    config = HamcmcSaConfig(1e-3, regularise=0.0, every=5)
+    start = torch.randn(4, D, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    hill = WholeTarget(lambda x: x)
+    _, info = sample(hill, config, start, config=RunConfig(60, 20, 20), seed=0)
+    assert info.damped_share > 0.9
+    assert [w.kind for w in info.warnings] == ["damped pairs"]
+    _, right = sample(WholeTarget(lambda x: -3 * x), config, start, config=RunConfig(60, 20, 20), seed=0)
+    assert right.damped_share == 0 and right.warnings == ()
+
+
+def test_frozen_metric_never_changes_again():
+    config = HamcmcSaConfig(0.05, every=2)
+    state = init(config, torch.ones(4, D, dtype=torch.float64))
+    generator = torch.Generator().manual_seed(0)
+
+    def normals():
+        return torch.randn(4, D, generator=generator, dtype=torch.float64)
+
+    def gradient(x):
+        return Slopes(-x, -x)
+
+    for _ in range(6):
+        state, _ = step(config, state, gradient, normals, h=0.05, adapt=True)
+    frozen, _ = step(config, state, gradient, normals, h=0.05, adapt=False)
+    assert frozen.metric is state.metric and int(state.average.count) == 3
