@@ -148,10 +148,8 @@ class _Run:
         return full
 
     def _without_diverged(self, state: Any, said: Told, iteration: int) -> Any:
-        finite = torch.ones(len(self._chains), dtype=torch.bool, device=self._start.device)
-        for value in (self._algorithm.position(state), said.move, said.gradient_norm):
-            finite &= value.reshape(len(self._chains), -1).isfinite().all(-1)
-        fine = (finite & (said.move <= self._config.longest_move)).cpu()
+        finite = self._algorithm.position(state).isfinite().all(-1)
+        fine = (finite & (said.move <= self._config.longest_move)).cpu()  # False for a move that is no number
         figures = self._figures
         if bool(fine.any()):
             stretch = said.stretch.cpu()[fine]

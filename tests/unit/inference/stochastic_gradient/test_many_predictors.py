@@ -1,0 +1,79 @@
+"""Selection among more predictors than rows: gradients, the empirical-Bayes step, and a run in the measured ranges."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from bandgap.inference.stochastic_gradient.examples.many_predictors import (
+    GivenInclusion,
+    SpikeAndSlab,
+    first_inclusion,
+    followed,
+    made_regression,
+    select,
+)
+
+PRIOR = SpikeAndSlab()
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return made_regression(seed=1)
+
+
+def test_problem_has_the_correlations_and_the_noise_that_it_says():
+    many = made_regression(seed=0, n=20_000, p=6)
+    expected = 0.8 ** np.abs(np.arange(6)[:, None] - np.arange(6))
+    np.testing.assert_allclose(np.corrcoef(many.x.numpy().T), expected, atol=0.03)
+    assert float((many.y - many.x @ many.truth).var()) == pytest.approx(3.0, rel=0.05)
+
+
+def test_gradient_is_that_of_the_log_posterior(problem):
+    inclusion = first_inclusion(2, 200, PRIOR)
+    beta = torch.randn(2, 200, generator=torch.Generator().manual_seed(0), dtype=torch.float64).requires_grad_()
+    target = GivenInclusion(problem, inclusion)
+    rest = problem.y - beta @ problem.x.T
+    density = (
+        -0.5 * (rest**2).sum() - 0.5 * (inclusion.slab_rate * beta**2).sum() - (inclusion.spike_rate * beta.abs()).sum()
+    )
+    (expected,) = torch.autograd.grad(density, beta)
+    at = beta.detach()
+    rows = torch.arange(100).expand(2, 100)
+    np.testing.assert_allclose(target.prior_gradient(at) + target.row_gradient(at, rows), expected, atol=1e-10)
+
+
+def test_empirical_bayes_step_is_the_plain_formulas_and_its_sigma_the_positive_root(problem):
+    beta, rss = torch.linspace(-2, 2, 200, dtype=torch.float64)[None], torch.tensor([[250.0]]).double()
+    found = followed(first_inclusion(1, 200, PRIOR), beta, rss, prior=PRIOR, n=100, omega=1.0)
+    for j in (0, 50, 100, 199):
+        b = float(beta[0, j])
+        slab = math.log(0.5) - 0.5 * math.log(2 * math.pi * 100) - b * b / 200
+        spike = math.log(0.5) - math.log(0.2) - abs(b) / 0.1
+        assert float(found.rho[0, j]) == pytest.approx(1 / (1 + math.exp(spike - slab)), rel=1e-12)
+    s = float(found.sigma)
+    ra, rb = 100 + 200 + 1 + 2, float((found.spike_rate * beta.abs()).sum())
+    rc = 250 + float((found.slab_rate * beta**2).sum()) + 1
+    assert s > 0 and ra * s * s - rb * s - rc == pytest.approx(0, abs=1e-9 * rc)
+    assert float(found.delta) == pytest.approx(float(found.rho.sum()) / (1 + 200 + 200 - 2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+def test_selection_lands_in_the_measured_ranges_or_better(seed):
+    """SGLD with step 1e-3: the first predictor alone is selected, the second stays in the spike."""
+    problem = made_regression(seed=seed)
+    found = select(problem, chains=2, iterations=6_000, seed=seed)
+    beta = found.beta.mean(0)
+    assert 2.6 < float(beta[0]) < 4.0 and float(beta[1]) < 1.2
+    assert float((beta - problem.truth).norm()) < 1.8
+    rho = found.rho.mean(0)
+    assert float(rho[0]) > 0.9 and float(rho[2:].max()) < 0.5
+    truth = float((problem.y_test - problem.x_test @ problem.truth).square().mean())
+    assert float(found.test_error.mean()) < 1.4 * truth
+
+
+def test_selection_by_mini_batches_finds_the_first_predictor(problem):
+    found = select(problem, chains=2, iterations=1500, batch_size=25, seed=2)
+    assert float(found.beta.mean(0)[0]) > 1.5 and int(found.rho.mean(0).argmax()) == 0
