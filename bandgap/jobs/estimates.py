@@ -29,6 +29,8 @@ SIZES = (50, 200)
 LAST_RUNS = 5
 SPREAD = 2.0  # a factor either way, where the machine is not known
 
+SG_ITERATIONS = 10_000  # of a chain by mini-batches (`transfer.shared.stochastic_network`), at any number of rows
+
 Basis = Literal["this method here", "other methods here", "reference"]
 
 
@@ -41,7 +43,7 @@ class Cost:
 
     small_s: float
     large_s: float
-    sampler: Literal["", "auto", "whitened"] = ""
+    sampler: Literal["", "auto", "whitened", "mini-batches"] = ""
 
     def seconds(self, n: int, iterations: int | None) -> float:
         """Return the seconds of a fit to n structures, a power of n through the two sizes, never falling with n."""
@@ -51,8 +53,10 @@ class Cost:
         return self.large_s * growth * work
 
 
-def usual_iterations(coordinates: Literal["auto", "whitened"] = "auto") -> int:
+def usual_iterations(coordinates: Literal["auto", "whitened", "mini-batches"] = "auto") -> int:
     """Return the iterations of a default sampler, to which its cost refers."""
+    if coordinates == "mini-batches":
+        return SG_ITERATIONS
     sampler = SamplerConfig(coordinates=coordinates).planned(can_frame=True)
     return sampler.n_warmup + sampler.n_draws
 
@@ -179,6 +183,7 @@ def atoms_to_describe(jobs: JobStore, dataset: Dataset, source: str, *, levels: 
 
 COSTS: Mapping[str, Cost] = {
     "btl_pcp_pe": Cost(35, 60, sampler="auto"),
+    "btl_pcp_sg": Cost(100, 100, sampler="mini-batches"),
     "btl_pcp_vi": Cost(90, 180, sampler="whitened"),
     "btl_vi": Cost(57, 127),
     "pbp": Cost(0.1, 0.4),

@@ -10,6 +10,7 @@ from bandgap.transfer import (
     bnn,
     btl_bnn,
     btl_pcp,
+    btl_pcp_sg,
     btl_pcp_vi,
     btl_vi,
     ensemble,
@@ -42,6 +43,7 @@ METHODS: Mapping[str, Method] = {
     module.METHOD.name: module.METHOD
     for module in (
         btl_pcp,
+        btl_pcp_sg,
         btl_pcp_vi,
         btl_vi,
         pbp,

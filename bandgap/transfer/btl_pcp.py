@@ -9,7 +9,7 @@ variational posterior.
 """
 
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 import torch
 
@@ -35,6 +35,16 @@ from bandgap.transfer.shared.sampled_network import (
 )
 
 Rate = float | Literal["corr"]
+
+
+class Correlation(Protocol):
+    """What the correlation rule asks of a method's settings."""
+
+    @property
+    def corr(self) -> float: ...
+
+    @property
+    def c0(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -94,7 +104,7 @@ def fit(
     return with_sensitivity(with_figures(posterior, lam=lam), alpha.mean(0))
 
 
-def correlated_rate(alpha: torch.Tensor, config: BtlPcpConfig, *, seed: int) -> float:
+def correlated_rate(alpha: torch.Tensor, config: Correlation, *, seed: int) -> float:
     """Return the rate of the correlation rule from squared gradient norms alpha (n, L)."""
     n = alpha.shape[0]
     return rate_for_correlation(

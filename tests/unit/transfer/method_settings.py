@@ -8,8 +8,11 @@ STACKED = {"epochs": 40, "batch_size": 8, "learning_rate": 3e-3}
 SHORT = {"epochs": 3, "batch_size": 8, "learning_rate": 3e-3}
 FEW_DRAWS = {"sampler": {"chains": 2, "warmup": 40, "draws": 40, "keep": 40, "max_steps": 10}}
 FEWER_DRAWS = {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 4, "max_steps": 6}}
+BATCHES = {"sampler": {"chains": 2, "warmup": 300, "draws": 400, "keep": 40, "batch_size": 20, "search": 300}}
+FEW_BATCHES = {"sampler": {"chains": 2, "warmup": 10, "draws": 16, "keep": 4, "batch_size": 8, "search": 10}}
 QUICK = {
     "btl_pcp_pe": FEW_DRAWS,
+    "btl_pcp_sg": BATCHES,
     "btl_pcp_vi": FEW_DRAWS,
     "btl_vi": {"draws": 40, "kappas": [0.01, 1.0], "training": {"epochs": 150, "learning_rate": 5e-3}},
     "btl_bnn": FEW_DRAWS,
@@ -35,6 +38,7 @@ QUICK = {
 }
 BRIEF = {
     "btl_pcp_pe": FEWER_DRAWS,
+    "btl_pcp_sg": FEW_BATCHES,
     "btl_pcp_vi": FEWER_DRAWS,
     "btl_vi": {"draws": 4, "kappas": [1.0], "training": {"epochs": 3}},
     "pbp": {"passes": 2},
