@@ -145,7 +145,8 @@ def step(
             average = taken_in(config, average, pairs)
             f = factor_of(config, average)
             metric, damped = metric_of(config, average, f), float(f.damped[-1].mean())
-    return HamcmcSaState(position, pairs, average, metric, state.taken + 1), told(g, v, h=h, damped=damped)
+    moved = told(g, drift if config.normalise else v, h=h, damped=damped)
+    return HamcmcSaState(position, pairs, average, metric, state.taken + 1), moved
 
 
 def taken_in(config: HamcmcSaConfig, average: Average, pairs: Pairs) -> Average:

@@ -1,0 +1,183 @@
+r"""Flow through a porous square, and networks that learn its velocity (the paper's section 5.3).
+
+kappa^-1 u + grad p = 0, div u = f, by lowest-order Raviart-Thomas elements on nx x ny rectangles: one velocity an edge,
+one pressure a cell,
+
+    [[A, B'], [B, 0]] [u; p] = [D; -F],
+
+A with |K| / kappa [[1/3, 1/6], [1/6, 1/3]] for the two edges of a direction, B with +h at a cell's left and bottom edge
+and -h at the other two, F the integrals of f, D = -p_D h (n.e) on edges with a given pressure; no-flow edges are left
+out. x-edges are numbered i ny + j (i = 0 ... nx), then y-edges.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.linalg import spsolve
+from torch import Tensor, nn
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """Normal velocities at x-edges (nx + 1, ny) and y-edges (nx, ny + 1), and cell pressures (nx, ny)."""
+
+    x_velocity: Floats
+    y_velocity: Floats
+    pressure: Floats
+
+    @property
+    def edges(self) -> Floats:
+        """All velocities, (edges,), x-edges first."""
+        return np.concatenate([self.x_velocity.ravel(), self.y_velocity.ravel()])
+
+
+def solve_flow(kappa: Floats, source: Floats, *, left: float | None = None, right: float | None = None) -> Flow:
+    """Solve for cell permeabilities kappa and sources f, both (nx, ny), on the unit square.
+
+    `left` and `right` are given pressures; without them no fluid passes any side and the mean pressure is 0.
+    """
+    nx, ny = kappa.shape
+    hx, hy, n_x = 1.0 / nx, 1.0 / ny, (nx + 1) * ny
+    n_edges, cells = n_x + nx * (ny + 1), np.arange(nx * ny)
+    i, j = np.divmod(cells, ny)
+    weight = hx * hy / kappa.ravel()
+    pairs = ((i * ny + j, (i + 1) * ny + j), (n_x + i * (ny + 1) + j, n_x + i * (ny + 1) + j + 1))
+    a, b = sparse.coo_matrix((n_edges, n_edges)).tocsr(), sparse.coo_matrix((nx * ny, n_edges)).tocsr()
+    for (low, high), other in zip(pairs, (hy, hx), strict=True):
+        for first, second, share in ((low, low, 3.0), (high, high, 3.0), (low, high, 6.0), (high, low, 6.0)):
+            a = a + sparse.coo_matrix((weight / share, (first, second)), (n_edges, n_edges)).tocsr()
+        for edge, sign in ((low, other), (high, -other)):
+            b = b + sparse.coo_matrix((np.full(nx * ny, sign), (cells, edge)), b.shape).tocsr()
+    given = np.zeros(n_edges)
+    free = np.ones(n_edges, dtype=bool)
+    free[n_x:].reshape(nx, ny + 1)[:, [0, -1]] = False
+    for edges, pressure, sign in ((np.arange(ny), left, hy), (nx * ny + np.arange(ny), right, -hy)):
+        if pressure is None:
+            free[edges] = False
+        else:
+            given[edges] = sign * pressure
+    kept = np.flatnonzero(free)
+    a, b = a[kept][:, kept], b[:, kept]
+    closed = left is None and right is None
+    mean = sparse.csr_matrix(np.ones((1, nx * ny)) if closed else np.zeros((0, nx * ny)))
+    rows: list[list[Any]] = [[a, b.T, None], [b, None, mean.T], [None, mean, None]] if closed else [[a, b.T], [b, None]]
+    right_side = np.concatenate([given[kept], -source.ravel() * hx * hy, np.zeros(int(closed))])
+    solved = spsolve(sparse.bmat(rows).tocsc(), right_side)
+    velocity = np.zeros(n_edges)
+    velocity[kept] = solved[: kept.size]
+    pressure_of = solved[kept.size : kept.size + nx * ny].reshape(nx, ny)
+    return Flow(velocity[:n_x].reshape(nx + 1, ny), velocity[n_x:].reshape(nx, ny + 1), pressure_of)
+
+
+def wells(nx: int, ny: int, *, upper_right: float, lower_left: float, block: int = 4) -> Floats:
+    """Return sources (nx, ny) of problem 1: two square blocks, and what balances them in the middle."""
+    f, x, y = np.zeros((nx, ny)), (nx - block) // 2, (ny - block) // 2
+    f[-block:, -block:] = upper_right
+    f[:block, :block] = lower_left
+    f[x : x + block, y : y + block] = -(upper_right + lower_left)
+    return f
+
+
+def karhunen_loeve(nx: int, ny: int, *, terms: int = 64) -> Floats:
+    """Return sqrt(xi_j) Phi_j at cell centres, (terms, nx, ny), of covariance 2 exp(-dx^2 / .2^2 - dy^2 / .3^2)."""
+    modes = []
+    for count, length in ((nx, 0.2), (ny, 0.3)):
+        at = (np.arange(count) + 0.5) / count
+        values, vectors = np.linalg.eigh(np.exp(-(((at[:, None] - at) / length) ** 2)) / count)
+        modes.append((values[::-1], vectors[:, ::-1] * np.sqrt(count)))
+    (vx, px), (vy, py) = modes
+    strength = 2.0 * np.outer(np.maximum(vx, 0), np.maximum(vy, 0))
+    largest = np.argsort(strength, axis=None)[::-1][:terms]
+    a, b = np.unravel_index(largest, strength.shape)
+    fields: Floats = np.sqrt(strength[a, b])[:, None, None] * np.einsum("xt,yt->txy", px[:, a], py[:, b])
+    return fields
+
+
+def permeability(fields: Floats, mu: Floats) -> Floats:
+    """Return kappa = exp(sum_j mu_j field_j), (nx, ny): the printed sum without the exponential goes negative."""
+    result: Floats = np.exp(np.tensordot(mu, fields, 1))
+    return result
+
+
+def surrogate(*, permeabilities: bool = False, grid: int = 50) -> nn.Sequential:
+    """Return the network N1 (sources in, velocities out), or N2 for permeabilities; inputs (n, 1, grid, grid)."""
+    half, edges = grid // 2, 2 * grid * (grid + 1)
+    before: list[nn.Module] = []
+    if permeabilities:
+        before = [nn.Conv2d(1, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 32, 3, padding=1), nn.ReLU()]
+    flat, width = (32 if permeabilities else 1) * half * half, 800 if permeabilities else 200
+    return nn.Sequential(
+        *before,
+        nn.AvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(flat, 100),
+        nn.ReLU(),
+        nn.Unflatten(1, (1, 10, 10)),
+        nn.Conv2d(1, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(32, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(3200, width),
+        nn.ReLU(),
+        nn.Linear(width, edges),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class SurrogateTarget:
+    """L = -N mean_i |u_i - F(x_i)| / |u_i| over fields x (N, 1, nx, ny) and velocities u (N, edges); a flat prior."""
+
+    network: nn.Sequential
+    fields: Tensor
+    velocities: Tensor
+
+    @property
+    def n_rows(self) -> int:
+        """Number N of solved flows."""
+        return int(self.fields.shape[0])
+
+    @property
+    def start(self) -> Tensor:
+        """The network's own parameters, flat (dim,)."""
+        return torch.cat([p.detach().flatten() for p in self.network.parameters()])
+
+    def prior_gradient(self, position: Tensor) -> Tensor:
+        """Return zero."""
+        return torch.zeros_like(position)
+
+    def row_gradient(self, position: Tensor, rows: Tensor) -> Tensor:
+        """Return minus the gradient of the summed relative errors of rows (chain, n), (chain, dim)."""
+
+        def negative(flat: Tensor, chosen: Tensor) -> Tensor:
+            return -self.relative_errors(flat, chosen).sum()
+
+        by_chain: Callable[[Tensor, Tensor], Tensor] = torch.func.vmap(torch.func.grad(negative))
+        return by_chain(position, rows)
+
+    def relative_errors(self, flat: Tensor, rows: Tensor) -> Tensor:
+        """Return |u - F| / |u| of rows (n,) for parameters (dim,)."""
+        named, first = {}, 0
+        for name, value in self.network.named_parameters():
+            named[name] = flat[first : first + value.numel()].view(value.shape)
+            first += value.numel()
+        found = torch.func.functional_call(self.network, named, (self.fields[rows],))
+        u = self.velocities[rows]
+        errors: Tensor = (found - u).norm(dim=1) / u.norm(dim=1)
+        return errors
+
+    def matrices(self) -> tuple[tuple[int, int], ...]:
+        """Return first and end of every weight matrix or kernel but the last, as pruning takes them."""
+        spans, first = [], 0
+        for value in self.network.parameters():
+            if value.ndim > 1:
+                spans.append((first, first + value.numel()))
+            first += value.numel()
+        return tuple(spans[:-1])
