@@ -17,6 +17,7 @@ from bandgap.cli import (
     bench_pbp,
     bench_posterior,
     bench_serve,
+    bench_sgmcmc,
     options,
 )
 from bandgap.cli.bars import progress_bars
@@ -163,6 +164,7 @@ for _command, _options in (
     (bench_posterior.posterior, "--repeats 3 --json posterior.json"),
     (bench_pbp.pbp, "--splits 1 --json pbp.json"),
     (bench_pbp.uci, "--data DATA --set yacht --splits 5 --json uci.json"),
+    (bench_sgmcmc.sgmcmc, "--data DATA --n 2000 --json sgmcmc.json"),
     (products, "--n 200 --json products.json"),
     (pages, "--visits 20 --json pages.json"),
     (bench_serve.serve, "--model run --json serve.json"),

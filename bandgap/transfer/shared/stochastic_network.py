@@ -20,6 +20,7 @@ from bandgap.inference.stochastic_gradient.mode_search import climb
 from bandgap.inference.stochastic_gradient.network_target import NetworkTarget, network_target
 from bandgap.inference.stochastic_gradient.outcomes import Draws, Extras, Info, RunConfig
 from bandgap.inference.stochastic_gradient.pruning import zero_smallest
+from bandgap.inference.stochastic_gradient.psgld import PsgldConfig
 from bandgap.inference.stochastic_gradient.run import sample
 from bandgap.inference.stochastic_gradient.samplers import CONFIGS, AnyConfig
 from bandgap.inference.stochastic_gradient.step_size import batch_noise, largest_curvature
@@ -67,8 +68,6 @@ class SgSampler:
                 f"kept, {self.search} steps of the search. Accepted: at least 2 chains, 10 iterations each, and from "
                 "one kept draw for every chain to 400."
             )
-        if self.draws * self.chains < self.keep:
-            raise ConfigError(f"sampler: {self.keep} kept of {self.chains} chains with {self.draws} draws each.")
         if self.batch_size < 1 or not (self.widening > 0 and self.learning_rate > 0) or (self.step or 1.0) <= 0:
             raise ConfigError(
                 f"sampler: batch_size {self.batch_size}, widening {self.widening}, learning_rate {self.learning_rate}, "
@@ -90,7 +89,8 @@ def sample_stochastically(
     """Sample weights and scales; return the kept draws as a posterior."""
     batch = min(sampler.batch_size, net.n_rows)
     target, start, curvature = _started(net, prior, sampler, batch, seed, progress, checkpoint)
-    config = sampler_for(sampler, curvature=curvature, noise=batch_noise(net.n_rows, batch))
+    noise, slope = batch_noise(net.n_rows, batch), (net.n_rows * batch) ** -0.5
+    config = sampler_for(sampler, curvature=curvature, noise=noise, slope=slope)
     watched = torch.linspace(0, net.n_rows - 1, min(WATCHED_ROWS, net.n_rows)).long().to(start.device)
 
     def record(position: Tensor) -> Tensor:
@@ -100,7 +100,7 @@ def sample_stochastically(
     if prune_share > 0:
         start = zero_smallest(start, tuple(target.spans[:-1]), share=prune_share)
         mask = (start != 0).to(start)
-    thin = sampler.draws * sampler.chains // sampler.keep
+    thin = max(1, sampler.draws * sampler.chains // sampler.keep)
     run = RunConfig(
         sampler.warmup, sampler.draws, thin, batch, record_every=max(1, sampler.draws // RECORDS), longest_move=1e4
     )
@@ -117,8 +117,10 @@ def sample_stochastically(
     return _posterior(target, prior, draws, info, standardiser, figures=figures, seed=seed)
 
 
-def sampler_for(sampler: SgSampler, *, curvature: float, noise: float) -> AnyConfig:
+def sampler_for(sampler: SgSampler, *, curvature: float, noise: float, slope: float = 1.0) -> AnyConfig:
     """Return the sampler's settings with the step that its widening asks for, at this curvature and batch noise c.
+
+    `slope` is the usual size of a batch's mean gradient of a row, at which pSGLD's metric is kept from growing.
 
     In direction of curvature l batch noise of covariance c l adds h c l / 2 to the variance's ratio (`step_size`); h is
     eta / friction for SGHMC, whose own stability bound is on eta.
@@ -127,7 +129,8 @@ def sampler_for(sampler: SgSampler, *, curvature: float, noise: float) -> AnyCon
     h = 2.0 * sampler.widening / (noise * curvature)
     if sampler.name == "sghmc":
         return kind(sampler.step or min(FRICTION * h, MOST_STABLE * 2.0 / curvature))
-    return kind(sampler.step or min(h, MOST_STABLE * 2.0 / curvature))
+    h = sampler.step or min(h, MOST_STABLE * 2.0 / curvature)
+    return PsgldConfig(h * slope, damping=slope) if sampler.name == "psgld" else kind(h)
 
 
 def _started(

@@ -1,0 +1,130 @@
+"""Transfer by mini-batches: settings, files to go on from, pruning, every sampler by name, and agreement with HMC."""
+
+import numpy as np
+import pytest
+
+from bandgap.foundation.errors import ConfigError
+from bandgap.inference.checkpoints import Checkpoint
+from bandgap.inference.stochastic_gradient.samplers import CONFIGS
+from bandgap.transfer import METHODS, TargetData
+from bandgap.transfer.btl_pcp import BtlPcpConfig
+from bandgap.transfer.btl_pcp import fit as fit_exactly
+from bandgap.transfer.btl_pcp_sg import BtlPcpSgConfig, fit
+from bandgap.transfer.shared.stochastic_network import SgSampler, sampler_for
+from tests.unit.transfer.conftest import P
+
+SHORT = SgSampler(chains=2, warmup=12, draws=24, keep=8, batch_size=10, search=12)
+
+
+def run(source, data, *, seed=0, **settings):
+    checkpoint, progress = settings.pop("checkpoint", None), settings.pop("progress", lambda update: None)
+    config = BtlPcpSgConfig(**({"sampler": SHORT} | settings))
+    return fit(source, data, config, seed=seed, device="cpu", progress=progress, checkpoint=checkpoint)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_sampler_serves_by_its_name(source_of, target, name):
+    sampler = SgSampler(name, chains=2, warmup=30, draws=24, keep=8, batch_size=10, search=12)
+    posterior = run(source_of(), target, sampler=sampler)
+    means = posterior.mean_draws_eV(target.features[:5])
+    assert means.shape == (2, 4, 5) and np.isfinite(means).all()
+    said = " ".join(posterior.diagnostics.warnings)
+    assert ("biased by construction" in said) == (name == "asgld")
+
+
+class Killed(RuntimeError):
+    """As a power cut."""
+
+
+@pytest.mark.parametrize("phase, done", [("searching for a start", 7), ("warm-up", 4), ("sampling", 20)])
+def test_killed_transfer_goes_on_bit_for_bit(source_of, target, tmp_path, monkeypatch, phase, done):
+    monkeypatch.setattr("bandgap.inference.stochastic_gradient.run.REPORT_EVERY_S", 0.0)
+    source, checkpoint = source_of(), Checkpoint(tmp_path / "chains.safetensors", every=5)
+
+    def kill(update):
+        if update.phase == phase and update.done >= done:
+            raise Killed
+
+    with pytest.raises(Killed):
+        run(source, target, checkpoint=checkpoint, progress=kill)
+    updates = []
+    again = run(source, target, checkpoint=checkpoint, progress=updates.append)
+    whole = run(source, target)
+    assert (again.mean_draws_eV(target.features) == whole.mean_draws_eV(target.features)).all()
+    assert (again.sigma == whole.sigma).all() and (again.tau == whole.tau).all()
+    searched = any(u.phase == "searching for a start" for u in updates)
+    assert searched == (phase == "searching for a start")
+
+
+def test_pruned_share_of_the_moves_is_exactly_zero_and_stays_so(source_of, target):
+    posterior = run(source_of(), target, prune_share=0.5)
+    zeros = posterior.coordinates == 0
+    assert float(zeros.double().mean()) == pytest.approx(0.5, abs=1 / zeros[0, 0].numel())
+    assert (zeros == zeros[:, :1]).all()
+    assert posterior.diagnostics.figures["zero_share"] == pytest.approx(0.5, abs=0.1)
+    assert float((run(source_of(), target).coordinates == 0).double().mean()) == 0
+
+
+def test_step_follows_from_the_widening_and_from_stability():
+    """Batch noise c = 79 and largest curvature 50: h c l / 2 = widening; without noise a quarter of the stable step."""
+    sampler = SgSampler(widening=0.5)
+    assert sampler_for(sampler, curvature=50.0, noise=79.0).step == pytest.approx(0.1 * 2 * 0.5 / (79 * 50))
+    assert sampler_for(sampler, curvature=50.0, noise=0.0).step == pytest.approx(0.25 * 2 / 50)
+    plain = sampler_for(SgSampler("sgld", widening=0.5), curvature=50.0, noise=79.0)
+    assert plain.step == pytest.approx(2 * 0.5 / (79 * 50))
+    assert sampler_for(SgSampler("sgld", step=0.3), curvature=50.0, noise=79.0).step == 0.3
+    adaptive = sampler_for(SgSampler("psgld"), curvature=50.0, noise=79.0, slope=0.01)
+    assert adaptive.step / adaptive.damping == pytest.approx(plain.step)  # its metric is at most 1 / damping
+
+
+@pytest.mark.parametrize(
+    "settings, text",
+    [
+        ({"chains": 1}, "1 chains, 3000 warm-up"),
+        ({"keep": 3}, "from one kept draw for every chain to 400"),
+        ({"batch_size": 0}, "batch_size 0"),
+        ({"widening": 0.0}, "widening 0.0"),
+        ({"step": -1.0}, "step -1.0"),
+    ],
+    ids=["chains", "keep", "batch", "widening", "step"],
+)
+def test_settings_that_cannot_be_are_refused(settings, text):
+    with pytest.raises(ConfigError, match=text):
+        SgSampler(**settings)
+
+
+def test_share_to_prune_beyond_all_is_refused():
+    with pytest.raises(ConfigError, match=r"prune_share = 1.0. Accepted: 0 to below 1"):
+        BtlPcpSgConfig(prune_share=1.0)
+
+
+def test_method_has_the_prior_settings_of_the_exact_one():
+    ours, exact = BtlPcpSgConfig(), BtlPcpConfig()
+    for name in ("lam", "corr", "c0", "centre", "noise_share", "standardise", "gap_scale"):
+        assert getattr(ours, name) == getattr(exact, name)
+    assert METHODS["btl_pcp_sg"].resumable is fit
+
+
+@pytest.mark.soak
+def test_predictions_agree_with_those_of_hmc_at_two_thousand_rows(source_of):
+    """Specification 8.8: means within 0.15 posterior sd, sd ratio in 0.85 to 1.2, coverage of 90 % within 0.03."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(4000, P)).astype(np.float32)
+    y = np.tanh(x[:, 0]) + 0.5 * x[:, 1] + 0.3 * np.abs(x[:, 2]) + 0.3 * rng.normal(size=4000)
+    data, source = TargetData(x[:2000], y[:2000]), source_of(seed=3)
+    exact = fit_exactly(source, data, BtlPcpConfig(), seed=0, device="cpu")
+    sampler = SgSampler(warmup=8000, draws=24_000, keep=400, batch_size=256)
+    ours = fit(source, data, BtlPcpSgConfig(sampler=sampler), seed=0, device="cpu")
+    test, truth = x[2000:], y[2000:]
+    means = [p.mean_draws_eV(test) for p in (exact, ours)]
+    sds = [m.std((0, 1)) for m in means]
+    difference = np.median(np.abs(means[1].mean((0, 1)) - means[0].mean((0, 1))) / sds[0])
+    ratio = np.median(sds[1] / sds[0])
+    covered = []
+    for posterior, mean in zip((exact, ours), means, strict=True):
+        noise = posterior.sigma_eV[..., None] * rng.normal(size=mean.shape)
+        low, high = np.quantile((mean + noise).reshape(-1, mean.shape[-1]), [0.05, 0.95], axis=0)
+        covered.append(float(np.mean((truth > low) & (truth < high))))
+    assert difference < 0.15
+    assert 0.85 < ratio < 1.2
+    assert abs(covered[0] - covered[1]) < 0.03
