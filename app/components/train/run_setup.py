@@ -19,6 +19,7 @@ from bandgap.sources.cards import NO_SOURCE
 from components.shared import frame, stores, tables, words
 from components.shared.estimate_words import estimate_sentence
 from components.shared.run_choice import choose
+from components.train.many_rows import BY_BATCHES, mini_batch_hint
 
 DEFAULT_N = 200
 PREFERRED = ("btl_pcp_pe", "gaussian_process")  # with a source model, and without
@@ -62,6 +63,10 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, pr
             with st.expander("What the source model was trained on"):
                 tables.card(source.card)
         sampler = config.pop("sampler")
+        if source.id != NO_SOURCE:
+            cost = estimate_transfer(Work(BY_BATCHES, config["n"]), past=past_transfers(stores.jobs()))
+            if hint := mini_batch_hint(config["n"], chosen, methods, cost):
+                st.info(hint)
         runs = [run_config(config, name, methods[name], sampler=sampler) for name in chosen]
         start_button(dataset, source, runs, methods=methods, usable=total, primary=primary)
 

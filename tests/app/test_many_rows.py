@@ -1,0 +1,39 @@
+"""The word on the page Train that proposes mini-batches: when, for whom, and with which time."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from bandgap.jobs.estimates import Work, estimate_transfer
+from bandgap.transfer import METHODS
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
+
+from components.train.many_rows import BY_BATCHES, MANY_ROWS, mini_batch_hint
+
+CATALOGUE = {name: {"title": method.title} for name, method in METHODS.items()}
+
+
+def hint(n, chosen=("btl_pcp_pe",), methods=CATALOGUE):
+    return mini_batch_hint(n, chosen, methods, estimate_transfer(Work(BY_BATCHES, n)))
+
+
+def test_many_rows_are_told_of_mini_batches_with_a_time_that_does_not_grow_with_them():
+    said = hint(MANY_ROWS + 1)
+    assert f"With more than 2,000 structures to learn from, add **{METHODS[BY_BATCHES].title}**" in said
+    assert "Estimated time: about 2 min (" in said
+    assert said == hint(100_000)
+
+
+@pytest.mark.parametrize(
+    "n, chosen, methods",
+    [
+        (MANY_ROWS, ("btl_pcp_pe",), CATALOGUE),
+        (9_000, ("nptl", BY_BATCHES), CATALOGUE),
+        (9_000, ("nptl",), {"nptl": CATALOGUE["nptl"]}),
+    ],
+    ids=["few rows", "chosen already", "an older worker"],
+)
+def test_word_is_left_out_where_it_would_not_help(n, chosen, methods):
+    assert hint(n, chosen, methods) == ""
