@@ -40,6 +40,14 @@ class Metric:
         result: Tensor = level * z + (along @ self.root.T - level * along) @ self.basis.T
         return result
 
+    def solve_root(self, v: Tensor) -> Tensor:
+        """Return S^-1 v of vectors (..., dim)."""
+        along = v @ self.basis
+        inside = torch.linalg.solve_triangular(self.root, along.unsqueeze(-1), upper=False).squeeze(-1)
+        scale = torch.rsqrt(self.level)
+        result: Tensor = scale * v + (inside - scale * along) @ self.basis.T
+        return result
+
 
 def identity_metric(like: Tensor, *, scale: float) -> Metric:
     """Return scale I for positions like (chain, dim)."""

@@ -2,8 +2,9 @@ r"""The joint posterior of a network's weights and scales as a sum over rows, fo
 
 Non-centred: theta_l = theta_hat_l + s_l z_l for every layer, the output layer included, z ~ N(0, I), scales from a
 `ScalePrior`. A position is (z_1, ..., z_L, state of the scales), flat, each entry divided by its unit: a rough
-posterior standard deviation from the diagonal of the Gauss-Newton matrix, so that one step suits all of them. With r =
-y - f and s_L = sigma sqrt(rho),
+posterior standard deviation from the diagonal of the Gauss-Newton matrix, so that one step suits all of them. What is
+stiff beyond that, directions of many entries together, is shrunk by a fixed `Metric`. With r = y - f and s_L = sigma
+sqrt(rho),
 
     d log p / d z_l       = s_l sum_i (r_i / sigma^2) df_i / dtheta_l - z_l,
     d log p / d log sigma = sum_i (r_i^2 / sigma^2 - 1)   at fixed s_l,
@@ -19,15 +20,20 @@ from torch import Tensor
 
 from bandgap.inference.network.scales import ScaleGradient, ScalePrior, Scales
 from bandgap.inference.network.whitened_network import Layers, WhitenedNetwork
+from bandgap.inference.stochastic_gradient.mixture_metric import Metric, identity_metric
 
 
 @dataclass(frozen=True, eq=False)
 class NetworkTarget:
-    """A whitened network with isotropic layers, the prior of its scales, and the units (dim,) of a position."""
+    """A whitened network with isotropic layers, the prior of its scales, units (dim,) and metric of a position.
+
+    The metric's root must be symmetric, as that of `stiff_metric` is.
+    """
 
     net: WhitenedNetwork
     prior: ScalePrior
     units: Tensor
+    metric: Metric
 
     @property
     def n_rows(self) -> int:
@@ -51,25 +57,29 @@ class NetworkTarget:
 
     def layers(self, position: Tensor) -> Layers:
         """Return z of every layer (..., out, in) of positions (..., dim)."""
-        whole = position * self.units
+        whole = self._plain(position)
         pairs = zip(self.spans, self.shapes, strict=True)
         return [whole[..., first:end].reshape(*position.shape[:-1], *shape) for (first, end), shape in pairs]
 
     def state(self, position: Tensor) -> Tensor:
         """Return the scales' state (..., width) of positions, in float64."""
         first = self.spans[-1][1]
-        return position[..., first:].double() * self.units[first:].double()
+        return self._plain(position)[..., first:].double()
 
     def position(self, z: Layers, state: Tensor) -> Tensor:
         """Return the positions (chain, dim) of z (chain, out, in) of every layer and states (chain, width)."""
         whole = torch.cat([*[layer.flatten(1) for layer in z], state.to(z[0])], 1)
-        return whole / self.units
+        return self.metric.solve_root(whole / self.units)
+
+    def _plain(self, position: Tensor) -> Tensor:
+        return self.metric.root_times(position) * self.units
 
     def prior_gradient(self, position: Tensor) -> Tensor:
         """Return -z, and the gradient of the scales' own density over all rows, in the units of a position."""
         first, state = self.spans[-1][1], self.state(position)
         by_state = self.prior.log_density_and_gradient(state.cpu())[1].to(position)
-        return self.units * torch.cat([-position[:, :first] * self.units[:first], by_state], 1)
+        whole = torch.cat([-self._plain(position)[:, :first], by_state], 1)
+        return self.metric.root_times(self.units * whole)
 
     def row_gradient(self, position: Tensor, rows: Tensor) -> Tensor:
         """Return the sum of the gradients of rows (chain, n) of the log likelihood, (chain, dim)."""
@@ -82,7 +92,8 @@ class NetworkTarget:
         along = torch.stack([(q * g).flatten(1).sum(1) for q, g in zip(z, by_z, strict=True)], 1).double()
         by_sigma = (residual.double() ** 2).sum(1) / scales.sigma**2 - rows.shape[1] + along[:, -1]
         by_state = self.prior.by_state(state, ScaleGradient(0.5 * along, by_sigma)).to(position)
-        return self.units * torch.cat([*[g.flatten(1) for g in by_z], by_state], 1)
+        whole = torch.cat([*[g.flatten(1) for g in by_z], by_state], 1)
+        return self.metric.root_times(self.units * whole)
 
     def values(self, position: Tensor, rows: Tensor) -> Tensor:
         """Return f (chain, n) at the same rows (n,) for every chain."""
@@ -104,7 +115,8 @@ class NetworkTarget:
         by_parts = torch.stack(of_scales).flatten()
         by_sigma = 2.0 * self.n_rows + 4.0 * by_parts.sum(0, keepdim=True)
         curvatures.append(torch.cat([by_sigma, by_parts]) + 1.0 / self.prior.units.to(position) ** 2)
-        return replace(self, units=torch.rsqrt(torch.cat([c.flatten() for c in curvatures])))
+        units = torch.rsqrt(torch.cat([c.flatten() for c in curvatures]))
+        return replace(self, units=units, metric=identity_metric(units, scale=1.0))
 
     def _scale(self, scales: Scales, layer: int) -> Tensor:
         return scales.s[:, layer, None, None]
@@ -147,4 +159,5 @@ class Passed:
 def network_target(net: WhitenedNetwork, prior: ScalePrior) -> NetworkTarget:
     """Return the target in units of 1."""
     sizes = [prod(shape) for shape in net.shapes] + [net.theta_hat[-1].numel(), int(prior.units.shape[0])]
-    return NetworkTarget(net, prior, net.inputs.new_ones(sum(sizes)))
+    units = net.inputs.new_ones(sum(sizes))
+    return NetworkTarget(net, prior, units, identity_metric(units, scale=1.0))

@@ -1,6 +1,6 @@
 """What a transfer by stochastic-gradient MCMC does with a network: units, starts, step, runs, posterior and verdict."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -16,14 +16,16 @@ from bandgap.inference.network.pcp_scales import PointEstimateScales
 from bandgap.inference.network.whitened_network import WhitenedNetwork
 from bandgap.inference.stochastic_gradient.gradients import batch_gradient
 from bandgap.inference.stochastic_gradient.halving import sample_and_halve
+from bandgap.inference.stochastic_gradient.mixture_metric import Metric
 from bandgap.inference.stochastic_gradient.mode_search import climb
 from bandgap.inference.stochastic_gradient.network_target import NetworkTarget, network_target
 from bandgap.inference.stochastic_gradient.outcomes import Draws, Extras, Info, RunConfig
+from bandgap.inference.stochastic_gradient.protocol import arrays_of
 from bandgap.inference.stochastic_gradient.pruning import zero_smallest
 from bandgap.inference.stochastic_gradient.psgld import PsgldConfig
 from bandgap.inference.stochastic_gradient.run import sample
 from bandgap.inference.stochastic_gradient.samplers import CONFIGS, AnyConfig
-from bandgap.inference.stochastic_gradient.step_size import batch_noise, largest_curvature
+from bandgap.inference.stochastic_gradient.step_size import batch_noise, largest_curvature, stiff_metric
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior import Diagnostics, Floats, NetworkPosterior
 from bandgap.posterior.protocol import thinned
@@ -34,6 +36,9 @@ UNIT_ROWS = 512  # from which units and the largest curvature are found
 MOST_STABLE = 0.25  # of the largest stable step
 RECORDS = 400  # of scales and f in a chain
 FRICTION = 0.1
+MOMENTUM = 4.0  # by which steps are shorter where momentum is added to the drift
+STIFF = 32  # directions that the metric shrinks
+SCALE_UNIT = 0.5  # in which the search moves the logarithms of scales
 
 Name = Literal["sghmc", "psgld", "hamcmc_sa", "hamcmc", "sgld", "msgld", "asgld"]
 
@@ -88,7 +93,7 @@ def sample_stochastically(
 ) -> NetworkPosterior:
     """Sample weights and scales; return the kept draws as a posterior."""
     batch = min(sampler.batch_size, net.n_rows)
-    target, start, curvature = _started(net, prior, sampler, batch, seed, progress, checkpoint)
+    target, start, curvature = _started(net, prior, sampler, batch, seed, progress, checkpoint, stiff=prune_share == 0)
     noise, slope = batch_noise(net.n_rows, batch), (net.n_rows * batch) ** -0.5
     config = sampler_for(sampler, curvature=curvature, noise=noise, slope=slope)
     watched = torch.linspace(0, net.n_rows - 1, min(WATCHED_ROWS, net.n_rows)).long().to(start.device)
@@ -129,7 +134,8 @@ def sampler_for(sampler: SgSampler, *, curvature: float, noise: float, slope: fl
     h = 2.0 * sampler.widening / (noise * curvature)
     if sampler.name == "sghmc":
         return kind(sampler.step or min(FRICTION * h, MOST_STABLE * 2.0 / curvature))
-    h = sampler.step or min(h, MOST_STABLE * 2.0 / curvature)
+    added = MOMENTUM if sampler.name in ("msgld", "asgld") else 1.0
+    h = sampler.step or min(h, MOST_STABLE * 2.0 / curvature) / added
     return PsgldConfig(h * slope, damping=slope) if sampler.name == "psgld" else kind(h)
 
 
@@ -141,6 +147,8 @@ def _started(
     seed: int,
     progress: Progress,
     checkpoint: Checkpoint | None,
+    *,
+    stiff: bool,
 ) -> tuple[NetworkTarget, Tensor, float]:
     """Return the target in its units, positions (chain and walker, dim) to start from, and the largest curvature."""
     target = network_target(net, prior)
@@ -148,7 +156,9 @@ def _started(
     facts = {"sampler": repr(sampler), "seed": seed, "problem": checkpoints.content_of(net, prior)}
     if part is not None and part.path.exists():
         arrays, found = checkpoints.read(part.path, expected=facts, device=net.inputs.device)
-        return NetworkTarget(net, prior, arrays["units"]), arrays["start"], float(found["curvature"])
+        metric = Metric(*(arrays[name] for name in ("level", "basis", "inside", "root")))
+        target = replace(target, units=arrays["units"], metric=metric)
+        return target, arrays["start"], float(found["curvature"])
     walkers = CONFIGS[sampler.name](1.0).walkers
     generator = torch.Generator().manual_seed(seed)
     count = sampler.chains * walkers
@@ -156,24 +166,34 @@ def _started(
     zeros = [net.inputs.new_zeros(count, *shape) for shape in target.shapes]
     rows = torch.randperm(net.n_rows, generator=generator)[:UNIT_ROWS].to(net.inputs.device)
     position = target.position(zeros, state)
-    target = target.in_own_units(position[:1], rows)
+    units = torch.sqrt(target.in_own_units(position[:1], rows).units)
+    units[target.spans[-1][1] :] = SCALE_UNIT
+    wide = replace(target, units=units)
     position = climb(
-        target, target.position(zeros, state), steps=sampler.search, learning_rate=sampler.learning_rate,
+        wide, wide.position(zeros, state), steps=sampler.search, learning_rate=sampler.learning_rate,
         batch_size=batch, seed=seed, progress=progress,
     )  # fmt: skip
-    z, state = target.layers(position), target.state(position)
-    target = target.in_own_units(position[:1], rows)
+    z, state = wide.layers(position), wide.state(position)
+    target = target.in_own_units(target.position([q[:1] for q in z], state[:1]), rows)
     position = target.position(z, state)
-    gradient = batch_gradient(target, rows[None])
-    curvature = largest_curvature(lambda at: gradient(at).total, position[0], generator=generator)
+
+    def gradient(at: Tensor) -> Tensor:
+        return batch_gradient(target, rows.expand(at.shape[0], -1))(at).total
+
+    if stiff:
+        metric = stiff_metric(gradient, position[0], rank=STIFF, generator=generator)
+        target = replace(target, metric=metric)
+        position = target.position(z, state)
+    curvature = max(1.0, abs(largest_curvature(gradient, position[0], generator=generator)))
     noise = torch.randn(position.shape, generator=generator, dtype=position.dtype).to(position)
-    start = position + noise / max(1.0, curvature) ** 0.5
+    start = position + noise / curvature**0.5
     first = target.spans[-1][1]
     prior_led = target.units[:first] ** 2  # 1 where the rows say nothing
     start[:, :first] = position[:, :first] + noise[:, :first] * prior_led
     if part is not None:
-        checkpoints.write(part.path, {"units": target.units, "start": start}, facts | {"curvature": curvature})
-    return target, start, max(curvature, 1.0)
+        arrays = {"units": target.units, "start": start, **arrays_of(target.metric)}
+        checkpoints.write(part.path, arrays, facts | {"curvature": curvature})
+    return target, start, curvature
 
 
 def _posterior(

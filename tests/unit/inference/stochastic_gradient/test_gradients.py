@@ -24,6 +24,7 @@ from bandgap.inference.stochastic_gradient.step_size import (
     largest_curvature,
     largest_stable_step,
     step_for_ratio,
+    stiff_metric,
     variance_ratio,
 )
 
@@ -158,6 +159,20 @@ def test_largest_curvature_of_unequal_directions():
         lambda x: -scales * x, torch.zeros(3, dtype=torch.float64), generator=torch.Generator().manual_seed(0)
     )
     assert found == pytest.approx(40.0, rel=1e-4)
+
+
+def test_metric_shrinks_the_stiffest_directions_and_leaves_the_others():
+    """A quadratic with eigenvalues 90, 40, 7, 2, 0.5 in a rotated frame, rank 3."""
+    q = torch.from_numpy(np.linalg.qr(np.random.default_rng(0).normal(size=(5, 5)))[0])
+    values = torch.tensor([90.0, 40.0, 7.0, 2.0, 0.5], dtype=torch.float64)
+    hessian = q @ torch.diag(values) @ q.T
+    generator = torch.Generator().manual_seed(0)
+    metric = stiff_metric(lambda at: -at @ hessian, torch.ones(5).double(), rank=3, generator=generator, rounds=20)
+    root = metric.root_times(torch.eye(5, dtype=torch.float64))
+    np.testing.assert_allclose(root, root.T, atol=1e-12)
+    np.testing.assert_allclose(torch.linalg.eigvalsh(root @ hessian @ root), [0.5, 1, 1, 1, 2], atol=1e-6)
+    np.testing.assert_allclose(root @ root, metric.times(torch.eye(5, dtype=torch.float64)), atol=1e-12)
+    np.testing.assert_allclose(metric.solve_root(root), torch.eye(5), atol=1e-12)
 
 
 @pytest.mark.parametrize(

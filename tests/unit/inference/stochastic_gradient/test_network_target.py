@@ -1,6 +1,7 @@
 """The network's posterior as a sum over rows: its gradient by autograd, and the law of the units."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from bandgap.inference.network.whitened_network import whiten
 from bandgap.inference.stochastic_gradient.gradients import batch_gradient
 from bandgap.inference.stochastic_gradient.mode_search import climb
 from bandgap.inference.stochastic_gradient.network_target import network_target
+from bandgap.inference.stochastic_gradient.step_size import stiff_metric
 from tests.unit.inference.network.problems import CPU, plain, prior_of, raw
 
 
@@ -42,16 +44,33 @@ def log_posterior(target, theta_hat, x, y, position):
     return likelihood + prior
 
 
-@pytest.mark.parametrize("own_units", [False, True])
-def test_full_gradient_is_that_of_the_log_posterior(problem, own_units):
+@pytest.mark.parametrize("own_units, stiff", [(False, False), (True, False), (True, True)])
+def test_full_gradient_is_that_of_the_log_posterior(problem, own_units, stiff):
     target, *parts = problem
     if own_units:
         target = target.in_own_units(positions(target)[:1], torch.arange(12))
         assert 0 < float(target.units.min()) < 0.5 and float(target.units.max()) <= 1
+    if stiff:
+        target = replace(target, metric=metric_of(target, positions(target)[0], rank=4))
     position = positions(target).requires_grad_()
     (expected,) = torch.autograd.grad(log_posterior(target, *parts, position).sum(), position)
     found = batch_gradient(target, torch.arange(12).expand(3, 12))(position.detach()).total
     np.testing.assert_allclose(found, expected, atol=1e-9 * float(expected.abs().max()))
+
+
+def metric_of(target, position, *, rank):
+    def gradient(at):
+        return batch_gradient(target, torch.arange(12).expand(len(at), 12))(at).total
+
+    return stiff_metric(gradient, position, rank=rank, generator=torch.Generator().manual_seed(0), rounds=30)
+
+
+def test_position_comes_back_through_units_and_metric(problem):
+    target, *_ = problem
+    at = positions(target)
+    target = target.in_own_units(at[:1], torch.arange(12))
+    target = replace(target, metric=metric_of(target, at[0], rank=4))
+    np.testing.assert_allclose(target.position(target.layers(at), target.state(at)), at, atol=1e-10)
 
 
 def test_rows_of_every_chain_are_its_own(problem):
