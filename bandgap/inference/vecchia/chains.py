@@ -1,0 +1,81 @@
+"""Chains in blocks of iterations, every block with its own random numbers: they go on after a break bit for bit.
+
+A block's numbers come from (seed, block, chain) alone: what was cut off in the middle of a block is done again.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.checkpoints import Checkpoint, content_of, read, write
+from bandgap.inference.vecchia.ordering import Floats
+
+BLOCK = 25  # iterations between reports; part of what a seed means
+Advance = Callable[[Floats, int, int, np.random.Generator], tuple[Floats, Floats]]
+"""(state, first, last, rng) -> the state after iterations first to last, and what they passed (iteration, value)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Draws of eta (chain, draw, k) and beta (chain, draw, p), figures by name, sentences to show with the result."""
+
+    eta: Floats
+    beta: Floats
+    figures: Mapping[str, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def run_chains(
+    states: Floats,
+    advance: Advance,
+    warmup: int,
+    draws: int,
+    *,
+    seed: int,
+    block: int = BLOCK,
+    phase: str = "sampling the covariance",
+    progress: Progress = no_progress,
+    checkpoint: Checkpoint | None = None,
+) -> tuple[Floats, Floats]:
+    """Return what chains from `states` (chain, state) passed after the warm-up (chain, draw, value), and their ends."""
+    total, made = warmup + draws, []
+    whole = {
+        "seed": seed,
+        "warmup": warmup,
+        "draws": draws,
+        "block": block,
+        "start": content_of(torch.from_numpy(states)),
+    }
+    first = 0
+    if checkpoint is not None and checkpoint.path.exists():
+        arrays, facts = read(checkpoint.path, expected=whole, device=torch.device("cpu"))
+        states, first = arrays["states"].numpy(), int(facts["done"])
+        made = [arrays["path"].numpy()]
+    while first < total:
+        last = min(first + block, total)
+        passed, after = [], np.empty_like(states)
+        for chain, state in enumerate(states):
+            rng = np.random.default_rng([seed, first, chain, 0xC4A1])
+            after[chain], path = advance(state, first, last, rng)
+            passed.append(path)
+        states = after
+        made.append(np.stack(passed)[:, max(warmup - first, 0) :])
+        first = last
+        if checkpoint is not None and (first == total or (first // block) % max(checkpoint.every // block, 1) == 0):
+            _keep(checkpoint, states, made, whole | {"done": first})
+        try:
+            progress(Update(phase, first, total))
+        except BaseException:
+            if checkpoint is not None:
+                _keep(checkpoint, states, made, whole | {"done": first})
+            raise
+    return np.concatenate(made, axis=1), states
+
+
+def _keep(checkpoint: Checkpoint, states: Floats, made: list[Floats], facts: dict[str, Any]) -> None:
+    arrays = {"states": torch.from_numpy(states), "path": torch.from_numpy(np.concatenate(made, axis=1))}
+    write(checkpoint.path, arrays, facts)

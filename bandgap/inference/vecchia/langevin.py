@@ -1,0 +1,121 @@
+r"""Stochastic-gradient Riemannian Langevin dynamics (SGRLD) for a Vecchia posterior, as it is best run.
+
+    phi' = phi + h G^-1 g + sqrt(2 h) G^(-1/2) z,     phi = (eta, beta)
+
+with G the precision at the mode (Fisher information of all sites and the prior's curvature), frozen, so that there is
+no drift from its derivative; h is in Newton units, and 1 / h steps make one independent draw. g comes from a batch of
+sites with control variates at the mode: the mode's gradient over all sites, and the batch's difference to it. On a
+normal density the variance is 1 / (1 - h / 2) times the true one, plus what is left of the batch's noise.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.checkpoints import Checkpoint
+from bandgap.inference.vecchia.chains import Draws, run_chains
+from bandgap.inference.vecchia.ordering import Floats, Ints
+from bandgap.inference.vecchia.scoring import Mode
+from bandgap.inference.vecchia.target import Target
+
+FAR = 30.0  # norm of h G^-1 g in posterior standard deviations, beyond which a chain has diverged
+
+
+@dataclass(frozen=True)
+class LangevinConfig:
+    """Step h, sites a batch (0: all), chains, steps of warm-up and of draws; every `thin`-th draw is kept."""
+
+    step: float = 0.05
+    batch: int = 250
+    control_variates: bool = True
+    chains: int = 4
+    warmup: int = 400
+    draws: int = 1600
+    thin: int = 4
+
+    def __post_init__(self) -> None:
+        whole = min(self.chains, self.draws, self.thin) >= 1 and min(self.batch, self.warmup) >= 0
+        if not (0 < self.step < 2 and whole and self.draws % self.thin == 0):
+            raise ConfigError(
+                f"sgrld: step {self.step}, batch {self.batch}, {self.chains} chains, {self.warmup} warm-up, "
+                f"{self.draws} draws, thin {self.thin}. Accepted: a step between 0 and 2, whole numbers from 1 (batch "
+                "and warm-up from 0), draws a multiple of thin."
+            )
+
+
+def batch_of(n: int, size: int, rng: np.random.Generator) -> Ints | None:
+    """Return `size` of n places without replacement, None (all) where the batch is 0 or holds them all."""
+    if not 0 < size < n:
+        return None
+    return np.asarray(rng.choice(n, size, replace=False, shuffle=False), dtype=np.int64)
+
+
+def sample_langevin(
+    target: Target,
+    mode: Mode,
+    config: LangevinConfig,
+    *,
+    seed: int,
+    progress: Progress = no_progress,
+    checkpoint: Checkpoint | None = None,
+) -> Draws:
+    """Return draws from the posterior of (eta, beta) near `mode`, whose precisions are the metric.
+
+    A chain that diverges ends and is left out, which a warning says; raises InputError where all do.
+    """
+    k, p, n = mode.eta.size, mode.beta.size, target.sites.n
+    inverse, inverse_beta = np.linalg.inv(mode.precision), np.linalg.inv(mode.precision_beta)
+    root, root_beta = np.linalg.cholesky(inverse), np.linalg.cholesky(inverse_beta)
+    h, noise = config.step, np.sqrt(2 * config.step)
+    variates = config.control_variates and 0 < config.batch < n
+    centre = target.pull(mode.eta, mode.beta)
+    centre_eta = centre.grad_eta - target.prior_gradient(mode.eta)
+
+    def gradient(eta: Floats, beta: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        index = batch_of(n, config.batch, rng)
+        here = target.pull(eta, beta, index)
+        if not variates:
+            return here.grad_eta, here.grad_beta
+        there = target.pull(mode.eta, mode.beta, index)
+        change = there.grad_eta - target.prior_gradient(mode.eta) - centre_eta
+        return here.grad_eta - change, here.grad_beta - there.grad_beta + centre.grad_beta
+
+    def advance(state: Floats, first: int, last: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        eta, beta, alive = state[:k].copy(), state[k : k + p].copy(), bool(state[-1])
+        path = np.empty((last - first, k + p))
+        for i in range(last - first):
+            if alive:
+                g, g_beta = gradient(eta, beta, rng)
+                far = h * np.sqrt(g @ inverse @ g + g_beta @ inverse_beta @ g_beta)
+                alive = bool(np.isfinite(far) and far < FAR)
+            if alive:
+                eta = eta + h * inverse @ g + noise * root @ rng.standard_normal(k)
+                beta = beta + h * inverse_beta @ g_beta + noise * root_beta @ rng.standard_normal(p)
+            path[i] = np.concatenate([eta, beta])
+        return np.concatenate([eta, beta, [alive]]), path
+
+    rng = np.random.default_rng([seed, 0x56D1])
+    states = [
+        np.concatenate([mode.eta + root @ rng.standard_normal(k), mode.beta + root_beta @ rng.standard_normal(p), [1]])
+        for _ in range(config.chains)
+    ]
+    progress(Update("sampling the covariance", 0, config.warmup + config.draws))
+    draws, ends = run_chains(
+        np.array(states), advance, config.warmup, config.draws, seed=seed, progress=progress, checkpoint=checkpoint
+    )
+    alive = ends[:, -1] > 0
+    kept = draws[alive, config.thin - 1 :: config.thin]
+    figures = {"divergences": float((~alive).sum())}
+    return Draws(kept[..., :k], kept[..., k:], figures, diverged(alive, step=h))
+
+
+def diverged(alive: Floats, *, step: float) -> tuple[str, ...]:
+    """Return a sentence where some chains (chain,) ended early; raises InputError where all did."""
+    lost, n = int((~alive).sum()), len(alive)
+    if lost == n:
+        raise InputError(f"all {n} chains diverged at a step of {step:g}. Give a smaller step or a larger batch.")
+    if not lost:
+        return ()
+    return (f"{lost} of {n} chains diverged and were left out. Give a smaller step (now {step:g}) or a larger batch.",)

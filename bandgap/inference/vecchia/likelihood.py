@@ -1,0 +1,168 @@
+"""The Vecchia likelihood of a Gaussian process: every observation given its nearest earlier ones (Vecchia 1988).
+
+Y(s) = x(s)'beta + Z(s) + e, Cov Z = sigma2 M(distance / rho), e ~ N(0, tau2). It is itself the density of n normals;
+with m = n - 1 it is the exact one. Sums over a batch of b sites are scaled by n / b: value, gradient and Fisher
+information are then unbiased.
+"""
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+from scipy.special import digamma, gammaln
+
+from bandgap.foundation.errors import InputError
+from bandgap.inference.vecchia.ordering import Floats, Ints, Order, earlier_neighbours, site_order
+from bandgap.inference.vecchia.site_kernels import add_sites
+
+PARAMETERS: Final = ("sigma2", "rho", "nu", "tau2")
+N_THETA: Final = len(PARAMETERS)
+
+
+class Theta(NamedTuple):
+    """Variance sigma2, range rho, smoothness nu, nugget tau2; all above 0."""
+
+    sigma2: float
+    rho: float
+    nu: float
+    tau2: float
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Log likelihood of a batch with gradients, Fisher information and p1 to p4, all scaled by n / batch.
+
+    Those of theta (4,) and (4, 4) are on the log scale; for nu they are 0 where it is fixed. loglik is
+    -(n log 2 pi + p1 + p2 - 2 beta'p3 + beta'p4 beta) / 2. `jitters` counts sites whose covariance had no factor.
+    """
+
+    loglik: float
+    grad_beta: Floats
+    grad_log_theta: Floats
+    fisher_log_theta: Floats
+    p1: float
+    p2: float
+    p3: Floats
+    p4: Floats
+    jitters: int
+
+    @property
+    def fisher_beta(self) -> Floats:
+        """Fisher information (p, p) of beta; it does not depend on y."""
+        return self.p4
+
+    @property
+    def beta_hat(self) -> Floats:
+        """The beta (p,) that maximises the likelihood at this theta."""
+        return np.asarray(np.linalg.solve(self.p4, self.p3), dtype=np.float64)
+
+
+class Sites(Protocol):
+    """Observations whose likelihood is a sum over sites: what samplers and searches are given."""
+
+    @property
+    def n(self) -> int: ...
+    @property
+    def p(self) -> int: ...
+    def terms(
+        self,
+        index: Ints | None,
+        theta: Theta,
+        beta: Floats,
+        *,
+        free_nu: bool = False,
+        derivatives: bool = True,
+    ) -> Terms:
+        """Return the terms of the sites `index`, None for all."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Sites in their order: points (n, q), covariates (n, p), y (n,), neighbours (n, m) with -1 where there are fewer.
+
+    `order` (n,) are their places among the rows that were given.
+    """
+
+    points: Floats
+    covariates: Floats
+    y: Floats
+    neighbours: Ints
+    order: Ints
+
+    @property
+    def n(self) -> int:
+        """Number of sites."""
+        return int(self.y.size)
+
+    @property
+    def p(self) -> int:
+        """Number of covariates."""
+        return int(self.covariates.shape[1])
+
+    def terms(
+        self,
+        index: Ints | None,
+        theta: Theta,
+        beta: Floats,
+        *,
+        free_nu: bool = False,
+        derivatives: bool = True,
+    ) -> Terms:
+        """Return the terms of the sites `index` (batch,), None for all; pure.
+
+        Without `free_nu` a smoothness of 0.5, 1.5 or 2.5 takes no integral. Raises InputError on parameters that are
+        not above 0.
+        """
+        check_theta(theta)
+        sites = np.arange(self.n) if index is None else np.asarray(index, dtype=np.int64)
+        scalars, grad, fisher = np.zeros(4), np.zeros(N_THETA), np.zeros((N_THETA, N_THETA))
+        p3, p4 = np.zeros(self.p), np.zeros((self.p, self.p))
+        wanted = (np.array(theta), np.asarray(beta, dtype=np.float64), matern_constants(theta.nu), free_nu, derivatives)
+        data = (self.points, self.covariates, self.y, self.neighbours, sites)
+        add_sites(*data, *wanted, scalars, grad, fisher, p3, p4)
+        share = self.n / len(sites)
+        return Terms(
+            loglik=float(share * scalars[0]),
+            grad_beta=share * (p3 - p4 @ beta),
+            grad_log_theta=share * grad,
+            fisher_log_theta=share * fisher,
+            p1=float(share * scalars[1]),
+            p2=float(share * scalars[2]),
+            p3=share * p3,
+            p4=share * p4,
+            jitters=int(scalars[3]),
+        )
+
+
+def build_blocks(
+    points: Floats, covariates: Floats, y: Floats, *, m: int, order: Order = "auto", seed: int = 0
+) -> Blocks:
+    """Put sites in order and find the m nearest earlier ones of each.
+
+    Raises InputError where lengths differ, below 2 sites and on values that are not finite.
+    """
+    if not len(points) == len(covariates) == len(y) or len(y) < 2:
+        raise InputError(
+            f"{len(points)} points, {len(covariates)} rows of covariates, {len(y)} observations: the same number, at "
+            "least 2, is expected."
+        )
+    if not (np.isfinite(covariates).all() and np.isfinite(y).all()):
+        raise InputError("covariates or observations are not finite. Leave such rows out first.")
+    wide = np.ascontiguousarray(points, dtype=np.float64)
+    place = site_order(wide, order, seed=seed)
+    sites = np.ascontiguousarray(wide[place])
+    rows = np.ascontiguousarray(covariates, dtype=np.float64)[place]
+    return Blocks(sites, rows, np.asarray(y, dtype=np.float64)[place], earlier_neighbours(sites, m), place)
+
+
+def matern_constants(nu: float) -> Floats:
+    """Return 2^(1 - nu) / Gamma(nu) and digamma(nu), which the compiled loops are given."""
+    return np.array([np.exp((1.0 - nu) * np.log(2.0) - gammaln(nu)), float(digamma(nu))])
+
+
+def check_theta(theta: Theta) -> None:
+    """Raise InputError on parameters of a covariance that cannot be."""
+    if not all(np.isfinite(value) and value > 0 for value in theta):
+        shown = ", ".join(f"{name} = {value:.3g}" for name, value in zip(PARAMETERS, theta, strict=True))
+        raise InputError(f"{shown}. Accepted: numbers above 0.")

@@ -1,0 +1,115 @@
+"""Random-walk Metropolis on the full Vecchia likelihood (NNGP; Datta et al. 2016): exact, the reference of others.
+
+beta ~ N(p4^-1 p3, p4^-1) given theta, then eta' = eta + N(0, s^2 C) accepted by the ratio of likelihood and prior. C is
+the inverse precision at the mode; s^2 begins at 2.38^2 / k and is adapted in the warm-up alone, to 30 % acceptance.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.checkpoints import Checkpoint
+from bandgap.inference.vecchia.chains import Draws, run_chains
+from bandgap.inference.vecchia.likelihood import Terms
+from bandgap.inference.vecchia.ordering import Floats
+from bandgap.inference.vecchia.scoring import Mode
+from bandgap.inference.vecchia.target import Target, log_likelihood
+
+ACCEPTANCE = 0.3
+RATE = 0.7  # power with which the adaptation slows down
+
+
+@dataclass(frozen=True)
+class MetropolisConfig:
+    """Chains, iterations of warm-up and of draws; every `thin`-th draw is kept."""
+
+    chains: int = 4
+    warmup: int = 100
+    draws: int = 250
+    thin: int = 1
+
+    def __post_init__(self) -> None:
+        if min(self.chains, self.draws, self.thin) < 1 or self.warmup < 0 or self.draws % self.thin:
+            raise ConfigError(
+                f"metropolis: {self.chains} chains, {self.warmup} warm-up, {self.draws} draws, thin {self.thin}. "
+                "Accepted: whole numbers from 1 (warm-up from 0), draws a multiple of thin."
+            )
+
+
+@dataclass(eq=False)
+class _Walker:
+    """One chain: where it is, the terms there, the log of its step's scale, and how often it moved after warm-up."""
+
+    eta: Floats
+    beta: Floats
+    terms: Terms
+    log_scale: float
+    moves: float
+
+
+def sample_metropolis(
+    target: Target,
+    mode: Mode,
+    config: MetropolisConfig,
+    *,
+    seed: int,
+    progress: Progress = no_progress,
+    checkpoint: Checkpoint | None = None,
+) -> Draws:
+    """Return draws from the posterior of (eta, beta); starts are spread about the mode as widely as the posterior."""
+    k, p = mode.eta.size, mode.beta.size
+    root = np.linalg.cholesky(np.linalg.inv(mode.precision))
+    zero = np.zeros(p)
+
+    def walker(state: Floats) -> _Walker:
+        eta = state[:k]
+        return _Walker(eta, state[k : k + p], target.terms(eta, zero, derivatives=False), state[-2], state[-1])
+
+    def step(own: _Walker, iteration: int, rng: np.random.Generator) -> None:
+        own.beta = draw_beta(own.terms, rng)
+        eta = own.eta + np.exp(own.log_scale) * root @ rng.standard_normal(k)
+        found = target.terms(eta, zero, derivatives=False)
+        ratio = (
+            log_likelihood(found, own.beta, n=target.sites.n)
+            - log_likelihood(own.terms, own.beta, n=target.sites.n)
+            + target.log_prior(eta)
+            - target.log_prior(own.eta)
+        )
+        chance = float(np.exp(min(ratio, 0.0))) if np.isfinite(ratio) else 0.0
+        accepted = rng.random() < chance
+        if accepted:
+            own.eta, own.terms = eta, found
+        if iteration < config.warmup:
+            own.log_scale += (chance - ACCEPTANCE) / (iteration + 1) ** RATE
+        else:
+            own.moves += accepted
+
+    def advance(state: Floats, first: int, last: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        own, path = walker(state), np.empty((last - first, k + p))
+        for i in range(first, last):
+            step(own, i, rng)
+            path[i - first] = np.concatenate([own.eta, own.beta])
+        return np.concatenate([own.eta, own.beta, [own.log_scale, own.moves]]), path
+
+    start = np.log(2.38 / np.sqrt(k))
+    rng = np.random.default_rng([seed, 0x57A7])
+    states = [
+        np.concatenate([mode.eta + root @ rng.standard_normal(k), mode.beta, [start, 0.0]])
+        for _ in range(config.chains)
+    ]
+    progress(Update("sampling the covariance", 0, config.warmup + config.draws))
+    draws, ends = run_chains(
+        np.array(states), advance, config.warmup, config.draws, seed=seed, progress=progress, checkpoint=checkpoint
+    )
+    kept = draws[:, :: config.thin]
+    return Draws(kept[..., :k], kept[..., k:], {"acceptance": float(ends[:, -1].mean() / config.draws)})
+
+
+def draw_beta(found: Terms, rng: np.random.Generator) -> Floats:
+    """Return a draw of beta given theta: N(p4^-1 p3, p4^-1)."""
+    lower = np.linalg.cholesky(found.p4)
+    noise = np.linalg.solve(lower.T, rng.standard_normal(found.p3.size))
+    result: Floats = found.beta_hat + noise
+    return result

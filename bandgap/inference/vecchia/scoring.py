@@ -1,0 +1,112 @@
+"""Fisher scoring for the mode of a Gaussian process, all sites in every step (Guinness 2019).
+
+beta is profiled out: at every theta it is the best, and the gradient by theta is taken there. Steps are F^-1 gradient
+on the log scale, F the Fisher information and the prior's curvature, no longer than a root mean square of 1; where the
+density falls, a quarter of the step, then the gradient over the mean and over the largest diagonal of F.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bandgap.foundation.errors import InputError
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.vecchia.ordering import Floats
+from bandgap.inference.vecchia.target import Target, log_likelihood
+
+LARGEST_CONDITION, FLOOR = 1e10, 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Mode:
+    """The mode: eta (k,), beta (p,), precisions there, log density, norm of the gradient, iterations, convergence."""
+
+    eta: Floats
+    beta: Floats
+    precision: Floats
+    precision_beta: Floats
+    value: float
+    gradient: Floats
+    iterations: int
+    converged: bool
+    jitters: int
+
+
+def find_mode(
+    target: Target,
+    start: Floats,
+    *,
+    tolerance: float = 1e-10,
+    iterations: int = 40,
+    phase: str = "searching the mode",
+    progress: Progress = no_progress,
+) -> Mode:
+    """Return the mode from `start` (k,); it stops at step'gradient below `tolerance`.
+
+    Raises InputError where the density is not finite at the start.
+    """
+    eta = np.asarray(start, dtype=np.float64)
+    value, beta = _profile(target, eta)
+    if not np.isfinite(value):
+        raise InputError(f"log density at the start {target.theta(eta)} is {value}. Give a start inside its support.")
+    done, converged = 0, False
+    pull = target.pull(eta, beta)
+    while done < iterations and not converged:
+        progress(Update(phase, done, iterations))
+        newton = _limited(np.linalg.solve(_conditioned(pull.precision), pull.grad_eta))
+        diagonal = np.diag(pull.precision)
+        ways = (newton, newton / 4, _limited(pull.grad_eta / diagonal.mean()), _limited(pull.grad_eta / diagonal.max()))
+        for step in ways:
+            new, new_beta = _profile(target, eta + step)
+            if new >= value - 1e-12 * abs(value):
+                eta, value, beta = eta + step, new, new_beta
+                pull = target.pull(eta, beta)
+                converged = bool(abs(step @ pull.grad_eta) < tolerance)
+                break
+        else:
+            break
+        done += 1
+    size = abs(float(pull.grad_eta @ np.linalg.solve(_conditioned(pull.precision), pull.grad_eta)))
+    progress(Update(phase, iterations, iterations))
+    return Mode(
+        eta,
+        beta,
+        pull.precision,
+        pull.terms.p4,
+        value,
+        pull.grad_eta,
+        done,
+        converged or size < tolerance,
+        pull.terms.jitters,
+    )
+
+
+def _profile(target: Target, eta: Floats) -> tuple[float, Floats]:
+    """Return the log density at the best beta, and that beta."""
+    zero = np.zeros(target.sites.p)
+    with np.errstate(over="ignore"):
+        theta = target.theta(eta)
+    if not all(np.isfinite(v) and v > 0 for v in theta):
+        return -np.inf, zero
+    try:
+        found = target.terms(eta, zero, derivatives=False)
+        beta = found.beta_hat
+    except (InputError, np.linalg.LinAlgError):  # no Cholesky factor there
+        return -np.inf, zero
+    value = log_likelihood(found, beta, n=target.sites.n) + target.log_prior(eta)
+    return (value, beta) if np.isfinite(value) else (-np.inf, zero)
+
+
+def _limited(step: Floats) -> Floats:
+    """Return a step of a root mean square of at most 1."""
+    size = float(np.sqrt(np.mean(step**2)))
+    return step / max(size, 1.0)
+
+
+def _conditioned(precision: Floats) -> Floats:
+    """Return the matrix with its eigenvalues floored where it is nearly singular."""
+    values, vectors = np.linalg.eigh(precision)
+    if values[0] > 0 and values[-1] / values[0] <= LARGEST_CONDITION:
+        return precision
+    result: Floats = (vectors * np.maximum(values, FLOOR * values[-1])) @ vectors.T
+    return result

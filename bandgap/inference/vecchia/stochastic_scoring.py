@@ -1,0 +1,61 @@
+"""Stochastic-gradient Fisher scoring (SGFS): SGRLD without noise, drift and prior, for a start near the maximum.
+
+It ends after `epochs`, or when, from the second on, the running mean of the inner product of successive gradients has turned negative at the
+end of an epoch (Chee and Toulis 2018): steps then go to and fro about the maximum.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.vecchia.langevin import batch_of
+from bandgap.inference.vecchia.ordering import Floats
+from bandgap.inference.vecchia.target import Target
+
+
+@dataclass(frozen=True)
+class ScoringConfig:
+    """Step h, sites a batch and most passes over all sites."""
+
+    step: float = 0.2
+    batch: int = 250
+    epochs: int = 10
+
+    def __post_init__(self) -> None:
+        if not (0 < self.step <= 1 and self.batch >= 1 and self.epochs >= 1):
+            raise ConfigError(
+                f"sgfs: step {self.step}, batch {self.batch}, {self.epochs} epochs. Accepted: a step in (0, 1], whole "
+                "numbers from 1."
+            )
+
+
+def score_by_batches(
+    target: Target, eta: Floats, beta: Floats, config: ScoringConfig, *, seed: int, progress: Progress = no_progress
+) -> tuple[Floats, Floats, int]:
+    """Return eta, beta near the maximum of the likelihood (the mean over the last epoch), and the epochs it took."""
+    rng, n, free = np.random.default_rng(seed), target.sites.n, target.free
+    per_epoch = max(1, -(-n // config.batch))
+    last, product, steps = np.zeros(eta.size), 0.0, 0
+    path: list[Floats] = []
+    for epoch in range(config.epochs):
+        progress(Update("searching the maximum by batches", epoch, config.epochs))
+        path = []
+        for _ in range(per_epoch):
+            index = batch_of(n, config.batch, rng)
+            pull = target.terms(eta, beta, index)
+            beta = beta + config.step * np.linalg.solve(pull.p4, pull.grad_beta)
+            fisher = pull.fisher_log_theta[np.ix_(free, free)]
+            gradient = pull.grad_log_theta[free]
+            move = np.linalg.solve(fisher, gradient)
+            eta = eta + config.step * move / max(1.0, float(np.sqrt(np.mean(move**2))))
+            if steps:
+                product += (float(gradient @ last) - product) / steps
+            steps, last = steps + 1, gradient
+            path.append(np.concatenate([eta, beta]))
+        if epoch and product < 0:
+            break
+    mean = np.mean(path, axis=0)
+    progress(Update("searching the maximum by batches", config.epochs, config.epochs))
+    return mean[: eta.size], mean[eta.size :], epoch + 1

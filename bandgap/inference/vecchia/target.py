@@ -1,0 +1,179 @@
+"""What is sampled: the logarithms eta of the parameters that are free, with their priors, given sites.
+
+log p(eta) = log p(theta) + sum eta: priors are told of theta and their Jacobian is in them. beta has a flat prior.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from scipy.special import gammaln
+
+from bandgap.inference.vecchia.likelihood import Sites, Terms, Theta
+from bandgap.inference.vecchia.ordering import Floats, Ints
+
+
+class Prior(Protocol):
+    """A density of eta = log theta_j, the Jacobian included."""
+
+    def value(self, eta: float) -> float:
+        """Return the log density."""
+        ...
+
+    def gradient(self, eta: float) -> float:
+        """Return its derivative."""
+        ...
+
+    def curvature(self, eta: float) -> float:
+        """Return minus its second derivative."""
+        ...
+
+
+@dataclass(frozen=True)
+class Flat:
+    """The improper density 1 / theta_j: flat in eta."""
+
+    def value(self, eta: float) -> float:
+        """Return 0."""
+        del eta
+        return 0.0
+
+    def gradient(self, eta: float) -> float:
+        """Return 0."""
+        del eta
+        return 0.0
+
+    def curvature(self, eta: float) -> float:
+        """Return 0."""
+        del eta
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Gamma:
+    """theta_j ~ Gamma(shape, rate), of mean shape / rate."""
+
+    shape: float
+    rate: float
+
+    def value(self, eta: float) -> float:
+        """Return the log density."""
+        normal = self.shape * np.log(self.rate) - float(gammaln(self.shape))
+        return float(normal + self.shape * eta - self.rate * np.exp(eta))
+
+    def gradient(self, eta: float) -> float:
+        """Return its derivative."""
+        return float(self.shape - self.rate * np.exp(eta))
+
+    def curvature(self, eta: float) -> float:
+        """Return minus its second derivative."""
+        return float(self.rate * np.exp(eta))
+
+
+@dataclass(frozen=True)
+class LogNormal:
+    """eta ~ N(mean, variance)."""
+
+    mean: float
+    variance: float
+
+    def value(self, eta: float) -> float:
+        """Return the log density."""
+        return float(-0.5 * (np.log(2 * np.pi * self.variance) + (eta - self.mean) ** 2 / self.variance))
+
+    def gradient(self, eta: float) -> float:
+        """Return its derivative."""
+        return -(eta - self.mean) / self.variance
+
+    def curvature(self, eta: float) -> float:
+        """Return minus its second derivative."""
+        del eta
+        return 1.0 / self.variance
+
+
+class Priors(NamedTuple):
+    """Of the four parameters. The defaults are those of a grid of spacing one (4.4.2 of the source)."""
+
+    sigma2: Prior = Gamma(0.1, 0.1)
+    rho: Prior = Gamma(9.0, 2.0)
+    nu: Prior = LogNormal(1.0, 1.0)
+    tau2: Prior = Gamma(0.1, 0.1)
+
+
+FLAT = Priors(Flat(), Flat(), Flat(), Flat())
+
+
+class Pull(NamedTuple):
+    """Log density at (eta, beta), gradients (k,), (p,), and the precision (k, k): Fisher and the prior's curvature."""
+
+    value: float
+    grad_eta: Floats
+    grad_beta: Floats
+    precision: Floats
+    terms: Terms
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """Sites and priors; `nu` is the fixed smoothness, None where it is free. eta holds the free logarithms in order."""
+
+    sites: Sites
+    priors: Priors = Priors()
+    nu: float | None = 0.5
+
+    @property
+    def free(self) -> list[int]:
+        """Places of the free parameters in Theta."""
+        return [0, 1, 2, 3] if self.nu is None else [0, 1, 3]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the free parameters."""
+        return [Theta._fields[j] for j in self.free]
+
+    def theta(self, eta: Floats) -> Theta:
+        """Return the parameters at eta (k,)."""
+        values = np.empty(4)
+        values[2] = self.nu or 0.0
+        values[self.free] = np.exp(eta)
+        return Theta(*map(float, values))
+
+    def eta(self, theta: Theta) -> Floats:
+        """Return the free logarithms (k,) of parameters."""
+        return np.log(np.array(theta)[self.free])
+
+    def log_prior(self, eta: Floats) -> float:
+        """Return the log density of the prior at eta."""
+        return sum(self.priors[j].value(float(e)) for j, e in zip(self.free, eta, strict=True))
+
+    def prior_gradient(self, eta: Floats) -> Floats:
+        """Return the derivative (k,) of the log prior."""
+        return np.array([self.priors[j].gradient(float(e)) for j, e in zip(self.free, eta, strict=True)])
+
+    def prior_curvature(self, eta: Floats) -> Floats:
+        """Return minus the second derivatives (k,) of the log prior."""
+        return np.array([self.priors[j].curvature(float(e)) for j, e in zip(self.free, eta, strict=True)])
+
+    def terms(self, eta: Floats, beta: Floats, index: Ints | None = None, *, derivatives: bool = True) -> Terms:
+        """Return the likelihood's terms of a batch, None for all sites."""
+        return self.sites.terms(
+            index, self.theta(eta), beta, free_nu=derivatives and self.nu is None, derivatives=derivatives
+        )
+
+    def pull(self, eta: Floats, beta: Floats, index: Ints | None = None) -> Pull:
+        """Return log density, gradients and precision at (eta, beta), unbiased where `index` is a batch."""
+        found = self.terms(eta, beta, index)
+        fisher = found.fisher_log_theta[np.ix_(self.free, self.free)]
+        return Pull(
+            found.loglik + self.log_prior(eta),
+            found.grad_log_theta[self.free] + self.prior_gradient(eta),
+            found.grad_beta,
+            fisher + np.diag(self.prior_curvature(eta)),
+            found,
+        )
+
+
+def log_likelihood(found: Terms, beta: Floats, *, n: int) -> float:
+    """Return the log likelihood at another beta from the terms of all n sites at the same theta."""
+    inside = found.p1 + found.p2 - 2 * beta @ found.p3 + beta @ found.p4 @ beta
+    return float(-0.5 * (n * np.log(2 * np.pi) + inside))

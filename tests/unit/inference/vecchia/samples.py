@@ -1,0 +1,60 @@
+"""Small irregular fields, and the formulas of a Vecchia likelihood written out with dense matrices: the reference."""
+
+import numpy as np
+from scipy.spatial.distance import cdist
+from scipy.special import gamma, kv
+
+from bandgap.inference.vecchia.likelihood import Theta, build_blocks
+
+
+def matern_of(distances, theta):
+    """The correlation by scipy's Bessel function."""
+    x = np.where(distances > 0, distances, 1.0) / theta.rho
+    value = 2 ** (1 - theta.nu) / gamma(theta.nu) * x**theta.nu * kv(theta.nu, x)
+    return np.where(distances > 0, value, 1.0)
+
+
+def covariance_of(points, theta):
+    return theta.sigma2 * matern_of(cdist(points, points), theta) + theta.tau2 * np.eye(len(points))
+
+
+def field(n, q, theta, *, seed, covariates=2):
+    """Points (n, q) at random, covariates (n, p) and one draw of observations."""
+    rng = np.random.default_rng([seed, n, q])
+    points = rng.random((n, q)) * n ** (1 / q) / 2
+    rows = np.column_stack([np.ones(n), rng.normal(size=(n, covariates - 1))])
+    beta = np.linspace(0.7, -0.4, covariates)
+    y = rows @ beta + np.linalg.cholesky(covariance_of(points, theta)) @ rng.standard_normal(n)
+    return points, rows, y
+
+
+def blocks_of(n, q, theta, *, m, seed=0, covariates=2):
+    return build_blocks(*field(n, q, theta, seed=seed, covariates=covariates), m=m)
+
+
+def by_differences(blocks, theta, beta, sites):
+    """Section 2.2: log likelihood, p1 to p4 of some sites as differences of dense inverses; nothing is scaled."""
+    loglik, p1, p2, p3, p4 = 0.0, 0.0, 0.0, np.zeros(blocks.p), np.zeros((blocks.p, blocks.p))
+    for site in sites:
+        near = [j for j in blocks.neighbours[site] if j >= 0]
+        for sign, members in ((1.0, [*near, site]), (-1.0, near)):
+            if not members:
+                continue
+            inverse = np.linalg.inv(covariance_of(blocks.points[members], theta))
+            v, rows = blocks.y[members], blocks.covariates[members]
+            p1 -= sign * np.linalg.slogdet(inverse)[1]
+            p2 += sign * v @ inverse @ v
+            p3 += sign * rows.T @ inverse @ v
+            p4 += sign * rows.T @ inverse @ rows
+    loglik = -0.5 * (len(sites) * np.log(2 * np.pi) + p1 + p2 - 2 * beta @ p3 + beta @ p4 @ beta)
+    return loglik, p1, p2, p3, p4
+
+
+def dense_normal(points, rows, y, theta, beta):
+    """The log density of all observations at once."""
+    lower = np.linalg.cholesky(covariance_of(points, theta))
+    e = np.linalg.solve(lower, y - rows @ beta)
+    return -0.5 * (len(y) * np.log(2 * np.pi) + e @ e) - np.log(np.diag(lower)).sum()
+
+
+THETA = Theta(1.3, 0.8, 1.0, 0.2)

@@ -1,0 +1,243 @@
+"""Scoring and samplers on one field of 150 sites against quadrature over the three log-parameters."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from bandgap.foundation.errors import Cancelled, ConfigError, InputError
+from bandgap.inference.checkpoints import Checkpoint, ForeignCheckpointError
+from bandgap.inference.diagnostics import mean_error, rhat
+from bandgap.inference.vecchia.langevin import LangevinConfig, sample_langevin
+from bandgap.inference.vecchia.likelihood import Theta, build_blocks
+from bandgap.inference.vecchia.metropolis import MetropolisConfig, sample_metropolis
+from bandgap.inference.vecchia.published import PublishedConfig, sample_published
+from bandgap.inference.vecchia.scoring import find_mode
+from bandgap.inference.vecchia.stochastic_scoring import ScoringConfig, score_by_batches
+from bandgap.inference.vecchia.target import FLAT, Flat, Gamma, LogNormal, Target, log_likelihood
+from tests.unit.inference.vecchia.samples import field
+
+TRUTH = Theta(2.0, 2.0, 0.5, 0.5)
+START = Theta(1.0, 1.0, 0.5, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Quadrature:
+    mean: np.ndarray
+    sd: np.ndarray
+
+
+@pytest.fixture(scope="module")
+def data():
+    return field(150, 2, TRUTH, seed=4, covariates=1)
+
+
+@pytest.fixture(scope="module")
+def target(data):
+    return Target(build_blocks(*data, m=10))
+
+
+@pytest.fixture(scope="module")
+def mode(target):
+    return find_mode(target, target.eta(START))
+
+
+@pytest.fixture(scope="module")
+def quadrature(target, mode):
+    """Moments of eta by 21 points in each of three directions, six standard deviations wide, beta integrated out."""
+    root = np.linalg.cholesky(np.linalg.inv(mode.precision))
+    axis = np.linspace(-5.5, 5.5, 21)
+    nodes = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
+    nodes = nodes[(nodes**2).sum(1) < 36]
+    points, values = mode.eta + nodes @ root.T, []
+    for eta in points:
+        found = target.terms(eta, mode.beta, derivatives=False)
+        profile = log_likelihood(found, found.beta_hat, n=target.sites.n)
+        values.append(profile - 0.5 * np.linalg.slogdet(found.p4)[1] + target.log_prior(eta))
+    weights = np.exp(np.array(values) - max(values))
+    weights /= weights.sum()
+    mean = weights @ points
+    return Quadrature(mean, np.sqrt(weights @ (points - mean) ** 2))
+
+
+def ratios(draws, quadrature):
+    flat = draws.eta.reshape(-1, 3)
+    return (flat.mean(0) - quadrature.mean) / quadrature.sd, flat.std(0) / quadrature.sd
+
+
+@pytest.mark.parametrize("priors", [Target.priors, FLAT], ids=["priors", "maximum likelihood"])
+def test_scoring_finds_the_mode_of_a_plain_search_in_few_steps(target, priors):
+    own = replace(target, priors=priors)
+    found = find_mode(own, own.eta(START))
+    assert found.converged and found.iterations < 15
+    assert np.abs(found.gradient).max() < 1e-4
+
+    def negative(eta):
+        beta = own.terms(eta, found.beta, derivatives=False).beta_hat
+        pull = own.pull(eta, beta)
+        return -pull.value, -pull.grad_eta
+
+    plain = minimize(negative, own.eta(START), jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-7})
+    np.testing.assert_allclose(found.eta, plain.x, atol=1e-5)
+    assert found.value == pytest.approx(-plain.fun, rel=1e-10)
+
+
+def test_scoring_says_where_the_start_has_no_density(target):
+    with pytest.raises(InputError, match="Give a start inside its support"):
+        find_mode(target, np.full(3, np.inf))
+
+
+def test_scoring_by_batches_comes_near_the_maximum_and_stops():
+    target = Target(build_blocks(*field(900, 2, TRUTH, seed=4, covariates=1), m=6), priors=FLAT)
+    best = find_mode(target, target.eta(START))
+    sd = np.sqrt(np.diag(np.linalg.inv(best.precision)))
+    config = ScoringConfig(step=0.1, batch=150, epochs=60)
+    eta, beta, epochs = score_by_batches(target, target.eta(START), np.zeros(1), config, seed=0)
+    assert 1 < epochs < 60
+    assert (np.abs(eta - best.eta) < sd).all()
+    assert abs(beta - best.beta) * np.sqrt(best.precision_beta[0, 0]) < 1.0
+
+
+@pytest.mark.slow
+def test_metropolis_equals_quadrature(target, mode, quadrature):
+    draws = sample_metropolis(target, mode, MetropolisConfig(chains=4, warmup=200, draws=4000), seed=1)
+    bias, spread = ratios(draws, quadrature)
+    assert 0.2 < draws.figures["acceptance"] < 0.45
+    assert np.abs(bias).max() < 0.1 and spread.min() > 0.95 and spread.max() < 1.05
+    assert rhat(draws.eta).max() < 1.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [0, 30], ids=["all sites", "batches with control variates"])
+def test_langevin_equals_quadrature(target, mode, quadrature, batch):
+    config = LangevinConfig(step=0.05, batch=batch, warmup=100, draws=3000, thin=3)
+    draws = sample_langevin(target, mode, config, seed=2)
+    bias, spread = ratios(draws, quadrature)
+    assert np.abs(bias).max() < 0.15 and spread.min() > 0.88 and spread.max() < 1.12
+    assert not draws.warnings
+
+
+@dataclass(frozen=True, eq=False)
+class Unscaled:
+    """Sites whose batches are not scaled by n / batch, as printed in the source."""
+
+    sites: object
+
+    @property
+    def n(self):
+        return self.sites.n
+
+    @property
+    def p(self):
+        return self.sites.p
+
+    def terms(self, index, theta, beta, **more):
+        found = self.sites.terms(index, theta, beta, **more)
+        share = 1.0 if index is None else len(index) / self.n
+        names = ("loglik", "grad_beta", "grad_log_theta", "fisher_log_theta", "p1", "p2", "p3", "p4")
+        return replace(found, **{name: share * getattr(found, name) for name in names})
+
+
+@pytest.mark.slow
+def test_sums_that_are_not_scaled_do_not_sample_the_posterior(target, mode, quadrature):
+    """The metric of a batch's own size with noise to match: too wide by sqrt(n / batch), or it runs away."""
+    config = LangevinConfig(step=0.05, batch=30, control_variates=False, warmup=100, draws=1000)
+    wrong = replace(target, sites=Unscaled(target.sites))
+    own = replace(mode, precision=mode.precision / 5, precision_beta=mode.precision_beta / 5)
+    try:
+        bias, spread = ratios(sample_langevin(wrong, own, config, seed=2), quadrature)
+        off = np.abs(bias).max() > 0.15 or spread.max() > 1.12
+    except InputError as error:
+        off = "diverged" in str(error)
+    assert off
+
+
+def test_gaps_ten_times_as_large_shift_both_variances_by_log_100(data):
+    points, rows, y = data
+    plain, wide = (Target(build_blocks(points, rows, scale * y, m=10), priors=FLAT) for scale in (1.0, 10.0))
+    ends = [find_mode(t, t.eta(s)) for t, s in ((plain, START), (wide, START._replace(sigma2=100.0, tau2=100.0)))]
+    np.testing.assert_allclose(ends[1].eta - ends[0].eta, [np.log(100), 0, np.log(100)], atol=1e-5)
+    config = LangevinConfig(batch=0, warmup=50, draws=200)
+    chains = [sample_langevin(t, m, config, seed=0).eta for t, m in zip((plain, wide), ends, strict=True)]
+    np.testing.assert_allclose(
+        chains[1] - chains[0], np.broadcast_to([np.log(100), 0, np.log(100)], chains[0].shape), atol=1e-3
+    )
+
+
+@pytest.mark.slow
+def test_published_steps_move_about_the_mode(data, target, mode, quadrature):
+    """With all sites and a small constant step its moving metric and drift sample the likelihood and the prior."""
+    config = PublishedConfig(step=0.02, last_share=1.0, batch=0, chains=1, steps=400)
+    draws = sample_published(target.sites, target, mode.eta, mode.beta, config, seed=3)
+    if draws.eta.size:
+        bias, _ = ratios(draws, quadrature)
+        assert np.abs(bias).max() < 1.5
+    with pytest.raises(ConfigError, match="a step below 1"):
+        PublishedConfig(step=2.0)
+
+
+def test_smoothness_that_is_free_is_sampled_with_the_others(data):
+    target = Target(build_blocks(*data, m=5), nu=None)
+    mode = find_mode(target, target.eta(START))
+    draws = sample_langevin(target, mode, LangevinConfig(batch=40, warmup=20, draws=40, chains=2), seed=0)
+    assert target.names == ["sigma2", "rho", "nu", "tau2"]
+    assert draws.eta.shape == (2, 10, 4) and np.isfinite(draws.eta).all() and draws.eta[..., 2].std() > 0
+
+
+@pytest.mark.parametrize("prior", [Flat(), Gamma(9.0, 2.0), LogNormal(1.0, 0.7)], ids=["flat", "gamma", "log-normal"])
+def test_priors_have_the_derivatives_and_the_mass_that_they_say(prior):
+    for eta in (-0.7, 0.4, 1.6):
+        slope = (prior.value(eta + 1e-4) - prior.value(eta - 1e-4)) / 2e-4
+        bend = -(prior.gradient(eta + 1e-4) - prior.gradient(eta - 1e-4)) / 2e-4
+        assert prior.gradient(eta) == pytest.approx(slope, abs=1e-6)
+        assert prior.curvature(eta) == pytest.approx(bend, abs=1e-6)
+    if not isinstance(prior, Flat):
+        grid = np.linspace(-12, 8, 20_001)
+        assert np.trapezoid([np.exp(prior.value(float(e))) for e in grid], grid) == pytest.approx(1.0, abs=1e-6)
+
+
+SAMPLERS = [
+    (sample_langevin, LangevinConfig(batch=30, warmup=60, draws=120, thin=2, chains=2)),
+    (sample_metropolis, MetropolisConfig(chains=2, warmup=60, draws=120)),
+]
+
+
+@pytest.mark.parametrize(("sample", "config"), SAMPLERS, ids=["langevin", "metropolis"])
+def test_killed_chains_resume_bit_for_bit(target, mode, tmp_path, sample, config):
+    whole = sample(target, mode, config, seed=5)
+    checkpoint, seen = Checkpoint(tmp_path / "chains.safetensors", every=50), []
+
+    def cancel(update):
+        seen.append(update)
+        if len(seen) == 5:
+            raise Cancelled("stop")
+
+    with pytest.raises(Cancelled):
+        sample(target, mode, config, seed=5, progress=cancel, checkpoint=checkpoint)
+    assert checkpoint.path.exists()
+    resumed = sample(target, mode, config, seed=5, checkpoint=checkpoint)
+    assert (resumed.eta == whole.eta).all() and (resumed.beta == whole.beta).all()
+    with pytest.raises(ForeignCheckpointError, match="seed is 5 there and 6 here"):
+        sample(target, mode, config, seed=6, checkpoint=checkpoint)
+
+
+def test_chains_that_diverge_are_named(target, mode):
+    config = LangevinConfig(step=1.9, batch=20, control_variates=False, chains=2, warmup=0, draws=200)
+    with pytest.raises(InputError, match="all 2 chains diverged at a step of 1.9"):
+        sample_langevin(target, replace(mode, precision=mode.precision / 400), config, seed=0)
+
+
+@pytest.mark.parametrize("settings", [{"step": 2.0}, {"draws": 10, "thin": 3}, {"chains": 0}])
+def test_settings_of_chains_that_cannot_be_are_refused(settings):
+    with pytest.raises(ConfigError, match="Accepted: "):
+        LangevinConfig(**settings)
+
+
+@pytest.mark.slow
+def test_langevin_and_metropolis_agree(target, mode):
+    """Means within 5 standard errors of both chains together; once in a million seeds by chance."""
+    slow = sample_metropolis(target, mode, MetropolisConfig(draws=1000), seed=7)
+    fast = sample_langevin(target, mode, LangevinConfig(step=0.05, batch=50, warmup=100, draws=2000), seed=7)
+    error = np.hypot(mean_error(slow.eta), mean_error(fast.eta))
+    assert (np.abs(slow.eta.mean((0, 1)) - fast.eta.mean((0, 1))) < 5 * error).all()
