@@ -61,7 +61,7 @@ class BatchedSites:
             for i in range(0, len(sites), SITES_AT_ONCE)
         ]
         share = self.n / len(sites)
-        scalars, grad, fisher, p3, p4 = (share * sum(part[i] for part in parts) for i in range(5))
+        scalars, grad, fisher, p3, p4 = (share * np.sum([part[i] for part in parts], axis=0) for i in range(5))
         return Terms(
             loglik=float(scalars[0]),
             grad_beta=p3 - p4 @ beta,

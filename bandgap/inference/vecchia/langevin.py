@@ -11,6 +11,7 @@ normal density the variance is 1 / (1 - h / 2) times the true one, plus what is 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
@@ -111,7 +112,7 @@ def sample_langevin(
     return Draws(kept[..., :k], kept[..., k:], figures, diverged(alive, step=h))
 
 
-def diverged(alive: Floats, *, step: float) -> tuple[str, ...]:
+def diverged(alive: NDArray[np.bool_], *, step: float) -> tuple[str, ...]:
     """Return a sentence where some chains (chain,) ended early; raises InputError where all did."""
     lost, n = int((~alive).sum()), len(alive)
     if lost == n:

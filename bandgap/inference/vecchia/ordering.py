@@ -77,11 +77,9 @@ def _by_tree(points: Floats, m: int) -> Ints:
         for low in range(start, stop, BRUTE_ROWS):
             high = min(low + BRUTE_ROWS, stop)
             rows = np.arange(low, high)
-            far, place = (
-                tree.query(points[rows], k=np.arange(1, min(m, start) + 1))
-                if tree is not None
-                else (np.empty((len(rows), 0)), np.empty((len(rows), 0), dtype=np.int64))
-            )
+            far, place = np.empty((len(rows), 0)), np.empty((len(rows), 0), dtype=np.int64)
+            if tree is not None:
+                far, place = map(np.asarray, tree.query(points[rows], k=np.arange(1, min(m, start) + 1)))
             near = cdist(points[rows], points[start:high])
             for i, row in enumerate(rows):
                 both = np.concatenate([far[i], near[i, : row - start]])

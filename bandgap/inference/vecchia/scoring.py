@@ -53,7 +53,7 @@ def find_mode(
     pull = target.pull(eta, beta)
     while done < iterations and not converged:
         progress(Update(phase, done, iterations))
-        newton = _limited(np.linalg.solve(_conditioned(pull.precision), pull.grad_eta))
+        newton = _limited(np.asarray(np.linalg.solve(_conditioned(pull.precision), pull.grad_eta)))
         diagonal = np.diag(pull.precision)
         ways = (newton, newton / 4, _limited(pull.grad_eta / diagonal.mean()), _limited(pull.grad_eta / diagonal.max()))
         for step in ways:

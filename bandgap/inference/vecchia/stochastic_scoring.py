@@ -1,7 +1,7 @@
 """Stochastic-gradient Fisher scoring (SGFS): SGRLD without noise, drift and prior, for a start near the maximum.
 
-It ends after `epochs`, or when, from the second on, the running mean of the inner product of successive gradients has turned negative at the
-end of an epoch (Chee and Toulis 2018): steps then go to and fro about the maximum.
+It ends after `epochs`, or when the inner products of successive gradients, averaged over an epoch, are negative (Chee
+and Toulis 2018): steps then go to and fro about the maximum.
 """
 
 from dataclasses import dataclass
@@ -37,11 +37,11 @@ def score_by_batches(
     """Return eta, beta near the maximum of the likelihood (the mean over the last epoch), and the epochs it took."""
     rng, n, free = np.random.default_rng(seed), target.sites.n, target.free
     per_epoch = max(1, -(-n // config.batch))
-    last, product, steps = np.zeros(eta.size), 0.0, 0
+    last = np.zeros(eta.size)
     path: list[Floats] = []
     for epoch in range(config.epochs):
         progress(Update("searching the maximum by batches", epoch, config.epochs))
-        path = []
+        path, product = [], 0.0
         for _ in range(per_epoch):
             index = batch_of(n, config.batch, rng)
             pull = target.terms(eta, beta, index)
@@ -50,11 +50,10 @@ def score_by_batches(
             gradient = pull.grad_log_theta[free]
             move = np.linalg.solve(fisher, gradient)
             eta = eta + config.step * move / max(1.0, float(np.sqrt(np.mean(move**2))))
-            if steps:
-                product += (float(gradient @ last) - product) / steps
-            steps, last = steps + 1, gradient
+            product += float(gradient @ last)
+            last = gradient
             path.append(np.concatenate([eta, beta]))
-        if epoch and product < 0:
+        if product < 0:
             break
     mean = np.mean(path, axis=0)
     progress(Update("searching the maximum by batches", config.epochs, config.epochs))

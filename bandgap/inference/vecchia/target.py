@@ -140,7 +140,7 @@ class Target:
 
     def eta(self, theta: Theta) -> Floats:
         """Return the free logarithms (k,) of parameters."""
-        return np.log(np.array(theta)[self.free])
+        return np.asarray(np.log(np.array(theta)[self.free]), dtype=np.float64)
 
     def log_prior(self, eta: Floats) -> float:
         """Return the log density of the prior at eta."""
