@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bandgap.descriptors import MBTRConfig, config_for, featurize
     from bandgap.descriptors.cache import DescriptorCache
     from bandgap.foundation.errors import BandgapError
+    from bandgap.inference.vecchia import gp
     from bandgap.predictions.table import Predictions
     from bandgap.runs.prediction import predict_run
     from bandgap.runs.stored import load_run
@@ -33,6 +34,7 @@ __all__ = [
     "config_for",
     "demo_source_folder",
     "featurize",
+    "gp",
     "load_demo",
     "load_run",
     "load_source",
@@ -56,6 +58,7 @@ _MODULE_OF = {
     "config_for": "bandgap.descriptors",
     "demo_source_folder": "bandgap.datasets.demo",
     "featurize": "bandgap.descriptors",
+    "gp": "bandgap.inference.vecchia",
     "load_demo": "bandgap.datasets.demo",
     "load_run": "bandgap.runs.stored",
     "load_source": "bandgap.sources.stored",

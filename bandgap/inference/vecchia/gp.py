@@ -1,0 +1,218 @@
+"""A Gaussian process on any coordinates: fit its scales with their uncertainty, predict with intervals (`bandgap.gp`).
+
+    y = x'beta + Z(s) + e,  Cov Z = sigma2 M(distance / rho),  e ~ N(0, tau2)
+
+A field in the plane, observed at 400 places:
+
+>>> import numpy as np
+>>> from bandgap import gp
+>>> rng = np.random.default_rng(0)
+>>> places = rng.random((400, 2))
+>>> y = np.sin(6 * places[:, 0]) + places[:, 1] + 0.1 * rng.standard_normal(400)
+>>> found = gp.fit(places, y, gp.GPConfig(nu=1.5), seed=0)
+>>> new = np.array([[0.2, 0.5], [0.8, 0.1]])
+>>> low, high = found.predict(new).interval(0.95, kind="latent")
+>>> bool(np.all((low < np.sin(6 * new[:, 0]) + new[:, 1]) & (np.sin(6 * new[:, 0]) + new[:, 1] < high)))
+True
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.progress import Progress, no_progress
+from bandgap.inference.checkpoints import Checkpoint
+from bandgap.inference.vecchia.chains import Draws
+from bandgap.inference.vecchia.exact import DenseSites
+from bandgap.inference.vecchia.kriging import Observed, predict
+from bandgap.inference.vecchia.langevin import LangevinConfig, sample_langevin
+from bandgap.inference.vecchia.likelihood import Sites, Theta, build_blocks
+from bandgap.inference.vecchia.metropolis import MetropolisConfig, sample_metropolis
+from bandgap.inference.vecchia.ordering import Floats, nearest
+from bandgap.inference.vecchia.scoring import Mode, find_mode
+from bandgap.inference.vecchia.target import LogNormal, Priors, Target
+from bandgap.predictions.mixtures import mixture_quantiles
+
+EXACT_ROWS = 1000  # up to which the exact likelihood is sampled where the likelihood is "auto"
+SMOOTHNESS = (0.5, 1.5, 2.5)
+SAMPLE_ROWS = 500  # of which typical distances are taken
+
+Likelihood = Literal["auto", "exact", "vecchia"]
+Sampler = Literal["auto", "metropolis", "sgrld", "none"]
+Interval = Literal["observation", "latent"]
+
+
+@dataclass(frozen=True)
+class GPConfig:
+    """Smoothness ("auto": the likeliest of 0.5, 1.5, 2.5), likelihood, neighbours m, those of a prediction (0: all).
+
+    The exact likelihood is "auto" up to 1,000 rows and is sampled by Metropolis, Vecchia's above by SGRLD; "none" takes
+    the mode as known: intervals then hold no uncertainty of the scales. `keep` draws are predicted with.
+    """
+
+    nu: float | Literal["auto"] = "auto"
+    likelihood: Likelihood = "auto"
+    neighbours: int = 60
+    predict_from: int = 200
+    sampler: Sampler = "auto"
+    metropolis: MetropolisConfig = field(default_factory=lambda: MetropolisConfig(warmup=50, draws=150))
+    sgrld: LangevinConfig = field(default_factory=lambda: LangevinConfig(warmup=200, draws=1000, thin=4))
+    keep: int = 32
+
+    def __post_init__(self) -> None:
+        sound = self.nu == "auto" or (isinstance(self.nu, (int, float)) and 0 < self.nu <= 4)
+        if not (sound and self.neighbours >= 1 and self.predict_from >= 0 and self.keep >= 1):
+            raise ConfigError(
+                f"gp: nu {self.nu}, {self.neighbours} neighbours, predict_from {self.predict_from}, keep {self.keep}. "
+                "Accepted: nu 'auto' or a number to 4, whole numbers from 1 (predict_from from 0)."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Mean and sd of the noise-free value (draw, n), and the noise's sd (draw,), one row a draw of the parameters."""
+
+    means: Floats
+    sds: Floats
+    noise: Floats
+
+    @property
+    def mean(self) -> Floats:
+        """Mean (n,) of the noise-free value and of an observation."""
+        return np.asarray(self.means.mean(axis=0))
+
+    @property
+    def latent_sd(self) -> Floats:
+        """Standard deviation (n,) of the noise-free value, the parameters' uncertainty included."""
+        return np.asarray(np.sqrt((self.sds**2).mean(axis=0) + self.means.var(axis=0)))
+
+    def interval(self, level: float, *, kind: Interval) -> tuple[Floats, Floats]:
+        """Return the ends (n,) of the central interval of an observation, or of the noise-free ("latent") value.
+
+        Quantiles of the mixture over draws. Raises InputError on a level outside (0, 1).
+        """
+        if not 0 < level < 1:
+            raise InputError(f"level {level}. Accepted: a number between 0 and 1.")
+        extra = self.noise[:, None] if kind == "observation" else 0.0
+        spread = np.maximum(np.hypot(self.sds, extra), 1e-12)
+        low, high = mixture_quantiles(self.means, spread, [0.5 - level / 2, 0.5 + level / 2])
+        return low, high
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianProcess:
+    """What was observed, draws of theta (chain, draw, 4) and beta (chain, draw, p), figures and warnings."""
+
+    observed: Observed
+    theta: Floats
+    beta: Floats
+    traces: Draws
+    mode: Mode
+    nu: float
+    predict_from: int
+
+    @property
+    def thetas(self) -> list[Theta]:
+        """The draws one after the other."""
+        return [Theta(*map(float, row)) for row in self.theta.reshape(-1, 4)]
+
+    def predict(self, points: Floats, covariates: Floats | None = None) -> Prediction:
+        """Return the prediction at points (n, q); covariates (n, p) as in the fit, an intercept where there were none.
+
+        Raises InputError where they have other columns.
+        """
+        rows = np.ones((len(points), 1)) if covariates is None else covariates
+        if points.shape[1] != self.observed.points.shape[1] or rows.shape[1] != self.observed.covariates.shape[1]:
+            raise InputError(
+                f"points {points.shape} with covariates {rows.shape}: the process was fitted on "
+                f"{self.observed.points.shape[1]} coordinates and {self.observed.covariates.shape[1]} covariates."
+            )
+        betas = self.beta.reshape(-1, self.beta.shape[-1])
+        found = predict(self.observed, self.thetas, betas, points, rows, m=self.predict_from)
+        noise = np.sqrt(self.theta.reshape(-1, 4)[:, 3])
+        return Prediction(found.mean, np.sqrt(found.latent), noise)
+
+
+def fit(
+    points: Floats,
+    y: Floats,
+    config: GPConfig | None = None,
+    *,
+    covariates: Floats | None = None,
+    priors: Priors | None = None,
+    seed: int = 0,
+    progress: Progress = no_progress,
+    checkpoint: Checkpoint | None = None,
+) -> GaussianProcess:
+    """Fit to observations y (n,) at points (n, q); covariates (n, p) default to an intercept.
+
+    Raises InputError on values that are not finite and on tables of different lengths.
+    """
+    config = config or GPConfig()
+    wide, values = np.ascontiguousarray(points, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    rows = np.ones((len(values), 1)) if covariates is None else np.ascontiguousarray(covariates, dtype=np.float64)
+    exact = config.likelihood == "exact" or (config.likelihood == "auto" and len(values) <= EXACT_ROWS)
+    blocks = build_blocks(wide, rows, values, m=1 if exact else config.neighbours, seed=seed)
+    sites: Sites = DenseSites(wide, rows, values) if exact else blocks
+    start = typical_scales(wide, rows, values)
+    own = priors or weak_priors(start)
+    choices = SMOOTHNESS if config.nu == "auto" else (float(config.nu),)
+    target, mode = _likeliest([Target(sites, own, nu=nu) for nu in choices], start, progress=progress)
+    draws = _sampled(target, mode, config, exact=exact, seed=seed, progress=progress, checkpoint=checkpoint)
+    chains, length = draws.eta.shape[:2]
+    chosen = np.linspace(0, length - 1, max(1, min(length, config.keep // chains))).round().astype(np.int64)
+    theta = np.array([[target.theta(eta) for eta in chain[chosen]] for chain in draws.eta])
+    observed = Observed(wide, rows, values)
+    nu = float(target.nu or 0.0)
+    return GaussianProcess(observed, theta, draws.beta[:, chosen], draws, mode, nu, config.predict_from)
+
+
+def typical_scales(points: Floats, covariates: Floats, y: Floats) -> Theta:
+    """Return where searches begin: the variance that a straight line leaves, three median neighbour distances."""
+    left = y - covariates @ np.linalg.lstsq(covariates, y, rcond=None)[0]
+    variance = float(left.var()) or 1.0
+    some = points[np.linspace(0, len(points) - 1, min(len(points), SAMPLE_ROWS)).astype(np.int64)]
+    near = np.linalg.norm(points[nearest(points, some, 2)] - some[:, None], axis=-1).max(axis=1)
+    distance = float(np.median(near))
+    spread = float(np.sqrt(points.var(axis=0).sum()))
+    return Theta(0.8 * variance, 3.0 * (distance or spread or 1.0), 1.5, 0.2 * variance)
+
+
+def weak_priors(scales: Theta) -> Priors:
+    """Return log-normal priors about typical scales: of variance 4 for both variances, 1 for the range."""
+    s, rho, _, t = np.log(np.array(scales))
+    return Priors(LogNormal(s, 4.0), LogNormal(rho, 1.0), LogNormal(0.0, 1.0), LogNormal(t, 4.0))
+
+
+def _likeliest(targets: list[Target], start: Theta, *, progress: Progress) -> tuple[Target, Mode]:
+    """Return the target of the largest evidence by Laplace's approximation, and its mode."""
+    found = []
+    for target in targets:
+        phase = f"searching the scales at smoothness {target.nu:g}"
+        mode = find_mode(target, target.eta(start), tolerance=1e-8, phase=phase, progress=progress)
+        volumes = [np.linalg.slogdet(part)[1] for part in (mode.precision, mode.precision_beta)]
+        evidence = mode.value - 0.5 * sum(volumes)
+        found.append((float(evidence), target, mode))
+    _, target, mode = max(found, key=lambda each: each[0])
+    return target, mode
+
+
+def _sampled(
+    target: Target,
+    mode: Mode,
+    config: GPConfig,
+    *,
+    exact: bool,
+    seed: int,
+    progress: Progress,
+    checkpoint: Checkpoint | None,
+) -> Draws:
+    sampler = config.sampler if config.sampler != "auto" else "metropolis" if exact else "sgrld"
+    if sampler == "none":
+        return Draws(mode.eta[None, None], mode.beta[None, None])
+    if sampler == "metropolis":
+        return sample_metropolis(target, mode, config.metropolis, seed=seed, progress=progress, checkpoint=checkpoint)
+    langevin = LangevinConfig(**{**vars(config.sgrld), "batch": 0}) if exact else config.sgrld
+    return sample_langevin(target, mode, langevin, seed=seed, progress=progress, checkpoint=checkpoint)

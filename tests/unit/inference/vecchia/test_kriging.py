@@ -1,0 +1,129 @@
+"""Kriging against the dense conditional normal, and the library's intervals on simulated fields."""
+
+import doctest
+
+import numpy as np
+import pytest
+
+import bandgap
+from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.inference.vecchia import gp
+from bandgap.inference.vecchia.kriging import Observed, predict
+from bandgap.inference.vecchia.likelihood import Theta, build_blocks
+from bandgap.inference.vecchia.metropolis import MetropolisConfig
+from bandgap.inference.vecchia.target import FLAT, Target
+from tests.unit.inference.vecchia.samples import covariance_of, field
+
+THETA, BETA = Theta(1.4, 0.9, 1.5, 0.15), np.array([0.3, -0.6])
+
+
+def split(n, new, theta, *, seed):
+    points, rows, y = field(n + new, 2, theta, seed=seed)
+    return Observed(points[:n], rows[:n], y[:n]), points[n:], rows[n:], y[n:]
+
+
+def conditional(observed, points, rows, theta, beta):
+    """Mean and variance of the noise-free value by the dense covariance of all observed and new points."""
+    n, both = len(observed.y), np.vstack([observed.points, points])
+    whole = covariance_of(both, theta) - np.diag(np.r_[np.zeros(n), np.full(len(points), theta.tau2)])
+    weights = np.linalg.solve(whole[:n, :n], whole[:n, n:])
+    mean = rows @ beta + weights.T @ (observed.y - observed.covariates @ beta)
+    return mean, np.diag(whole[n:, n:] - whole[n:, :n] @ weights), weights
+
+
+@pytest.mark.parametrize("nu", [1.5, 0.8])
+@pytest.mark.parametrize("m", [0, 39], ids=["dense", "by loops"])
+def test_kriging_from_all_points_is_the_conditional_normal(nu, m):
+    """39 of 40 by the loops, the 40th being too far away to count."""
+    theta = THETA._replace(nu=nu)
+    observed, points, rows, _ = split(39, 12, theta, seed=1)
+    if m:
+        far = Observed(
+            np.vstack([observed.points, [[1e4, 1e4]]]),
+            np.vstack([observed.covariates, [[1.0, 0.0]]]),
+            np.r_[observed.y, 0.3],
+        )
+        found = predict(far, [theta], BETA[None], points, rows, m=m)
+    else:
+        found = predict(observed, [theta], BETA[None], points, rows)
+    mean, variance, _ = conditional(observed, points, rows, theta, BETA)
+    np.testing.assert_allclose(found.mean[0], mean, rtol=1e-8)
+    np.testing.assert_allclose(found.latent[0], variance, rtol=1e-8)
+
+
+def test_beta_that_is_integrated_out_widens_the_variance_as_in_the_dense_formula():
+    observed, points, rows, _ = split(40, 8, THETA, seed=2)
+    inverse = np.linalg.inv(covariance_of(observed.points, THETA))
+    p4 = observed.covariates.T @ inverse @ observed.covariates
+    beta = np.linalg.solve(p4, observed.covariates.T @ inverse @ observed.y)
+    _, variance, weights = conditional(observed, points, rows, THETA, beta)
+    left = rows - weights.T @ observed.covariates
+    for m in (0, 39):
+        found = predict(observed, [THETA], beta[None], points, rows, m=m, precision_beta=p4)
+        expected = variance + np.einsum("np,pq,nq->n", left, np.linalg.inv(p4), left)
+        np.testing.assert_allclose(found.latent[0], expected, rtol=1e-8 if not m else 5e-2)
+
+
+def test_no_nugget_gives_the_data_back():
+    theta = THETA._replace(tau2=1e-10)
+    observed, _, _, _ = split(40, 2, theta, seed=3)
+    for m in (0, 20):
+        found = predict(observed, [theta], BETA[None], observed.points, observed.covariates, m=m)
+        np.testing.assert_allclose(found.mean[0], observed.y, atol=1e-6)
+        assert found.latent.max() < 1e-6
+
+
+@pytest.mark.slow
+def test_intervals_cover_what_they_say_on_200_fields():
+    """n = 400, mode of every field, 20 new observations each: 90 % +- 2 % of 4,000 (four standard errors)."""
+    inside = []
+    for seed in range(200):
+        observed, points, rows, y = split(400, 20, THETA, seed=seed)
+        target = Target(build_blocks(observed.points, observed.covariates, observed.y, m=10), FLAT, nu=1.5)
+        mode = gp.find_mode(target, target.eta(THETA), tolerance=1e-4)
+        found = predict(observed, [target.theta(mode.eta)], mode.beta[None], points, rows, m=40)
+        sd = np.sqrt(found.latent[0] + target.theta(mode.eta).tau2)
+        inside.append(np.abs(y - found.mean[0]) < 1.6449 * sd)
+    assert np.mean(inside) == pytest.approx(0.90, abs=0.02)
+
+
+def test_library_predicts_with_the_uncertainty_of_its_scales():
+    observed, points, rows, y = split(120, 60, THETA, seed=5)
+    for likelihood in ("exact", "vecchia"):
+        config = gp.GPConfig(
+            nu=1.5, likelihood=likelihood, neighbours=10, metropolis=MetropolisConfig(draws=60, warmup=30)
+        )
+        found = gp.fit(observed.points, observed.y, config, covariates=observed.covariates, seed=0)
+        prediction = found.predict(points, rows)
+        latent, observation = (prediction.interval(0.9, kind=kind) for kind in ("latent", "observation"))
+        assert (observation[1] - observation[0] > latent[1] - latent[0]).all()
+        plug = gp.fit(
+            observed.points,
+            observed.y,
+            gp.GPConfig(nu=1.5, likelihood=likelihood, sampler="none"),
+            covariates=observed.covariates,
+        )
+        assert prediction.latent_sd.mean() > 0.97 * plug.predict(points, rows).latent_sd.mean()
+        assert np.sqrt(np.mean((y - prediction.mean) ** 2)) < 0.8 * y.std()
+        assert np.mean((y > observation[0]) & (y < observation[1])) > 0.75
+
+
+def test_smoothness_is_chosen_by_likelihood():
+    points, rows, y = field(250, 2, Theta(2.0, 1.0, 0.5, 0.01), seed=6)
+    assert gp.fit(points, y, gp.GPConfig(sampler="none"), covariates=rows).nu == 0.5
+
+
+def test_example_of_the_library_holds_and_it_is_public():
+    assert bandgap.gp is gp
+    assert doctest.testmod(gp).failed == 0
+
+
+def test_library_refuses_what_it_was_not_fitted_on():
+    points, rows, y = field(30, 2, THETA, seed=0)
+    found = gp.fit(points, y, gp.GPConfig(nu=0.5, sampler="none"), covariates=rows)
+    with pytest.raises(InputError, match="fitted on 2 coordinates and 2 covariates"):
+        found.predict(points)
+    with pytest.raises(InputError, match="level 1.5"):
+        found.predict(points, rows).interval(1.5, kind="latent")
+    with pytest.raises(ConfigError, match="nu 'auto' or a number to 4"):
+        gp.GPConfig(nu=9.0)
