@@ -18,6 +18,7 @@ from bandgap.cli import (
     bench_posterior,
     bench_serve,
     bench_sgmcmc,
+    bench_vecchia,
     options,
 )
 from bandgap.cli.bars import progress_bars
@@ -165,6 +166,7 @@ for _command, _options in (
     (bench_pbp.pbp, "--splits 1 --json pbp.json"),
     (bench_pbp.uci, "--data DATA --set yacht --splits 5 --json uci.json"),
     (bench_sgmcmc.sgmcmc, "--data DATA --n 2000 --json sgmcmc.json"),
+    (bench_vecchia.vecchia, "--data DATA --n 2000 --no-rivals --json vecchia.json"),
     (products, "--n 200 --json products.json"),
     (pages, "--visits 20 --json pages.json"),
     (bench_serve.serve, "--model run --json serve.json"),

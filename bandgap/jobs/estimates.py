@@ -38,17 +38,21 @@ Basis = Literal["this method here", "other methods here", "reference"]
 class Cost:
     """Seconds of a fit at n = 50 and n = 200; a sampler's grow with its iterations.
 
-    `sampler` says in which coordinates a method's chains move (`SamplerConfig`), "" that it has none.
+    `sampler` says in which coordinates a method's chains move (`SamplerConfig`), "" that it has none, "own" that they
+    are not of weights: their settings are the method's own.
     """
 
     small_s: float
     large_s: float
-    sampler: Literal["", "auto", "whitened", "mini-batches"] = ""
+    sampler: Literal["", "auto", "whitened", "mini-batches", "own"] = ""
 
     def seconds(self, n: int, iterations: int | None) -> float:
         """Return the seconds of a fit to n structures, a power of n through the two sizes, never falling with n."""
         power = max(0.0, math.log(self.large_s / self.small_s) / math.log(SIZES[1] / SIZES[0]))
-        work = iterations / usual_iterations(self.sampler) if self.sampler and iterations else 1.0
+        coordinates = self.sampler
+        work = 1.0
+        if iterations and (coordinates == "auto" or coordinates == "whitened"):
+            work = iterations / usual_iterations(coordinates)
         growth: float = (n / SIZES[1]) ** power
         return self.large_s * growth * work
 
@@ -191,6 +195,8 @@ COSTS: Mapping[str, Cost] = {
     "btl_bnn": Cost(55, 110, sampler="auto"),
     "bnn": Cost(55, 110, sampler="auto"),
     "feature_gp": Cost(0.2, 0.5),
+    "vecchia_gp": Cost(1, 2, sampler="own"),
+    "ulisse_gp": Cost(1, 4, sampler="own"),
     "nptl": Cost(5.3, 22),
     "nptl_head": Cost(2, 2.5),
     "nptl_soup": Cost(5.2, 27),

@@ -11,6 +11,7 @@ from torch import Tensor
 from bandgap.foundation.errors import InputError
 from bandgap.posterior.baseline import Baseline, BaselinePosterior
 from bandgap.posterior.conformal import ConformalPosterior
+from bandgap.posterior.deep_kernel import DeepKernelPosterior
 from bandgap.posterior.factorised_network import FactorisedNetworkPosterior
 from bandgap.posterior.feature_gp import FeatureGPPosterior
 from bandgap.posterior.gaussian_process import GaussianProcessPosterior
@@ -35,6 +36,7 @@ _KINDS: tuple[type[StoredPosterior], ...] = (
     ConformalPosterior,
     GaussianProcessPosterior,
     FactorisedNetworkPosterior,
+    DeepKernelPosterior,
 )
 KINDS: Mapping[str, type[StoredPosterior]] = {kind.kind: kind for kind in _KINDS}
 
@@ -67,6 +69,7 @@ __all__ = [
     "Baseline",
     "BaselinePosterior",
     "ConformalPosterior",
+    "DeepKernelPosterior",
     "Diagnostics",
     "FactorisedNetworkPosterior",
     "FeatureGPPosterior",

@@ -36,6 +36,8 @@ from bandgap.transfer import (
     sspbp,
     target_only,
     two_stage,
+    ulisse_gp,
+    vecchia_gp,
 )
 from bandgap.transfer.shared.method import Method, TargetData
 
@@ -51,6 +53,8 @@ METHODS: Mapping[str, Method] = {
         btl_bnn,
         bnn,
         feature_gp,
+        vecchia_gp,
+        ulisse_gp,
         nptl,
         nptl_head,
         nptl_soup,

@@ -36,6 +36,7 @@ from bandgap.inference.vecchia.target import LogNormal, Priors, Target
 from bandgap.predictions.mixtures import mixture_quantiles
 
 EXACT_ROWS = 1000  # up to which the exact likelihood is sampled where the likelihood is "auto"
+ALL_ROWS = 2000  # up to which every prediction is given all rows
 SMOOTHNESS = (0.5, 1.5, 2.5)
 SAMPLE_ROWS = 500  # of which typical distances are taken
 
@@ -46,7 +47,9 @@ Interval = Literal["observation", "latent"]
 
 @dataclass(frozen=True)
 class GPConfig:
-    """Smoothness ("auto": the likeliest of 0.5, 1.5, 2.5), likelihood, neighbours m, those of a prediction (0: all).
+    """Smoothness ("auto": the likeliest of 0.5, 1.5, 2.5), likelihood, neighbours m.
+
+    A prediction is given the nearest `predict_from` rows (0: all), all of them up to 2,000 rows.
 
     The exact likelihood is "auto" up to 1,000 rows and is sampled by Metropolis, Vecchia's above by SGRLD; "none" takes
     the mode as known: intervals then hold no uncertainty of the scales. `keep` draws are predicted with.
@@ -165,8 +168,8 @@ def fit(
     chosen = np.linspace(0, length - 1, max(1, min(length, config.keep // chains))).round().astype(np.int64)
     theta = np.array([[target.theta(eta) for eta in chain[chosen]] for chain in draws.eta])
     observed = Observed(wide, rows, values)
-    nu = float(target.nu or 0.0)
-    return GaussianProcess(observed, theta, draws.beta[:, chosen], draws, mode, nu, config.predict_from)
+    nu, near = float(target.nu or 0.0), config.predict_from if len(values) > ALL_ROWS else 0
+    return GaussianProcess(observed, theta, draws.beta[:, chosen], draws, mode, nu, near)
 
 
 def typical_scales(points: Floats, covariates: Floats, y: Floats) -> Theta:

@@ -52,7 +52,7 @@ def find_mode(
     done, converged = 0, False
     pull = target.pull(eta, beta)
     while done < iterations and not converged:
-        progress(Update(phase, done, iterations))
+        progress(Update(phase))
         newton = _limited(np.asarray(np.linalg.solve(_conditioned(pull.precision), pull.grad_eta)))
         diagonal = np.diag(pull.precision)
         ways = (newton, newton / 4, _limited(pull.grad_eta / diagonal.mean()), _limited(pull.grad_eta / diagonal.max()))
@@ -67,7 +67,6 @@ def find_mode(
             break
         done += 1
     size = abs(float(pull.grad_eta @ np.linalg.solve(_conditioned(pull.precision), pull.grad_eta)))
-    progress(Update(phase, iterations, iterations))
     return Mode(
         eta,
         beta,

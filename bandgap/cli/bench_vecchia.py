@@ -1,0 +1,114 @@
+"""`bandgap bench vecchia`: Gaussian processes with a Vecchia likelihood beside GPyTorch and scikit-learn."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bandgap.cli import options
+from bandgap.cli.bars import progress_bars
+from bandgap.cli.inputs import descriptor_cache
+from bandgap.cli.report import print_table, write_figures
+
+
+def vecchia(
+    data: Annotated[Path, typer.Option(metavar="DIR", help="Folder with the data sets.", envvar="BANDGAP_TEST_DATA")],
+    n: Annotated[int, typer.Option(min=10, help="Molecules to train on.")] = 14_000,
+    n_test: Annotated[int, typer.Option(min=1, help="Molecules to test on.")] = 2_000,
+    neighbours: Annotated[int, typer.Option(min=1, help="Earlier neighbours of a molecule.")] = 60,
+    rivals: Annotated[bool, typer.Option("--rivals/--no-rivals", help="Whether the other libraries run too.")] = True,
+    inducing: Annotated[int, typer.Option(min=10, help="Inducing points of SVGP.")] = 1_000,
+    exact_rows: Annotated[int, typer.Option(min=10, help="Rows of scikit-learn's exact process.")] = 4_000,
+    largest: Annotated[int, typer.Option(min=1_000, help="Sites of the largest field.")] = 64_000,
+    chain_sites: Annotated[int, typer.Option(min=50, help="Sites of the field that chains run on.")] = 5_000,
+    chain_draws: Annotated[int, typer.Option(min=20, help="Length of the chains.")] = 4_000,
+    accuracy: Annotated[bool, typer.Option("--accuracy/--no-accuracy", help="Whether QM9 is learned.")] = True,
+    seed: options.Seed = 0,
+    json_file: options.JsonFile = None,
+) -> None:
+    """Vecchia Gaussian processes: QM9 gaps beside GPyTorch and scikit-learn, cost of a pass, effective draws a second.
+
+    With the defaults it takes about an hour on one idle core, most of it the rivals'.
+    """
+    from bandgap.benchmarks.vecchia import VecchiaBenchmark, chains, compare_sides, costs
+    from bandgap.benchmarks.vecchia_rows import read_rows
+    from bandgap.foundation.machine import set_threads
+
+    set_threads()
+    sizes = tuple(largest // 2**k for k in range(4, -1, -1))
+    config = VecchiaBenchmark(
+        n=n,
+        n_test=n_test,
+        neighbours=neighbours,
+        rivals=rivals,
+        inducing=inducing,
+        exact_rows=exact_rows,
+        sizes=sizes,
+        chain_sites=chain_sites,
+        chain_draws=chain_draws,
+        seed=seed,
+    )
+    result: dict[str, Any] = {"settings": asdict(config)}
+    with progress_bars() as progress:
+        result["costs"] = costs(config, progress=progress)
+        result["chains"] = chains(config, progress=progress)
+        if accuracy:
+            rows = read_rows(data, n=n, n_test=n_test, seed=seed, cache=descriptor_cache(), progress=progress)
+            result["accuracy"] = compare_sides(*rows, config, progress=progress)
+    print_vecchia(result)
+    write_figures(json_file, result)
+
+
+def print_vecchia(result: dict[str, Any]) -> None:
+    """Print the three parts, as far as they were measured."""
+    if "accuracy" in result:
+        print_accuracy(result["accuracy"], result["settings"])
+    rows = [
+        (f"{row['n']:,.0f}", f"{row['pass_s']:.3f}", f"{1e3 * row['step_s']:.2f}") for row in result["costs"]["sizes"]
+    ]
+    print_table(("sites", "pass with gradient (s)", "step of 250 sites (ms)"), rows)
+    typer.echo(
+        f"Slope of the pass on log-log: {result['costs']['slope']:.3f}; {result['costs']['neighbours']} neighbours, "
+        "fields in the plane."
+    )
+    found = result["chains"]
+    rows = [
+        (
+            name,
+            f"{side['seconds']:.1f}",
+            f"{side['draws']:,.0f}",
+            f"{side['worst_ess']:,.0f}",
+            f"{side['worst_ess_per_s']:.2f}",
+        )
+        for name, side in found["sides"].items()
+    ]
+    print_table(("", "s", "draws", "effective draws, worst", "a second"), rows)
+    apart = max(found["apart"].values())
+    typer.echo(
+        f"{found['sites']:,} sites, step {found['step']:g}, {found['batch']} sites a batch: SGRLD has "
+        f"{found['ratio']:.1f} times as many effective draws a second; means are at most {apart:.1f} standard errors "
+        f"apart ({max(found['apart_sd'].values()):.3f} posterior standard deviations)."
+    )
+
+
+def print_accuracy(sides: dict[str, dict[str, float]], settings: dict[str, Any]) -> None:
+    """Print a row for every side."""
+    rows = [
+        (
+            name,
+            f"{side['rmse_eV']:.4f}",
+            f"{side['crps_eV']:.4f}",
+            f"{100 * side['coverage']:.1f} %",
+            f"{side['fit_s']:.0f}",
+            f"{side['predict_s']:.1f}",
+            f"{side['passes']:.0f}" if side.get("passes") else "",
+        )
+        for name, side in sides.items()
+    ]
+    print_table(("", "RMSE eV", "CRPS eV", "coverage of 95 %", "fit s", "predict s", "passes"), rows, width=120)
+    typer.echo(
+        f"{settings['n']:,} molecules of QM9, {settings['n_test']:,} for testing, features of the demo's source; "
+        f"seconds of the processor, one thread. scikit-learn has {settings['exact_rows']:,} rows, SVGP "
+        f"{settings['inducing']:,} inducing points."
+    )

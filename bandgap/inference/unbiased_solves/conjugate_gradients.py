@@ -1,0 +1,147 @@
+"""Conjugate gradients with the increments of their solution, preconditioned, and kernels that are never stored."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+from scipy.spatial.distance import cdist
+
+from bandgap.inference.unbiased_solves.series import Floats, Truncation
+from bandgap.inference.vecchia.correlation import correlations, log_slopes
+from bandgap.inference.vecchia.likelihood import Theta
+
+END: Final = 1e-10  # of the relative residual: what is left of the series is negligible
+ROWS_AT_ONCE = 1024
+STORED_ROWS = 4096  # up to which correlations are kept in memory
+
+Product = Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class Solve:
+    """A solution (n,), the terms that were computed, and the relative residual there."""
+
+    solution: Floats
+    terms: int
+    residual: float
+
+
+def solve(
+    product: Product,
+    b: Floats,
+    *,
+    weights: Floats | None = None,
+    terms: int,
+    precondition: Product | None = None,
+    increments: list[Floats] | None = None,
+) -> Solve:
+    """Return sum_i weights_i d_i over at most `terms` increments of the solution of K s = b (weights default to 1).
+
+    They end at a relative residual of 1e-10. `increments` takes the d_i.
+    """
+    s, r = np.zeros_like(b), b.copy()
+    z = r if precondition is None else precondition(r)
+    p, rz, size = z.copy(), float(r @ z), float(np.linalg.norm(b)) or 1.0
+    done = 0
+    while done < terms and np.linalg.norm(r) > END * size:
+        kp = product(p)
+        step = rz / float(p @ kp)
+        s += (step if weights is None else step * weights[done]) * p
+        if increments is not None:
+            increments.append(step * p)
+        r -= step * kp
+        z = r if precondition is None else precondition(r)
+        new = float(r @ z)
+        p = z + (new / rz) * p
+        rz = new
+        done += 1
+    return Solve(s, done, float(np.linalg.norm(r)) / size)
+
+
+def unbiased_solve(
+    product: Product,
+    b: Floats,
+    truncation: Truncation,
+    rng: np.random.Generator,
+    *,
+    precondition: Product | None = None,
+) -> Solve:
+    """Return a random vector whose mean is the solution of K s = b, from conjugate gradients cut at random."""
+    stop = truncation.stop(rng)
+    weights = 1.0 / truncation.inclusion(stop)
+    return solve(product, b, weights=weights, terms=stop, precondition=precondition)
+
+
+def increments_of(product: Product, b: Floats, *, terms: int, precondition: Product | None = None) -> Floats:
+    """Return the increments (term, n) of the solution of K s = b until it has converged."""
+    found: list[Floats] = []
+    solve(product, b, terms=terms, precondition=precondition, increments=found)
+    return np.array(found)
+
+
+class KernelMatrix:
+    """sigma2 M + tau2 I of points (n, q), and its derivatives by log theta, as products with vectors.
+
+    Correlations are computed again in chunks of rows for every product above 4,096 points: memory is O(n).
+    """
+
+    def __init__(self, points: Floats, theta: Theta) -> None:
+        self.points, self.theta = points, theta
+        self._stored: dict[int, Floats] = {}
+
+    def __call__(self, v: Floats) -> Floats:
+        """Return K v."""
+        return self.theta.sigma2 * self._times(0, v) + self.theta.tau2 * v
+
+    def slope(self, which: int, v: Floats) -> Floats:
+        """Return (dK / d log theta_j) v for j = 0 (sigma2), 1 (rho) or 3 (tau2)."""
+        if which == 3:
+            return self.theta.tau2 * v
+        return self.theta.sigma2 * self._times(which, v)
+
+    def preconditioner(self, rank: int) -> Product:
+        """Return a preconditioner: the inverse of F F' + tau2 I, F a pivoted Cholesky factor of this rank."""
+        factor = pivoted_cholesky(self, min(rank, len(self.points)))
+        tau2 = self.theta.tau2
+        inner = np.linalg.cholesky(tau2 * np.eye(factor.shape[1]) + factor.T @ factor)
+
+        def inverse(v: Floats) -> Floats:
+            middle = np.linalg.solve(inner.T, np.linalg.solve(inner, factor.T @ v))
+            result: Floats = (v - factor @ middle) / tau2
+            return result
+
+        return inverse
+
+    def row(self, i: int) -> Floats:
+        """Return sigma2 M of one point with all."""
+        return self.theta.sigma2 * self._block(0, slice(i, i + 1))[0]
+
+    def _times(self, which: int, v: Floats) -> Floats:
+        if len(self.points) <= STORED_ROWS:
+            if which not in self._stored:
+                self._stored[which] = self._block(which, slice(None))
+            return np.asarray(self._stored[which] @ v)
+        starts = range(0, len(self.points), ROWS_AT_ONCE)
+        return np.concatenate([self._block(which, slice(i, i + ROWS_AT_ONCE)) @ v for i in starts])
+
+    def _block(self, which: int, rows: slice) -> Floats:
+        distances = torch.from_numpy(np.asarray(cdist(self.points[rows], self.points)))
+        if which == 0:
+            return np.asarray(correlations(distances, self.theta.rho, self.theta.nu).numpy(), dtype=np.float64)
+        return np.asarray(log_slopes(distances, self.theta.rho, self.theta.nu, free_nu=False)[1].numpy())
+
+
+def pivoted_cholesky(kernel: KernelMatrix, rank: int) -> Floats:
+    """Return F (n, rank) with F F' near sigma2 M: the largest remaining diagonal is taken out in every step."""
+    n = len(kernel.points)
+    left, factor = np.full(n, kernel.theta.sigma2), np.zeros((n, rank))
+    for k in range(rank):
+        pivot = int(left.argmax())
+        if left[pivot] < 1e-10 * kernel.theta.sigma2:
+            return factor[:, :k]
+        column = kernel.row(pivot) - factor[:, :k] @ factor[pivot, :k]
+        factor[:, k] = column / np.sqrt(left[pivot])
+        left = np.maximum(left - factor[:, k] ** 2, 0.0)
+    return factor

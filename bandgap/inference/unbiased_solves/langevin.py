@@ -1,0 +1,132 @@
+r"""Langevin dynamics of an exact Gaussian process whose gradient comes from unbiased solves.
+
+    eta' = eta + h D^-1 g~ + sqrt(2 h) D^(-1/2) z
+
+D is the diagonal of the Fisher information at the start, from random signs, with the prior's curvature, frozen. There
+are no batches: what is random in g~ is the linear algebra. With one probe its variance is about D, which widens a
+normal posterior by h / 2. The preconditioner is that of the start, for every kernel: any will do, and the mean stays.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.checkpoints import Checkpoint
+from bandgap.inference.unbiased_solves.budget import budget_of
+from bandgap.inference.unbiased_solves.conjugate_gradients import KernelMatrix, solve
+from bandgap.inference.unbiased_solves.gradient import FREE, gradient_estimate, trace_information
+from bandgap.inference.unbiased_solves.series import Floats, Truncation
+from bandgap.inference.vecchia.chains import Draws, run_chains
+from bandgap.inference.vecchia.langevin import FAR, diverged
+from bandgap.inference.vecchia.likelihood import Theta
+from bandgap.inference.vecchia.target import Priors
+
+METRIC_PROBES = 20
+
+
+@dataclass(frozen=True)
+class UlisseConfig:
+    """Step h, probes of the trace, how series are cut, rank of the preconditioner, chains, warm-up, draws, thinning."""
+
+    step: float = 0.1
+    probes: int = 1
+    truncation: Truncation = field(default_factory=Truncation)
+    rank: int = 20
+    chains: int = 2
+    warmup: int = 50
+    draws: int = 200
+    thin: int = 1
+
+    def __post_init__(self) -> None:
+        whole = min(self.probes, self.chains, self.draws, self.thin) >= 1 and min(self.rank, self.warmup) >= 0
+        if not (0 < self.step < 1 and whole and self.draws % self.thin == 0):
+            raise ConfigError(
+                f"ulisse: step {self.step}, {self.probes} probes, rank {self.rank}, {self.chains} chains, "
+                f"{self.warmup} warm-up, {self.draws} draws, thin {self.thin}. Accepted: a step between 0 and 1, whole "
+                "numbers from 1 (rank and warm-up from 0), draws a multiple of thin."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Points (n, q), covariates (n, p), observations (n,) and the priors of theta."""
+
+    points: Floats
+    covariates: Floats
+    y: Floats
+    priors: Priors
+
+    def trend(self, theta: Theta, *, rank: int) -> tuple[Floats, Floats]:
+        """Return the best beta (p,) at theta and its precision (p, p), by complete solves."""
+        kernel = KernelMatrix(self.points, theta)
+        precondition = kernel.preconditioner(rank) if rank else None
+        solved = np.column_stack(
+            [solve(kernel, row, terms=len(self.y), precondition=precondition).solution for row in self.covariates.T]
+        )
+        precision = self.covariates.T @ solved
+        return np.linalg.solve(precision, solved.T @ self.y), precision
+
+
+def sample_ulisse(
+    problem: Problem,
+    start: Theta,
+    config: UlisseConfig,
+    *,
+    seed: int,
+    progress: Progress = no_progress,
+    checkpoint: Checkpoint | None = None,
+) -> Draws:
+    """Return draws of eta, logs of sigma2, rho and tau2, about `start`, the smoothness staying.
+
+    The trend stays the best one at the start (`Problem.trend` has it at any other). The budget goes to `progress`
+    before the chains start; raises InputError where the solves would scatter too far.
+    """
+    kernel = KernelMatrix(problem.points, start)
+    precondition = kernel.preconditioner(config.rank) if config.rank else None
+    beta, _ = problem.trend(start, rank=config.rank)
+    left, cut = problem.y - problem.covariates @ beta, config.truncation
+    steps = config.chains * (config.warmup + config.draws)
+    budget = budget_of(kernel, left, cut, steps=steps, probes=config.probes, precondition=precondition)
+    progress(Update("planning the solves", message=str(budget)))
+    rng, most = np.random.default_rng([seed, 0x0115]), cut.most
+    eta0 = np.log(np.array(start))[list(FREE)]
+    metric = trace_information(kernel, probes=METRIC_PROBES, terms=most, rng=rng, precondition=precondition)
+    metric = metric + [problem.priors[j].curvature(e) for j, e in zip(FREE, eta0, strict=True)]
+    h = config.step
+
+    def advance(state: Floats, first: int, last: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        eta, alive, path = state[:-1].copy(), bool(state[-1]), np.empty((last - first, len(FREE)))
+        for i in range(last - first):
+            if alive:
+                here = KernelMatrix(problem.points, theta_at(eta, start))
+                found = gradient_estimate(here, left, cut, rng, probes=config.probes, precondition=precondition)
+                prior = [problem.priors[j].gradient(e) for j, e in zip(FREE, eta, strict=True)]
+                move = h * (found.gradient + prior) / metric
+                alive = bool(np.isfinite(move).all() and np.sqrt(metric @ move**2) < FAR)
+            if alive:
+                eta = eta + move + np.sqrt(2 * h / metric) * rng.standard_normal(len(FREE))
+            path[i] = eta
+        return np.append(eta, float(alive)), path
+
+    states = eta0 + rng.standard_normal((config.chains, len(FREE))) / np.sqrt(metric)
+    starts = np.column_stack([states, np.ones(config.chains)])
+    path, ends = run_chains(
+        starts, advance, config.warmup, config.draws, seed=seed, progress=progress, checkpoint=checkpoint
+    )
+    alive = ends[:, -1] > 0
+    warnings = diverged(alive, step=h)
+    figures = {
+        "divergences": float((~alive).sum()),
+        "products_planned": budget.steps * budget.products,
+        "solve_scatter": budget.scatter,
+    }
+    kept = path[alive, config.thin - 1 :: config.thin]
+    return Draws(kept, np.empty((*kept.shape[:2], 0)), figures, warnings)
+
+
+def theta_at(eta: Floats, start: Theta) -> Theta:
+    """Return the parameters at the logs of sigma2, rho, tau2, with the smoothness of `start`."""
+    sigma2, rho, tau2 = map(float, np.exp(eta))
+    return Theta(sigma2, rho, start.nu, tau2)

@@ -1,0 +1,186 @@
+"""The posterior of a Gaussian process on the source network's last hidden features, with draws of its scales.
+
+A trend (1, f_source) and a Matern process in the distance of the features, centred with the training rows and divided
+by one common scale. Draws of the mean at a structure are normal scores of its conditional distribution, stratified over
+the draws of a chain, so that their quantiles are those of the mixture.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from torch import Tensor
+
+from bandgap.inference.vecchia.kriging import Observed, predict
+from bandgap.inference.vecchia.likelihood import Theta
+from bandgap.networks.perceptron import Params, hidden_features
+from bandgap.networks.standardise import Standardiser
+from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_block, part, tensors
+
+SCORES = 8  # draws of the mean for each draw of the scales
+ROWS_PER_BLOCK = 1024
+LEAST_SPREAD = 1e-6  # of features and predictions of the source, below which they do not vary
+
+_ARRAYS = ("output", "centre", "points", "trend", "gaps", "theta", "beta")
+
+
+@dataclass(frozen=True, eq=False)
+class DeepKernelPosterior:
+    """Training rows as the kernel sees them, draws of theta (chain, draw, 4) and beta (chain, draw, p).
+
+    theta is (sigma2, rho, nu, tau2) in standardised gaps and scaled features; `output` (q + 1,) are the source's output
+    weights with the bias last; `predict_from` is the number of nearest training rows that a structure is given, 0: all.
+    """
+
+    kind: ClassVar[str] = "deep_kernel"
+    n_members: ClassVar[int] = 1
+
+    standardiser: Standardiser
+    hidden: Params
+    output: Floats
+    centre: Floats  # (q,)
+    scale: float
+    points: Floats  # (n, q)
+    trend: Floats  # (n, p)
+    gaps: Floats  # (n,), standardised
+    theta: Floats
+    beta: Floats
+    predict_from: int
+    seed: int
+    diagnostics: Diagnostics = field(default_factory=Diagnostics)
+
+    @classmethod
+    def of_rows(
+        cls,
+        params: Params,
+        hidden: Params,
+        standardiser: Standardiser,
+        features: NDArray[np.floating[Any]],
+        gaps_eV: Floats,
+        *,
+        seed: int,
+    ) -> Self:
+        """Return the posterior without draws: what the kernel sees of training rows (n, p)."""
+        last = max(int(name.split(".")[1]) for name in params)
+        weight, bias = (params[f"{name}.{last}"].double().numpy() for name in ("weight", "bias"))
+        output = np.append(weight[0], bias[0])
+        h = _hidden(hidden, standardiser, features)
+        centre = h.mean(axis=0)
+        first = float(np.linalg.norm(h - centre, ord=2)) / np.sqrt(len(h))
+        scale = first if first > LEAST_SPREAD else 1.0
+        moves = float((h @ output[:-1]).std()) > LEAST_SPREAD
+        empty = np.empty((0, 0, 0))
+        start = cls(
+            standardiser=standardiser,
+            hidden=hidden,
+            output=output if moves else np.empty(0),
+            centre=centre,
+            scale=scale,
+            points=np.empty((0, 0)),
+            trend=np.empty((0, 0)),
+            gaps=standardiser.gaps(gaps_eV),
+            theta=empty,
+            beta=empty,
+            predict_from=0,
+            seed=seed,
+        )
+        points, trend = start.seen(features)
+        return replace(start, points=points, trend=trend)
+
+    def seen(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
+        """Return coordinates (n, q) and trend (n, p) of raw features (n, descriptor's features)."""
+        h = _hidden(self.hidden, self.standardiser, features)
+        ones = np.ones((len(h), 1))
+        trend = np.hstack([ones, h @ self.output[:-1, None] + self.output[-1]]) if self.output.size else ones
+        return np.ascontiguousarray((h - self.centre) / self.scale), trend
+
+    @property
+    def n_chains(self) -> int:
+        """Number of chains."""
+        return int(self.theta.shape[0])
+
+    @property
+    def n_draws(self) -> int:
+        """Number of draws of the mean of each chain."""
+        return SCORES * int(self.theta.shape[1])
+
+    @property
+    def thetas(self) -> list[Theta]:
+        """The draws of the scales, chain after chain."""
+        return [Theta(*map(float, row)) for row in self.theta.reshape(-1, 4)]
+
+    def mean_draws_eV(self, features: NDArray[np.floating[Any]]) -> Floats:
+        """Return draws of the mean, (chain, draw, n), in eV, for raw features (n, p)."""
+        return self.predictive_draws(features).means_eV
+
+    def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
+        """Return draws of the mean; a new observation is the mixture over draws of the scales, for raw (n, p)."""
+        means, centres, sds = by_block(self._block, features, rows=ROWS_PER_BLOCK)
+        shape = (self.n_chains, self.n_draws, len(features))
+        return PredictiveDraws(means.reshape(shape), centres, sds)
+
+    def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats, Floats]:
+        points, trend = self.seen(features)
+        observed = Observed(self.points, self.trend, self.gaps)
+        betas = self.beta.reshape(-1, self.beta.shape[-1])
+        found = predict(observed, self.thetas, betas, points, trend, m=self.predict_from)
+        sd = np.sqrt(found.latent)
+        draws = found.mean[:, None] + sd[:, None] * self._scores[:, :, None]
+        noise = self.theta.reshape(-1, 4)[:, 3:]
+        y_sd = self.standardiser.y_sd_eV
+        to_eV, flat = self.standardiser.gaps_eV, (SCORES * len(betas), len(features))
+        return to_eV(draws.reshape(flat)), to_eV(found.mean), y_sd * np.sqrt(found.latent + noise)
+
+    @property
+    def _scores(self) -> Floats:
+        """Normal scores (draw of the scales, SCORES), stratified over the draws of each chain."""
+        rng, (chains, k) = np.random.default_rng(self.seed), self.theta.shape[:2]
+        order = np.array([[rng.permutation(k) for _ in range(SCORES)] for _ in range(chains)])
+        ranks = (np.arange(SCORES)[None, :, None] + (order + 0.5) / k) / SCORES
+        return np.asarray(ndtri(ranks).transpose(0, 2, 1).reshape(-1, SCORES), dtype=np.float64)
+
+    def far_share(self, features: NDArray[np.floating[Any]]) -> Floats:
+        """Return the sd of the noise-free gap over that far from all data, (n,): near 1 is far away."""
+        points, trend = self.seen(features)
+        observed = Observed(self.points, self.trend, self.gaps)
+        theta = Theta(*np.median(self.theta.reshape(-1, 4), axis=0))
+        beta = self.beta.reshape(-1, self.beta.shape[-1]).mean(axis=0)
+        found = predict(observed, [theta], beta[None], points, trend, m=self.predict_from)
+        return np.asarray(np.sqrt(found.latent[0] / theta.sigma2))
+
+    def summaries(self) -> dict[str, Floats]:
+        """Return draws of the noise in eV."""
+        return {"sigma_eV": self.standardiser.y_sd_eV * np.sqrt(self.theta[..., 3])}
+
+    def to_arrays(self) -> dict[str, Tensor]:
+        """Return everything but the scalars and the diagnostics as named tensors."""
+        hidden = {f"hidden.{name}": value.contiguous() for name, value in self.hidden.items()}
+        return hidden | self.standardiser.to_arrays() | tensors(self, _ARRAYS)
+
+    def scalars(self) -> dict[str, Any]:
+        """Return the scalars of scales, prediction and standardiser."""
+        own = {"scale": self.scale, "predict_from": self.predict_from, "seed": self.seed}
+        return own | self.standardiser.scalars()
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics) -> Self:
+        """Build a posterior from `to_arrays` and `scalars`."""
+        return cls(
+            standardiser=Standardiser.from_arrays(arrays, scalars=scalars),
+            hidden=part(arrays, "hidden."),
+            scale=scalars["scale"],
+            predict_from=scalars["predict_from"],
+            seed=scalars["seed"],
+            diagnostics=diagnostics,
+            **{name: arrays[name].numpy() for name in _ARRAYS},
+        )
+
+
+def _hidden(hidden: Params, standardiser: Standardiser, features: NDArray[np.floating[Any]]) -> Floats:
+    with torch.no_grad():
+        x = torch.from_numpy(standardiser.features(features)).float()
+        return np.asarray(hidden_features(hidden, x).double().numpy(), dtype=np.float64)

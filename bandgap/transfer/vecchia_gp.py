@@ -1,0 +1,75 @@
+r"""A Gaussian process on the source model's last hidden features, for a few hundred labels or for many thousands.
+
+Gap = beta_0 + beta_1 f_source + Z(features) + noise, Z with a Matern kernel in the distance of the features (a deep
+kernel with frozen features). Up to 1,000 rows the likelihood is exact and its scales are sampled by Metropolis; above,
+it is Vecchia's (1988), every crystal given its 60 nearest earlier ones, and they are sampled by stochastic-gradient
+Langevin steps whose cost does not grow with the rows. Smoothness is the likeliest of 0.5, 1.5 and 2.5.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.checkpoints import Checkpoint
+from bandgap.inference.vecchia.gp import GPConfig
+from bandgap.inference.vecchia.gp import fit as fit_process
+from bandgap.posterior import DeepKernelPosterior
+from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.deep_kernel import rows_of, with_draws
+from bandgap.transfer.shared.method import Method, Scales, TargetData
+
+
+@dataclass(frozen=True)
+class VecchiaGPConfig(Scales):
+    """Scales (`recalibration`), and the process: smoothness, likelihood, neighbours and sampler (`GPConfig`)."""
+
+    process: GPConfig = field(default_factory=GPConfig)
+
+
+def fit(
+    source: SourceModel,
+    data: TargetData,
+    config: VecchiaGPConfig,
+    *,
+    seed: int,
+    device: str = "auto",
+    progress: Progress = no_progress,
+    checkpoint: Checkpoint | None = None,
+) -> DeepKernelPosterior:
+    """Sample the scales given the target's training rows (features (n, p), gaps in eV); runs on the CPU."""
+    del device
+    progress(Update("preparing the kernel"))
+    rows = rows_of(source, data, config, seed=seed)
+    found = fit_process(
+        rows.points,
+        rows.gaps,
+        config.process,
+        covariates=rows.trend,
+        seed=seed,
+        progress=progress,
+        checkpoint=checkpoint,
+    )
+    figures = {"smoothness": found.nu, "log_density": found.mode.value, **found.traces.figures}
+    names = ["sigma2", "rho", "tau2"]
+    return with_draws(
+        rows,
+        theta=found.theta,
+        beta=found.beta,
+        traces=found.traces.eta,
+        names=names,
+        predict_from=found.predict_from,
+        figures=figures,
+        warnings=found.traces.warnings,
+    )
+
+
+METHOD: Final = Method(
+    "vecchia_gp",
+    "output layer alone",
+    "Gaussian process on the source's last layer, for many labels",
+    "A Gaussian process on the source model's last hidden features; from a few hundred crystals to many thousands.",
+    "seconds to 500 crystals, about a minute for 5,000",
+    VecchiaGPConfig,
+    fit,
+    resumable=fit,
+)

@@ -1,0 +1,161 @@
+"""Series cut at random against enumeration, and the gradient from unbiased solves against dense matrices."""
+
+import numpy as np
+import pytest
+
+from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.inference.unbiased_solves.budget import budget_of
+from bandgap.inference.unbiased_solves.conjugate_gradients import (
+    KernelMatrix,
+    increments_of,
+    pivoted_cholesky,
+    solve,
+    unbiased_solve,
+)
+from bandgap.inference.unbiased_solves.gradient import gradient_estimate, trace_information
+from bandgap.inference.unbiased_solves.langevin import Problem, UlisseConfig, sample_ulisse
+from bandgap.inference.unbiased_solves.series import Truncation, mean_square_error
+from bandgap.inference.vecchia.exact import DenseSites
+from bandgap.inference.vecchia.likelihood import Theta
+from bandgap.inference.vecchia.metropolis import MetropolisConfig, sample_metropolis
+from bandgap.inference.vecchia.scoring import find_mode
+from bandgap.inference.vecchia.target import LogNormal, Priors, Target
+from tests.unit.inference.vecchia.samples import covariance_of, field
+
+THETA = Theta(1.2, 1.5, 1.5, 0.3)
+READINGS = ("geometric", "quadratic")
+every_reading = pytest.mark.parametrize("reading", READINGS)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return field(30, 2, THETA, seed=1, covariates=1)
+
+
+@pytest.fixture(scope="module")
+def kernel(data):
+    return KernelMatrix(data[0], THETA)
+
+
+def chance_of_stop(truncation, terms):
+    """Probability (terms,) that each term is the last one that is kept, by the rule to go on alone."""
+    result, reached = np.zeros(terms), 1.0
+    for last in range(1, terms + 1):
+        i = last + 1 - truncation.always
+        on = 1.0 if i <= 0 else np.exp(-truncation.beta * (1 if truncation.reading == "geometric" else i))
+        on = on if last < terms else 0.0
+        result[last - 1], reached = reached * (1 - on), reached * on
+    return result
+
+
+@every_reading
+def test_mean_over_all_stops_is_the_solution(data, kernel, reading):
+    cut = Truncation(beta=0.1, always=3, reading=reading, most=40)
+    increments = increments_of(kernel, data[2], terms=40)
+    weighted = np.cumsum(increments / cut.inclusion(len(increments))[:, None], axis=0)
+    chances = chance_of_stop(cut, len(increments))
+    solution = np.linalg.solve(covariance_of(data[0], THETA), data[2])
+    assert chances.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(chances @ weighted, solution, rtol=1e-8, atol=1e-10 * np.abs(solution).max() + 1e-9)
+    error = chances @ ((weighted - increments.sum(0)) ** 2).sum(1)
+    assert mean_square_error(increments, cut) == pytest.approx(error, rel=1e-8)
+
+
+@every_reading
+def test_stops_have_the_chances_that_the_weights_assume(reading):
+    """20,000 stops: 5 standard errors at each of ten terms, once in 100,000 seeds by chance."""
+    cut, rng = Truncation(beta=0.2, always=2, reading=reading, most=50), np.random.default_rng(0)
+    stops = np.array([cut.stop(rng) for _ in range(20_000)])
+    expected = cut.inclusion(12)
+    found = np.array([(stops >= term).mean() for term in range(1, 13)])
+    assert (np.abs(found - expected) <= 5 * np.sqrt(expected * (1 - expected) / 20_000)).all()
+
+
+@every_reading
+def test_random_solve_equals_the_weighted_series_at_its_stop(data, kernel, reading):
+    cut = Truncation(beta=0.1, always=3, reading=reading, most=40)
+    for seed in range(5):
+        stop = cut.stop(np.random.default_rng(seed))
+        found = unbiased_solve(kernel, data[2], cut, np.random.default_rng(seed))
+        increments = increments_of(kernel, data[2], terms=stop)
+        expected = (increments / cut.inclusion(len(increments))[:, None]).sum(0)
+        np.testing.assert_allclose(found.solution, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_complete_solves_agree_with_dense_ones_with_any_preconditioner(data, kernel):
+    dense = np.linalg.solve(covariance_of(data[0], THETA), data[2])
+    plain, quick = (solve(kernel, data[2], terms=200, precondition=p) for p in (None, kernel.preconditioner(12)))
+    for found in (plain, quick):
+        np.testing.assert_allclose(found.solution, dense, rtol=1e-7, atol=1e-9)
+    assert quick.terms < plain.terms
+    factor = pivoted_cholesky(kernel, 30)
+    np.testing.assert_allclose(factor @ factor.T + THETA.tau2 * np.eye(30), covariance_of(data[0], THETA), atol=1e-8)
+
+
+def test_products_in_chunks_equal_those_of_a_stored_matrix(kernel, data, monkeypatch):
+    v = np.arange(30.0)
+    whole = [kernel(v), kernel.slope(0, v), kernel.slope(1, v)]
+    monkeypatch.setattr("bandgap.inference.unbiased_solves.conjugate_gradients.STORED_ROWS", 0)
+    monkeypatch.setattr("bandgap.inference.unbiased_solves.conjugate_gradients.ROWS_AT_ONCE", 7)
+    fresh = KernelMatrix(data[0], THETA)
+    for stored, chunks in zip(whole, [fresh(v), fresh.slope(0, v), fresh.slope(1, v)], strict=True):
+        np.testing.assert_allclose(chunks, stored, rtol=1e-12)
+
+
+def test_gradient_is_unbiased_with_two_solves_and_biased_as_said_with_one(data, kernel):
+    """6,000 draws: 4 standard errors, once in 5,000 seeds for three numbers; the bias is told from 0 at 10."""
+    y, cut = data[2], Truncation(beta=0.15, always=2, most=60)
+    exact = DenseSites(*data).terms(None, THETA, np.zeros(1)).grad_log_theta[[0, 1, 3]]
+    increments = increments_of(kernel, y, terms=60)
+    place = np.arange(len(increments))
+    extra = 1.0 / cut.inclusion(len(increments))[np.minimum(place[:, None], place)] - 1.0
+    slopes = [np.array([kernel.slope(j, d) for d in increments]) for j in (0, 1, 3)]
+    bias = np.array([0.5 * ((increments @ s.T) * extra).sum() for s in slopes])
+    for solves, expected in ((2, exact), (1, exact + bias)):
+        rng = np.random.default_rng(solves)
+        found = np.array([gradient_estimate(kernel, y, cut, rng, solves=solves).gradient for _ in range(6000)])
+        error = found.std(axis=0) / np.sqrt(len(found))
+        assert (np.abs(found.mean(axis=0) - expected) < 4 * error).all()
+        if solves == 1:
+            assert (np.abs(found.mean(axis=0) - exact) > 10 * error).any()
+
+
+def test_metric_is_the_diagonal_of_the_fisher_information(data, kernel):
+    exact = np.diag(DenseSites(*data).terms(None, THETA, np.zeros(1)).fisher_log_theta)[[0, 1, 3]]
+    found = trace_information(kernel, probes=400, terms=60, rng=np.random.default_rng(0))
+    np.testing.assert_allclose(found, exact, rtol=0.2)
+
+
+def test_budget_is_told_and_weights_that_outgrow_the_series_are_refused(data, kernel):
+    cut = Truncation(beta=0.05, always=5)
+    budget = budget_of(kernel, data[2], cut, steps=100, probes=1)
+    assert budget.products == pytest.approx(3 * cut.inclusion(budget.terms).sum())
+    assert "100 steps with about" in str(budget) and "30 x 30 matrix" in str(budget)
+    smooth = KernelMatrix(data[0], Theta(1.2, 3.0, 2.5, 1e-4))
+    with pytest.raises(InputError, match="Give a smaller beta, more terms that are always kept"):
+        budget_of(smooth, data[2], Truncation(beta=0.5, always=0, reading="quadratic"), steps=100, probes=1)
+    assert budget_of(smooth, data[2], cut, steps=9, probes=1, precondition=smooth.preconditioner(30)).scatter < 0.1
+
+
+@pytest.mark.slow
+def test_chains_of_unbiased_solves_agree_with_metropolis_on_the_exact_likelihood():
+    points, rows, y = field(60, 2, THETA, seed=2, covariates=1)
+    priors = Priors(*(LogNormal(float(np.log(v)), 0.5) for v in THETA))
+    target = Target(DenseSites(points, rows, y), priors, nu=1.5)
+    mode = find_mode(target, target.eta(THETA))
+    slow = sample_metropolis(target, mode, MetropolisConfig(draws=1000), seed=0).eta.reshape(-1, 3)
+    config = UlisseConfig(step=0.05, chains=4, warmup=100, draws=1500, probes=2, truncation=Truncation(always=8))
+    messages = []
+    fast = sample_ulisse(
+        Problem(points, rows, y, priors), target.theta(mode.eta), config, seed=0, progress=messages.append
+    ).eta.reshape(-1, 3)
+    sd = slow.std(0)
+    assert "products of a 60 x 60 matrix" in messages[0].message
+    assert (np.abs(fast.mean(0) - slow.mean(0)) < 0.35 * sd).all()
+    assert ((fast.std(0) / sd > 0.8) & (fast.std(0) / sd < 1.25)).all()
+
+
+@pytest.mark.parametrize(("kind", "settings"), [(Truncation, {"beta": 0.0}), (UlisseConfig, {"step": 1.0})])
+def test_settings_that_cannot_be_are_refused(kind, settings):
+    with pytest.raises(ConfigError, match="Accepted: "):
+        kind(**settings)
