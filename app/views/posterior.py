@@ -2,7 +2,7 @@
 
 import pandas as pd
 import streamlit as st
-from components.posterior import chain_view, evidence_view, inclusion_view, layer_view, method_view
+from components.posterior import chain_view, evidence_view, inclusion_view, kernel_view, layer_view, method_view
 from components.shared import frame, stores, tables, words
 from components.shared.drawing import figure, parity_columns
 from components.shared.run_choice import choose_run
@@ -37,6 +37,7 @@ def page() -> None:
         method_view.features(files)
         inclusion_view.inclusion(files)
         evidence_view.evidence(files)
+        kernel_view.kernel(files)
         method_view.chosen_setting(files)
     chain_view.chains(files)
     if files.rhat or "c" in files.draws:

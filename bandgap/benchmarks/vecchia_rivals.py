@@ -63,7 +63,9 @@ def gpytorch_process(
     n = max(len(left) - KEPT_APART, len(left) // 2)
     x, y = torch.from_numpy(train.points).float(), torch.from_numpy(left).float()
     likelihood = gpytorch.likelihoods.GaussianLikelihood()
-    model, step = (_svgp if kind == "svgp" else _vnngp)(gpytorch, x[:n], y[:n], likelihood, nu=nu, size=inducing)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # GPyTorch tells where it does without faiss
+        model, step = (_svgp if kind == "svgp" else _vnngp)(gpytorch, x[:n], y[:n], likelihood, nu=nu, size=inducing)
     optimiser = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=RATE)
     best, best_state, since, spent, fit_s = -np.inf, None, 0, 0.0, 0.0
     done = best_pass = 0
@@ -117,8 +119,8 @@ def _predicted(model: Any, likelihood: Any, x: Any) -> tuple[Floats, Floats]:
     model.eval()
     means, sds = [], []
     with torch.no_grad():
-        for block in x.split(500):
-            found = likelihood(model(block))
+        for first in range(0, len(x), 500):
+            found = likelihood(model(x[first : first + 500]))
             means.append(found.mean.double().numpy())
             sds.append(found.stddev.double().numpy())
     return np.concatenate(means), np.concatenate(sds)

@@ -73,7 +73,7 @@ def print_vecchia(result: dict[str, Any]) -> None:
         "fields in the plane."
     )
     found = result["chains"]
-    rows = [
+    speeds = [
         (
             name,
             f"{side['seconds']:.1f}",
@@ -83,7 +83,7 @@ def print_vecchia(result: dict[str, Any]) -> None:
         )
         for name, side in found["sides"].items()
     ]
-    print_table(("", "s", "draws", "effective draws, worst", "a second"), rows)
+    print_table(("", "s", "draws", "effective draws, worst", "a second"), speeds)
     apart = max(found["apart"].values())
     typer.echo(
         f"{found['sites']:,} sites, step {found['step']:g}, {found['batch']} sites a batch: SGRLD has "

@@ -116,13 +116,13 @@ class KernelMatrix:
 
     def row(self, i: int) -> Floats:
         """Return sigma2 M of one point with all."""
-        return self.theta.sigma2 * self._block(0, slice(i, i + 1))[0]
+        return np.asarray(self.theta.sigma2 * self._block(0, slice(i, i + 1))[0], dtype=np.float64)
 
     def _times(self, which: int, v: Floats) -> Floats:
         if len(self.points) <= STORED_ROWS:
             if which not in self._stored:
                 self._stored[which] = self._block(which, slice(None))
-            return np.asarray(self._stored[which] @ v)
+            return np.asarray(self._stored[which] @ v, dtype=np.float64)
         starts = range(0, len(self.points), ROWS_AT_ONCE)
         return np.concatenate([self._block(which, slice(i, i + ROWS_AT_ONCE)) @ v for i in starts])
 

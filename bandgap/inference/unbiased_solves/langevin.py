@@ -66,7 +66,7 @@ class Problem:
             [solve(kernel, row, terms=len(self.y), precondition=precondition).solution for row in self.covariates.T]
         )
         precision = self.covariates.T @ solved
-        return np.linalg.solve(precision, solved.T @ self.y), precision
+        return np.asarray(np.linalg.solve(precision, solved.T @ self.y), dtype=np.float64), precision
 
 
 def sample_ulisse(

@@ -38,6 +38,7 @@ from bandgap.predictions.mixtures import mixture_quantiles
 EXACT_ROWS = 1000  # up to which the exact likelihood is sampled where the likelihood is "auto"
 ALL_ROWS = 2000  # up to which every prediction is given all rows
 SMOOTHNESS = (0.5, 1.5, 2.5)
+ROUGH, FINE = 1e-2, 1e-6  # of step'gradient, where smoothness is chosen and where chains start
 SAMPLE_ROWS = 500  # of which typical distances are taken
 
 Likelihood = Literal["auto", "exact", "vecchia"]
@@ -61,7 +62,9 @@ class GPConfig:
     predict_from: int = 200
     sampler: Sampler = "auto"
     metropolis: MetropolisConfig = field(default_factory=lambda: MetropolisConfig(warmup=50, draws=150))
-    sgrld: LangevinConfig = field(default_factory=lambda: LangevinConfig(warmup=200, draws=1000, thin=4))
+    sgrld: LangevinConfig = field(
+        default_factory=lambda: LangevinConfig(step=0.1, batch=100, warmup=100, draws=500, thin=4)
+    )
     keep: int = 32
 
     def __post_init__(self) -> None:
@@ -194,12 +197,13 @@ def _likeliest(targets: list[Target], start: Theta, *, progress: Progress) -> tu
     found = []
     for target in targets:
         phase = f"searching the scales at smoothness {target.nu:g}"
-        mode = find_mode(target, target.eta(start), tolerance=1e-8, phase=phase, progress=progress)
+        mode = find_mode(target, target.eta(start), tolerance=ROUGH, phase=phase, progress=progress)
         volumes = [np.linalg.slogdet(part)[1] for part in (mode.precision, mode.precision_beta)]
         evidence = mode.value - 0.5 * sum(volumes)
         found.append((float(evidence), target, mode))
     _, target, mode = max(found, key=lambda each: each[0])
-    return target, mode
+    phase = "searching the mode of the scales"
+    return target, find_mode(target, mode.eta, tolerance=FINE, phase=phase, progress=progress)
 
 
 def _sampled(

@@ -1,0 +1,65 @@
+"""The three parts of `bandgap bench vecchia` at small sizes."""
+
+import numpy as np
+import pytest
+
+from bandgap.benchmarks.vecchia import VecchiaBenchmark, chains, compare_sides, costs
+from bandgap.benchmarks.vecchia_rivals import gpytorch_process, sklearn_exact
+from bandgap.benchmarks.vecchia_rows import Rows, read_rows
+from bandgap.foundation.errors import ConfigError, InputError
+
+SMALL = VecchiaBenchmark(rivals=False, neighbours=8, sizes=(100, 400), chain_sites=60, chain_draws=40, repeats=1)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """A smooth function of three coordinates with noise of a tenth, in units of 2 eV."""
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(360, 3))
+    trend = np.column_stack([np.ones(360), points[:, 0]])
+    y = points[:, 0] + np.sin(2 * points[:, 1]) + 0.1 * rng.standard_normal(360)
+    whole = Rows(points, trend, y, 2.0)
+    return whole.part(slice(300)), whole.part(slice(300, None))
+
+
+def test_our_side_learns_and_covers(rows):
+    side = compare_sides(*rows, SMALL)["vecchia"]
+    assert side["rmse_eV"] < 0.5 * 2.0 * rows[1].y.std()
+    assert side["crps_eV"] < side["rmse_eV"] and side["coverage"] > 0.8
+    assert side["fit_s"] > 0 and side["predict_s"] > 0
+
+
+def test_exact_process_of_scikit_learn_predicts_the_trend_and_the_rest(rows):
+    found = sklearn_exact(*rows, nu=1.5, rows=200)
+    assert np.sqrt(np.mean((found.mean - rows[1].y) ** 2)) < 0.5 * rows[1].y.std()
+    assert (found.sd > 0.05).all()
+
+
+@pytest.mark.parametrize(("kind", "size"), [("svgp", 40), ("vnngp", 10)])
+def test_processes_of_gpytorch_learn_and_stop(rows, kind, size):
+    pytest.importorskip("gpytorch")
+    found = gpytorch_process(kind, *rows, nu=1.5, inducing=size, passes=4, patience=2, seed=0)
+    assert found.mean.shape == rows[1].y.shape and (found.sd > 0).all()
+    assert 1 <= found.passes <= 4 and found.fit_s > 0
+    assert np.sqrt(np.mean((found.mean - rows[1].y) ** 2)) < rows[1].y.std()
+
+
+def test_costs_are_those_of_every_size():
+    found = costs(SMALL)
+    assert [row["n"] for row in found["sizes"]] == [100, 400]
+    assert all(row["pass_s"] > 0 and row["step_s"] > 0 for row in found["sizes"])
+    assert np.isfinite(found["slope"])
+
+
+def test_chains_are_compared_on_the_same_density():
+    found = chains(SMALL)
+    assert set(found["sides"]) == {"SGRLD", "Metropolis"}
+    assert all(side["worst_ess_per_s"] > 0 for side in found["sides"].values())
+    assert set(found["apart"]) == {"sigma2", "rho", "tau2"}
+
+
+def test_folder_without_the_molecules_is_refused(tmp_path):
+    with pytest.raises(InputError, match="has no qm9_gap/qm9_gap.extxyz.gz"):
+        read_rows(tmp_path, n=10, n_test=10, seed=0)
+    with pytest.raises(ConfigError, match="whole numbers from 1"):
+        VecchiaBenchmark(n=0)

@@ -1,0 +1,117 @@
+"""Gaussian processes on the source's last features: what they keep, large targets, the bar on the demo."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bandgap.datasets.demo import demo_source_folder, load_demo
+from bandgap.datasets.splits import permuted_split
+from bandgap.datasets.table import learnable
+from bandgap.inference.vecchia.kriging import Observed, predict
+from bandgap.posterior import restore_posterior
+from bandgap.sources.stored import load_source
+from bandgap.transfer import METHODS, TargetData
+from tests.unit.transfer.test_every_method import made, source  # noqa: F401 - a fixture
+
+VECCHIA, ULISSE = METHODS["vecchia_gp"], METHODS["ulisse_gp"]
+BRIEF = {"process": {"nu": 1.5, "metropolis": {"chains": 2, "warmup": 25, "draws": 50}}}
+
+
+@pytest.fixture(scope="module")
+def fitted(source):  # noqa: F811
+    data = TargetData(*made(60, seed=1, shift=0.8))
+    return VECCHIA.fit(source, data, VECCHIA.configure(BRIEF), seed=0), data
+
+
+def test_draws_of_the_mean_are_normal_scores_of_what_kriging_says(fitted):
+    posterior, _ = fitted
+    x, _ = made(7, seed=9)
+    draws = posterior.predictive_draws(x)
+    points, trend = posterior.seen(x)
+    betas = posterior.beta.reshape(-1, posterior.beta.shape[-1])
+    observed = Observed(posterior.points, posterior.trend, posterior.gaps)
+    found = predict(observed, posterior.thetas, betas, points, trend)
+    scale = posterior.standardiser
+    np.testing.assert_allclose(draws.centres_eV, scale.gaps_eV(found.mean))
+    flat = draws.flat_means_eV
+    np.testing.assert_allclose(flat.mean(0), scale.gaps_eV(found.mean.mean(0)), atol=0.02)
+    spread = np.sqrt(found.latent.mean(0) + found.mean.var(0)) * scale.y_sd_eV
+    np.testing.assert_allclose(flat.std(0), spread, rtol=0.1)
+
+
+def test_record_holds_the_chains_of_length_spread_and_noise(fitted):
+    posterior, _ = fitted
+    record = posterior.diagnostics.record
+    assert set(record) == {"trace.process_sd", "trace.length", "trace.noise_sd"}
+    assert record["trace.length"].shape == (2, 50)
+    assert posterior.diagnostics.figures["smoothness"] == 1.5
+    assert {"rhat_length", "ess_length", "rhat_max", "ess_min", "acceptance"} <= set(posterior.diagnostics.figures)
+
+
+def test_structures_far_from_all_training_rows_say_so(fitted):
+    posterior, data = fitted
+    near, far = posterior.far_share(data.features), posterior.far_share(40.0 * data.features)
+    assert near.max() < 0.8 < far.mean()
+
+
+def test_stored_posterior_comes_back_the_same(fitted):
+    posterior, data = fitted
+    back = restore_posterior(
+        posterior.to_arrays(),
+        scalars=posterior.scalars() | {"kind": posterior.kind},
+        diagnostics=posterior.diagnostics,
+    )
+    assert (back.mean_draws_eV(data.features) == posterior.mean_draws_eV(data.features)).all()
+
+
+def test_target_of_many_rows_is_sampled_by_batches(source):  # noqa: F811
+    data = TargetData(*made(1100, seed=1, shift=0.8))
+    brief = {"process": {"nu": 1.5, "neighbours": 10, "sgrld": {"chains": 2, "warmup": 20, "draws": 40, "thin": 4}}}
+    posterior = VECCHIA.fit(source, data, VECCHIA.configure(brief), seed=0)
+    assert posterior.diagnostics.figures["divergences"] == 0.0
+    x, y = made(200, seed=2, shift=0.8)
+    assert np.sqrt(np.mean((posterior.mean_draws_eV(x).mean((0, 1)) - y) ** 2)) < 0.8 * y.std()
+
+
+def test_features_that_do_not_vary_leave_the_level_alone(source):  # noqa: F811
+    flat = replace(source, params={k: 0.0 * v for k, v in source.params.items()})
+    data = TargetData(*made(40, seed=1))
+    posterior = VECCHIA.fit(flat, data, VECCHIA.configure(BRIEF | {"gap_scale": "source"}), seed=0)
+    assert posterior.trend.shape == (40, 1)
+    assert posterior.mean_draws_eV(data.features).mean() == pytest.approx(data.gaps_eV.mean(), abs=0.2)
+
+
+def test_unbiased_solves_give_the_answer_of_the_exact_likelihood(source):  # noqa: F811
+    data = TargetData(*made(60, seed=1, shift=0.8))
+    exact = VECCHIA.fit(source, data, VECCHIA.configure({"process": {"metropolis": {"draws": 300}}}), seed=0)
+    solves = ULISSE.fit(source, data, ULISSE.configure({"solves": {"draws": 300}}), seed=0)
+    x, y = made(100, seed=2, shift=0.8)
+    one, other = (posterior.mean_draws_eV(x).mean((0, 1)) for posterior in (exact, solves))
+    assert np.sqrt(np.mean((one - other) ** 2)) < 0.1 * y.std()
+
+
+@pytest.mark.slow
+def test_crystals_of_the_demo_are_learned_as_well_as_by_ridge_with_honest_intervals():
+    """500 labels, 400 others: MSE <= 1.05 of ridge, 87 to 94 % in the 90 % interval, under 10 s."""
+    network, crystals = load_source(demo_source_folder()), load_demo("crystals")
+    table = learnable(crystals.records, crystals.gaps_eV, descriptor=network.descriptor)
+    split = permuted_split(table.ids, n_test=400, n_train=500, seed=0)
+    train, test = table.rows(split.train), table.rows(split.test)
+    started = time.process_time()
+    posterior = VECCHIA.fit(network, TargetData(train.features, train.gaps_eV), VECCHIA.configure({}), seed=0)
+    seconds = time.process_time() - started
+    draws = posterior.predictive_draws(test.features)
+    mse = float(np.mean((draws.flat_means_eV.mean(0) - test.gaps_eV) ** 2))
+    inside = np.mean(np.abs(test.gaps_eV - draws.centres_eV.mean(0)) < 1.645 * np.sqrt((draws.sds_eV**2).mean(0)))
+    seen, new = np.hstack([posterior.points, posterior.trend]), np.hstack(posterior.seen(test.features))
+    ridge = min(_ridge_error(seen, train.gaps_eV, new, test.gaps_eV, penalty) for penalty in 10.0 ** np.arange(-4, 3))
+    assert mse <= 1.05 * ridge and 0.87 <= inside <= 0.94 and seconds < 10
+
+
+def _ridge_error(x, y, x_new, y_new, penalty):
+    """The error of ridge regression with the penalty that is best on the test rows."""
+    mean, level = x.mean(0), y.mean()
+    weights = np.linalg.solve((x - mean).T @ (x - mean) + penalty * np.eye(x.shape[1]), (x - mean).T @ (y - level))
+    return float(np.mean((level + (x_new - mean) @ weights - y_new) ** 2))
