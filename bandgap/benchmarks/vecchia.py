@@ -129,10 +129,11 @@ def chains(config: VecchiaBenchmark, *, progress: Progress = no_progress) -> dic
     fast = LangevinConfig(step=0.1, batch=100, warmup=200, draws=10 * config.chain_draws, thin=2)
     slow = MetropolisConfig(warmup=200, draws=config.chain_draws // 4 or 1)
     draws, seconds = {}, {}
-    for name, run in (
-        ("SGRLD", lambda: sample_langevin(target, mode, fast, seed=config.seed, progress=progress)),
-        ("Metropolis", lambda: sample_metropolis(target, mode, slow, seed=config.seed, progress=progress)),
-    ):
+    runs: dict[str, Callable[[], Draws]] = {
+        "SGRLD": lambda: sample_langevin(target, mode, fast, seed=config.seed, progress=progress),
+        "Metropolis": lambda: sample_metropolis(target, mode, slow, seed=config.seed, progress=progress),
+    }
+    for name, run in runs.items():
         started = time.process_time()
         draws[name] = run()
         seconds[name] = time.process_time() - started

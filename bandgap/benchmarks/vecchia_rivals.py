@@ -144,7 +144,9 @@ def _svgp(gpytorch: Any, x: Any, y: Any, likelihood: Any, *, nu: float, size: in
     bound = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=len(x))
 
     def one_pass() -> Any:
-        for rows in torch.randperm(len(x)).split(BATCH):
+        order = torch.randperm(len(x))
+        for first in range(0, len(x), BATCH):
+            rows = order[first : first + BATCH]
             yield lambda rows=rows: -bound(model(x[rows]), y[rows])
 
     return model, one_pass

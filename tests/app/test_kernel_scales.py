@@ -47,4 +47,4 @@ def test_posterior_page_shows_the_scales_of_the_process(visit: Visit, made: Made
     assert "**length**: Median" in text and "**spread of the process**: Median" in text
     assert "**smoothness** " in text and "taken as known" in text
     assert "Do the chains agree?" in text
-    assert set(at.selectbox(key="trace-quantity").options) >= {"length", "process_sd", "noise_sd"}
+    assert set(at.selectbox(key="trace-quantity").options) >= {"length", "spread", "noise"}

@@ -5,7 +5,7 @@ import streamlit as st
 from components.posterior import posterior_words
 from components.shared.run_files import RunFiles
 
-LENGTH, SPREAD = "length", "process_sd"
+LENGTH, SPREAD = "length", "spread"
 
 
 def kernel(files: RunFiles) -> None:

@@ -61,7 +61,7 @@ class GPConfig:
     neighbours: int = 60
     predict_from: int = 200
     sampler: Sampler = "auto"
-    metropolis: MetropolisConfig = field(default_factory=lambda: MetropolisConfig(warmup=50, draws=150))
+    metropolis: MetropolisConfig = field(default_factory=lambda: MetropolisConfig(warmup=100, draws=300))
     sgrld: LangevinConfig = field(
         default_factory=lambda: LangevinConfig(step=0.1, batch=100, warmup=100, draws=500, thin=4)
     )

@@ -14,7 +14,7 @@ from bandgap.sources.statistics import hidden_layers
 from bandgap.transfer.shared.last_layer_problem import converged
 from bandgap.transfer.shared.method import Scales, TargetData
 
-WORDS = {"sigma2": "process_sd", "rho": "length", "nu": "smoothness", "tau2": "noise_sd"}
+WORDS = {"sigma2": "spread", "rho": "length", "nu": "smoothness", "tau2": "noise"}
 
 
 def rows_of(source: SourceModel, data: TargetData, scales: Scales, *, seed: int) -> DeepKernelPosterior:
