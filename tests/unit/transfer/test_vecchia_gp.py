@@ -11,6 +11,7 @@ from bandgap.datasets.splits import permuted_split
 from bandgap.datasets.table import learnable
 from bandgap.inference.vecchia.kriging import Observed, predict
 from bandgap.posterior import restore_posterior
+from bandgap.predictions.mixtures import mixture_sd
 from bandgap.sources.stored import load_source
 from bandgap.transfer import METHODS, TargetData
 from tests.unit.transfer.test_every_method import made, source  # noqa: F401 - a fixture
@@ -94,20 +95,28 @@ def test_unbiased_solves_give_the_answer_of_the_exact_likelihood(source):  # noq
 
 @pytest.mark.slow
 def test_crystals_of_the_demo_are_learned_as_well_as_by_ridge_with_honest_intervals():
-    """500 labels, 400 others: MSE <= 1.05 of ridge, 87 to 94 % in the 90 % interval, under 10 s."""
+    """500 labels, 400 others: MSE <= 1.05 of ridge, 87 to 94 % in the 90 % interval, each fit under 10 s of one core.
+
+    Means over three splits: the coverage of one has a standard error of 1.5 %.
+    """
     network, crystals = load_source(demo_source_folder()), load_demo("crystals")
     table = learnable(crystals.records, crystals.gaps_eV, descriptor=network.descriptor)
-    split = permuted_split(table.ids, n_test=400, n_train=500, seed=0)
-    train, test = table.rows(split.train), table.rows(split.test)
-    started = time.process_time()
-    posterior = VECCHIA.fit(network, TargetData(train.features, train.gaps_eV), VECCHIA.configure({}), seed=0)
-    seconds = time.process_time() - started
-    draws = posterior.predictive_draws(test.features)
-    mse = float(np.mean((draws.flat_means_eV.mean(0) - test.gaps_eV) ** 2))
-    inside = np.mean(np.abs(test.gaps_eV - draws.centres_eV.mean(0)) < 1.645 * np.sqrt((draws.sds_eV**2).mean(0)))
-    seen, new = np.hstack([posterior.points, posterior.trend]), np.hstack(posterior.seen(test.features))
-    ridge = min(_ridge_error(seen, train.gaps_eV, new, test.gaps_eV, penalty) for penalty in 10.0 ** np.arange(-4, 3))
-    assert mse <= 1.05 * ridge and 0.87 <= inside <= 0.94 and seconds < 10
+    errors, ridges, inside = [], [], []
+    for seed in range(3):
+        split = permuted_split(table.ids, n_test=400, n_train=500, seed=seed)
+        train, test = table.rows(split.train), table.rows(split.test)
+        started = time.process_time()
+        posterior = VECCHIA.fit(network, TargetData(train.features, train.gaps_eV), VECCHIA.configure({}), seed=0)
+        assert time.process_time() - started < 10
+        draws = posterior.predictive_draws(test.features)
+        errors.append(np.mean((draws.flat_means_eV.mean(0) - test.gaps_eV) ** 2))
+        sd = mixture_sd(draws.centres_eV, draws.sds_eV)
+        inside.append(np.abs(test.gaps_eV - draws.centres_eV.mean(0)) < 1.645 * sd)
+        seen, new = np.hstack([posterior.points, posterior.trend]), np.hstack(posterior.seen(test.features))
+        penalties = 10.0 ** np.arange(-4, 3)
+        ridges.append(min(_ridge_error(seen, train.gaps_eV, new, test.gaps_eV, each) for each in penalties))
+    assert np.mean(errors) <= 1.05 * np.mean(ridges)
+    assert 0.87 <= np.mean(inside) <= 0.94
 
 
 def _ridge_error(x, y, x_new, y_new, penalty):
