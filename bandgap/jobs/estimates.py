@@ -217,4 +217,5 @@ COSTS: Mapping[str, Cost] = {
     "gaussian_process": Cost(0.2, 0.5),
     "random_forest": Cost(1.8, 3.2),
     "gradient_boosting": Cost(5, 7),
+    "parts_gp": Cost(0.4, 1.2),
 }

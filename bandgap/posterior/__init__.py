@@ -18,6 +18,7 @@ from bandgap.posterior.gaussian_process import GaussianProcessPosterior
 from bandgap.posterior.last_layer import LastLayerPosterior
 from bandgap.posterior.mixture import PosteriorMixture, mix
 from bandgap.posterior.network import NetworkPosterior, ScaledNetworkPosterior
+from bandgap.posterior.parts_gp import PartsGPPosterior
 from bandgap.posterior.protocol import (
     Diagnostics,
     Floats,
@@ -37,6 +38,7 @@ _KINDS: tuple[type[StoredPosterior], ...] = (
     GaussianProcessPosterior,
     FactorisedNetworkPosterior,
     DeepKernelPosterior,
+    PartsGPPosterior,
 )
 KINDS: Mapping[str, type[StoredPosterior]] = {kind.kind: kind for kind in _KINDS}
 
@@ -77,6 +79,7 @@ __all__ = [
     "GaussianProcessPosterior",
     "LastLayerPosterior",
     "NetworkPosterior",
+    "PartsGPPosterior",
     "Posterior",
     "PosteriorMixture",
     "PredictiveDraws",

@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
-from scipy.special import ndtri
 from torch import Tensor
 
 from bandgap.inference.gaussian_process.sum_kernel import INTERCEPT_VARIANCE, Kernels, SumKernelProblem
 from bandgap.networks.standardise import FLOOR
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_block, part, tensors
+from bandgap.posterior.stratified import stratified_scores
 from bandgap.sources.views import NetworkView, SourceNetwork
 
 SCORES = 8  # draws of the mean for each draw of the scales
@@ -159,10 +159,7 @@ class FeatureGPPosterior:
     @cached_property
     def _levels(self) -> Floats:
         """Normal scores (draw of the scales, SCORES), stratified over all."""
-        rng, k = np.random.default_rng(self.seed), len(self.theta)
-        order = np.stack([rng.permutation(k) for _ in range(SCORES)], axis=1)
-        result: Floats = ndtri((np.arange(SCORES) + (order + 0.5) / k) / SCORES)
-        return result
+        return stratified_scores(len(self.theta), SCORES, seed=self.seed)
 
     def mean_draws_eV(self, features: NDArray[np.floating[Any]]) -> Floats:
         """Return draws of the mean, (1, draw, n), in eV, for raw features (n, p)."""

@@ -48,16 +48,20 @@ class TrainingRows:
 
         Raises InputError when the number of features differs.
         """
-        found = columns_of(features, self.columns, n_features=self.n_features)
-        return cdist(self._scaled(found), self._scaled(self.values), metric)
+        return cdist(self.scaled(features), self.scaled(), metric)
 
     def own_distances(self, metric: Metric) -> Floats:
         """Return the distances (n, n) among the training rows."""
-        scaled = self._scaled(self.values)
+        scaled = self.scaled()
         return cdist(scaled, scaled, metric)
 
-    def _scaled(self, values: NDArray[np.floating[Any]]) -> Floats:
-        return (values.astype(np.float64) - self.mean) / self.scale
+    def scaled(self, features: NDArray[np.floating[Any]] | None = None) -> Floats:
+        """Return the varying columns (m, column) of raw features (m, p), or of the rows themselves, over their scales.
+
+        Raises InputError when the number of features differs.
+        """
+        found = self.values if features is None else columns_of(features, self.columns, n_features=self.n_features)
+        return (found.astype(np.float64) - self.mean) / self.scale
 
     def to_arrays(self) -> dict[str, Tensor]:
         """Return everything but the number of features as named tensors."""

@@ -29,6 +29,7 @@ from bandgap.transfer import (
     nptl,
     nptl_head,
     nptl_soup,
+    parts_gp,
     pbp,
     ptyl,
     random_forest,
@@ -75,6 +76,7 @@ METHODS: Mapping[str, Method] = {
         gaussian_process,
         random_forest,
         gradient_boosting,
+        parts_gp,
     )
 }
 

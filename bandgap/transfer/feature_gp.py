@@ -25,17 +25,15 @@ from numpy.typing import NDArray
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.inference.gaussian_process.importance import MIN_PROPOSALS, MIN_ROUNDS, ImportanceInfo, importance_draws
+from bandgap.inference.gaussian_process.importance import MIN_PROPOSALS, MIN_ROUNDS, importance_draws
 from bandgap.inference.gaussian_process.sum_kernel import prior_of
 from bandgap.networks.standardise import FLOOR
-from bandgap.posterior import Diagnostics, FeatureGPPosterior, Floats
+from bandgap.posterior import FeatureGPPosterior, Floats
 from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import StatisticsChoice, standardiser_for
 from bandgap.sources.views import SourceNetwork
+from bandgap.transfer.shared.importance_diagnosis import diagnose
 from bandgap.transfer.shared.method import Method, TargetData
-
-K_HAT_LIMIT = 0.7  # of the Pareto tail of the weights (Vehtari et al., 2024)
-MIN_ESS = 20.0  # effective draws of the scales
 
 
 @dataclass(frozen=True)
@@ -112,19 +110,6 @@ def fit_together(
         progress=progress,
     )
     return start.with_draws(theta, diagnose(info))
-
-
-def diagnose(info: ImportanceInfo) -> Diagnostics:
-    """Say in words when the proposals do not cover the posterior of the scales."""
-    figures = {"ess_scales": info.ess, "k_hat": info.k_hat, "proposals": float(info.n_proposals)}
-    warnings = []
-    if not (info.k_hat < K_HAT_LIMIT and info.ess >= MIN_ESS):
-        warnings.append(
-            f"The draws of the kernel's scales do not cover their posterior well (Pareto k {info.k_hat:.2f}, want "
-            f"below {K_HAT_LIMIT}; {info.ess:.0f} effective draws, want {MIN_ESS:.0f}). Intervals may be too narrow. "
-            "Raise rounds."
-        )
-    return Diagnostics(figures, tuple(warnings))
 
 
 def _kernel_scales(features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats, NDArray[np.bool_]]:

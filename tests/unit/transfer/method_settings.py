@@ -37,6 +37,7 @@ QUICK = {
     "gaussian_process": {"restarts": 0},
     "random_forest": {"folds": 5, "trees": 20, "feature_share": 1.0},
     "gradient_boosting": {"folds": 5, "trees": 60, "learning_rate": 0.1, "feature_share": 1.0},
+    "parts_gp": {"draws": 16, "proposals": 60, "rounds": 2},
 }
 BRIEF = {
     "btl_pcp_pe": FEWER_DRAWS,
@@ -70,4 +71,5 @@ BRIEF = {
     "gaussian_process": {"restarts": 1},
     "random_forest": {"folds": 4, "trees": 2},
     "gradient_boosting": {"folds": 4, "trees": 5},
+    "parts_gp": {"draws": 8, "proposals": 50, "rounds": 2},
 }

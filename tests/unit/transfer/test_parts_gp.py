@@ -1,0 +1,129 @@
+"""The Gaussian process on parts: quadrature over its scales, a part that says nothing, new elements, the round trip."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.spatial.distance import cdist
+
+from bandgap.descriptors.config import n_features
+from bandgap.foundation.errors import ConfigError
+from bandgap.inference.gaussian_process.importance import importance_draws
+from bandgap.inference.gaussian_process.product_kernel import prior_of
+from bandgap.posterior import PartsGPPosterior, restore_posterior
+from bandgap.transfer import TargetData, get_method
+from bandgap.transfer.parts_gp import PartsGPConfig, fit
+
+BRIEF = PartsGPConfig(draws=8, proposals=50, rounds=2)
+NEW = np.random.default_rng(5).normal(size=(30, 5)).astype(np.float32)
+
+
+@pytest.fixture
+def posterior(source_of, target):
+    return fit(source_of(), target, BRIEF, seed=0)
+
+
+def test_mean_and_sd_are_those_of_quadrature_over_the_scales(source_of):
+    """One part, so three scales: a grid of 15 points in each against 4,000 draws, whose error is 1 to 2 %."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(12, 5)).astype(np.float32)
+    x[:, 3:] = 0.0  # the second term of the descriptor
+    y = 2.0 + np.sin(x[:, 0]) + 0.2 * rng.normal(size=12)
+    config = PartsGPConfig(draws=4000, proposals=2000, rounds=4)
+    source = source_of()
+    found = fit(source, TargetData(x, y), config, seed=0)
+    assert len(found.ends) == 1
+    own, far = found.rows.scaled(), found.rows.scaled(NEW[:4])
+    typical = np.median(cdist(own, own)[np.triu_indices(12, 1)])
+    z, weights, means, squares = (y - y.mean()) / y.std(), [], [], []
+    for theta in itertools.product(*(m + s * np.linspace(-4, 4, 15) for m, s in ((0, 1), (1, 1), (-1.2, 0.7)))):
+        a, length, noise = np.exp(theta)
+        near, cross = (
+            4.0 + a**2 * (1 + r) * np.exp(-r)
+            for r in (np.sqrt(3) / (typical * length) * cdist(u, own) for u in (own, far))
+        )
+        k = near + (noise**2 + 1e-8) * np.eye(12)
+        prior = stats.norm([0, 1, -1.2], [1, 1, 0.7]).logpdf(theta).sum()
+        weights.append(stats.multivariate_normal(np.zeros(12), k).logpdf(z) + prior)
+        inside = np.linalg.solve(k, cross.T)
+        means.append(inside.T @ z)
+        squares.append(4.0 + a**2 + noise**2 - np.sum(cross.T * inside, axis=0) + means[-1] ** 2)
+    share = np.exp(np.array(weights) - max(weights))
+    share /= share.sum()
+    mean = share @ np.array(means)
+    sd = np.sqrt(share @ np.array(squares) - mean**2)
+    draws = found.predictive_draws(NEW[:4])
+    centres = (draws.centres_eV - y.mean()) / y.std()
+    np.testing.assert_allclose(centres.mean(axis=0), mean, atol=0.03)
+    spread = np.sqrt((draws.sds_eV**2 / y.var() + centres**2).mean(axis=0) - centres.mean(axis=0) ** 2)
+    np.testing.assert_allclose(spread, sd, rtol=0.05)
+
+
+def test_part_that_says_nothing_gets_the_longer_length_and_harms_little():
+    """A part of 40 features of noise beside one that holds the gap: one distance over all is mostly noise."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(160, 42)).astype(np.float32)
+    y = np.sin(x[:, 0]) + x[:, 1] + 0.1 * rng.normal(size=160)
+
+    def rmse(parts):
+        start = PartsGPPosterior.before_draws(x[:80], y[:80], parts=parts, seed=0)
+        found, _ = importance_draws(
+            start.problem.log_density,
+            prior_of(len(parts))[0],
+            n_draws=16,
+            n_proposals=64,
+            rounds=3,
+            log_value=start.problem.log_value,
+            rng=np.random.default_rng(0),
+        )
+        after = start.with_draws(found, start.diagnostics)
+        errors = after.predictive_draws(x[80:]).centres_eV.mean(axis=0) - y[80:]
+        return float(np.sqrt(np.mean(errors**2))), found
+
+    apart, theta = rmse([slice(0, 2), slice(2, 42)])
+    together, _ = rmse([slice(0, 42)])
+    assert theta[:, 2].mean() > theta[:, 1].mean() + 1.0
+    assert apart < 0.5 * together
+
+
+def test_parts_are_those_of_the_descriptor_and_what_lies_behind_it(source_of):
+    source = source_of()
+    n = n_features(source.descriptor)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(20, n + 3)).astype(np.float32)
+    data = TargetData(x, rng.normal(size=20))
+    assert fit(source, data, BRIEF, seed=0).ends.tolist()[-2:] == [n, n + 3]
+    x[:, n:] = 1.0  # does not vary: no part
+    assert fit(source, data, BRIEF, seed=0).ends.tolist()[-1] == n
+
+
+def test_far_from_the_training_rows_it_knows_the_prior_alone(posterior):
+    draws = posterior.predictive_draws(NEW + 1e4)
+    wanted = np.exp(2 * posterior.theta[:, 0]) + 4.0 + np.exp(2 * posterior.theta[:, -1])
+    assert (draws.sds_eV**2 < posterior.y_sd_eV**2 * wanted[:, None]).all()  # the intercept is learned
+    assert (draws.sds_eV**2 > posterior.y_sd_eV**2 * (wanted[:, None] - 4.0)).all()
+
+
+def test_draws_of_the_mean_have_mean_and_spread_of_the_mixture(posterior):
+    draws, found = posterior.mean_draws_eV(NEW)[0], posterior.predictive_draws(NEW)
+    np.testing.assert_allclose(draws.mean(axis=0), found.centres_eV.mean(axis=0), atol=0.05 * posterior.y_sd_eV)
+    noise = posterior.summaries()["sigma_eV"][0]
+    latent = np.sqrt(
+        (found.sds_eV**2 - noise[:, None] ** 2 + found.centres_eV**2).mean(0) - found.centres_eV.mean(0) ** 2
+    )
+    np.testing.assert_allclose(draws.std(axis=0), latent, rtol=0.15)
+
+
+def test_round_trip(posterior):
+    scalars = json.loads(json.dumps({"kind": posterior.kind, **posterior.scalars()}))
+    again = restore_posterior(posterior.to_arrays(), scalars=scalars, diagnostics=posterior.diagnostics)
+    assert isinstance(again, PartsGPPosterior)
+    assert (again.mean_draws_eV(NEW) == posterior.mean_draws_eV(NEW)).all()
+    assert (again.predictive_draws(NEW).sds_eV == posterior.predictive_draws(NEW).sds_eV).all()
+
+
+def test_too_few_draws_are_refused():
+    with pytest.raises(ConfigError, match="parts_gp: 4 draws, 128 proposals, 6 rounds. Accepted: at least 8 draws"):
+        get_method("parts_gp").configure({"draws": 4})
