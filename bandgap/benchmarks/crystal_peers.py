@@ -132,10 +132,15 @@ def _chgnet(elements: tuple[str, ...]) -> DescriptorConfig:
     return DescriptorConfig(potential="chgnet")
 
 
+def _chgnet_two_layers(elements: tuple[str, ...]) -> DescriptorConfig:
+    return DescriptorConfig(potential="chgnet-two-layers")
+
+
 PEERS: Final = (
     Peer("MBTR, kernel ridge", _mbtr, _kernel_ridge),
     Peer("Magpie, random forest", _magpie, _with_cross_validated_sd(_forest)),
     Peer("Magpie, gradient boosting", _magpie, _with_cross_validated_sd(_boosting)),
     Peer("CHGNet features, Gaussian process", _chgnet, _gaussian_process, package="chgnet"),
+    Peer("CHGNet, two layers, Gaussian process", _chgnet_two_layers, _gaussian_process, package="chgnet"),
     Peer("CHGNet features, ridge", _chgnet, _with_cross_validated_sd(_ridge), package="chgnet"),
 )

@@ -1,6 +1,6 @@
 """Accuracy on crystals of any elements: perovskites with HSE gaps, inorganic and organic crystals with PBE gaps.
 
-Our methods without a source have the descriptor of the set (`descriptor_for`); a method that transfers starts from a
+Our methods without a source have the descriptor of the set (`own_descriptor`); a method that transfers starts from a
 network that is trained once on the inorganic crystals, and takes part on the perovskites alone. The peers of
 `crystal_peers.py` see the same splits. The data are not shipped: a folder with the files named here is needed.
 """
@@ -20,7 +20,7 @@ from bandgap.datasets.gaps import labels_from_info
 from bandgap.datasets.labels import match_labels, read_labels
 from bandgap.datasets.splits import permuted_split
 from bandgap.datasets.table import Table, elements_of, learnable
-from bandgap.descriptors import PRESETS, DescriptorConfig, descriptor_for
+from bandgap.descriptors import PRESETS, DescriptorConfig
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress, progress_of
@@ -28,7 +28,7 @@ from bandgap.posterior import PredictiveDraws
 from bandgap.runs.comparison import ComparedFit, append_fit, heldout_figures, read_fits
 from bandgap.runs.transfer import fit_members
 from bandgap.sources.model import SourceConfig, SourceModel
-from bandgap.sources.no_source import no_source
+from bandgap.sources.no_source import no_source, own_descriptor
 from bandgap.sources.sets import open_sources
 from bandgap.sources.training import LabelledSet, train_source_run
 from bandgap.storage.manifests import MANIFEST
@@ -59,7 +59,7 @@ SETS: Final[Mapping[str, CrystalSet]] = {
     "inorganic": CrystalSet("mp_crystals_pbe/cifs.zip", "mp_crystals_pbe/mp_crystals_pbe.csv", "PBE", (200, 1000), 700),
     "organic": CrystalSet("omdb_crystal_gap/omdb_crystal_gap_etkdg.extxyz.gz", "", "PBE", (100,), 700),
 }
-METHODS: Final = ("gaussian_process", "kernel_ridge", "random_forest", "gradient_boosting")
+METHODS: Final = ("parts_gp", "gaussian_process", "kernel_ridge", "random_forest", "gradient_boosting")
 PRESET: Final = "any-elements"  # of the source
 SOURCE_SET, TARGET_SET = "inorganic", "perovskites"
 
@@ -194,7 +194,7 @@ def _entrant(who: str, labelled: LabelledSet, job: _Job) -> _Entrant:
         members = open_sources(_source(job)).load(verify=False)
         descriptor = next(iter(members[0].values())).descriptor
         return _Entrant(descriptor, functools.partial(_own_draws, who, members))
-    descriptor = descriptor_for(elements)
+    descriptor = own_descriptor(labelled.records, labelled.gaps_eV)
     return _Entrant(descriptor, functools.partial(_own_draws, who, descriptor))
 
 

@@ -54,6 +54,19 @@ composition alone, 1.187 at n = 200 with all three. Of those crystals 681 hold o
 composition and neighbours. SOAP with a cutoff of 7 in place of 5 angstrom has 0.245 and 0.180 on the perovskites (with
 roots, as 0.247 and 0.180 with 5), with a quarter of the numbers 0.293 and 0.194. A cell of 134 atoms
 takes 23 ms for SOAP and 8 ms for neighbours.
+
+With CHGNet installed, its features (`chgnet-two-layers`) stand behind these descriptors. `parts_gp` (a length for each
+part, scales integrated; splits of other seeds than those of `bandgap bench crystals`, 3 to 8 of them): RMSE and CRPS in
+eV. `gaussian_process`, which has one distance over all, is within 2 % on the first two sets; on the third it has 0.977
+at n = 200, as most of its distance is that of composition and neighbours.
+
+| descriptor                     | perovskites 100 | and 250         | organic 100     | inorganic 200   |
+|--------------------------------|-----------------|-----------------|-----------------|-----------------|
+| MBTR, roots, and SOAP          | 0.210 0.110     |                 | 0.640 0.357     |                 |
+| potential                      | 0.216 0.113     |                 | 0.669 0.369     | 0.951 0.523     |
+| MBTR, roots, SOAP, potential   | 0.206 0.107     | 0.152 0.078     | 0.626 0.346     |                 |
+| composition+neighbours         |                 |                 |                 | 1.195 0.675     |
+| the same and potential         | 0.219 0.114     |                 | 0.669 0.369     | 0.934 0.516     |
 """
 
 from collections.abc import Collection, Sequence
@@ -61,6 +74,7 @@ from dataclasses import replace
 
 from bandgap.descriptors.config import DescriptorConfig, Term
 from bandgap.descriptors.element_properties import KNOWN
+from bandgap.descriptors.potentials import NONE
 from bandgap.descriptors.soap import Soap
 from bandgap.foundation.errors import ConfigError
 
@@ -86,7 +100,8 @@ PRESETS: dict[str, DescriptorConfig] = {
 }
 PRESETS["oe62-16-roots"] = replace(PRESETS["oe62-16"], roots=True, size=True, neutral=True)
 PRESETS["any-elements"] = DescriptorConfig(composition=True, neighbours=True, soap=Soap())
-PRESETS["chgnet"] = DescriptorConfig(potential="chgnet")
+for _name in ("chgnet", "chgnet-two-layers"):
+    PRESETS[_name] = DescriptorConfig(potential=_name)
 
 
 def config_for(*, preset: str | None = None, species: Sequence[str] | None = None) -> DescriptorConfig:
@@ -105,13 +120,15 @@ def config_for(*, preset: str | None = None, species: Sequence[str] | None = Non
     return PRESETS[preset]
 
 
-def descriptor_for(elements: Collection[str]) -> DescriptorConfig:
+def descriptor_for(elements: Collection[str], *, potential: str = NONE) -> DescriptorConfig:
     """Return the descriptor of a data set whose structures hold these elements, which no source has to know.
 
     For up to 16 elements that is MBTR with SOAP behind it, for more the composition and the neighbours, whose number
-    of features does not grow with that of the elements. Raises ConfigError for none, and for what is no element.
+    of features does not grow with that of the elements; behind them stand the features of a potential, if one is given
+    (`potentials.potential_for`). Raises ConfigError for none, and for what is no element.
     """
     species = config_for(species=tuple(dict.fromkeys(elements))).species
     if len(species) > FEW_ELEMENTS:
-        return DescriptorConfig(composition=True, neighbours=True)
-    return DescriptorConfig(species, K1, K2, roots=True, soap=Soap() if set(species) <= set(KNOWN) else None)
+        return DescriptorConfig(composition=True, neighbours=True, potential=potential)
+    soap = Soap() if set(species) <= set(KNOWN) else None
+    return DescriptorConfig(species, K1, K2, roots=True, soap=soap, potential=potential)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bandgap.datasets.table import elements_of
 from bandgap.descriptors import MBTRConfig, descriptor_for, n_features
+from bandgap.descriptors.potentials import potential_for
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.networks.perceptron import NetworkConfig
 from bandgap.networks.standardise import fit_standardiser
@@ -42,11 +43,14 @@ def elements_to_learn(records: Sequence[StructureRecord], gaps_eV: NDArray[np.fl
 
 
 def own_descriptor(records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]) -> MBTRConfig:
-    """Return the descriptor for the elements of the labelled structures; raises InputError where none is left."""
+    """Return the descriptor for the elements of the labelled structures, with a potential where one is installed.
+
+    Raises InputError where none is left.
+    """
     elements = elements_to_learn(records, gaps_eV)
     if not elements:
         raise InputError(f"None of {len(records)} structures can be learned from: none is usable and has a gap.")
-    return descriptor_for(elements)
+    return descriptor_for(elements, potential=potential_for(elements))
 
 
 def refuse_beside_source(descriptor: MBTRConfig | None) -> None:

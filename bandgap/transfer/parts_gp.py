@@ -1,9 +1,10 @@
 r"""A Gaussian process on the descriptor alone in which every part has a length of its own, no transfer.
 
 Parts of a descriptor are as unlike as what a crystal is made of, what surrounds its atoms and what a pretrained
-potential makes of it, and one distance over all of them is that of the longest. Here each term and part has its own
-distance and length (`product_kernel`), and what lies behind the descriptor, such as electron levels or a baseline, is a
-part as well. Amplitude, lengths and noise are not taken as known, but integrated by importance sampling.
+potential makes of it, and one distance over all of them is that of the longest. Here the terms of MBTR and each part
+behind them have a distance and a length of their own (`product_kernel`), and so has what lies behind the descriptor,
+such as electron levels or a baseline. Amplitude, lengths and noise are not taken as known, but integrated by importance
+sampling.
 """
 
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ def fit(
 ) -> PartsGPPosterior:
     """Integrate the scales over rows (features (n, p) in the descriptor's parts, gaps in eV); runs on the CPU."""
     progress(Update("measuring distances"))
-    terms = feature_terms(source.descriptor)
+    terms = feature_terms(source.descriptor)[max(len(source.descriptor.terms) - 1, 0) :]  # those of MBTR as one
     parts = [*terms, slice(terms[-1].stop, data.features.shape[1])]
     start = PartsGPPosterior.before_draws(data.features, data.gaps_eV, parts=parts, seed=seed)
     with few_blas_threads():

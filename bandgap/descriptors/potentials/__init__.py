@@ -3,7 +3,7 @@
 Not here: potentials that a user trains; nothing is downloaded, the weights are those that a package brings.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -17,7 +17,8 @@ from bandgap.foundation.errors import ConfigError
 if TYPE_CHECKING:
     from ase import Atoms
 
-POTENTIALS: Final[Mapping[str, Potential]] = {potential.name: potential for potential in (chgnet.POTENTIAL,)}
+_ALL: Final = (chgnet.POTENTIAL, chgnet.TWO_LAYERS)
+POTENTIALS: Final[Mapping[str, Potential]] = {potential.name: potential for potential in _ALL}
 NONE: Final = "none"
 
 
@@ -25,6 +26,12 @@ def check_potential(name: str) -> None:
     """Raise ConfigError for a potential that there is not."""
     if name != NONE and name not in POTENTIALS:
         raise ConfigError(f"potential is {name!r}. Accepted: {', '.join((NONE, *POTENTIALS))}.")
+
+
+def potential_for(elements: Collection[str]) -> str:
+    """Return the potential for the descriptor of a data set with these elements, "none" where no package is there."""
+    best = chgnet.TWO_LAYERS
+    return best.name if best.installed and set(elements) <= set(best.elements) else NONE
 
 
 def potential_words(name: str) -> str:

@@ -22,9 +22,16 @@ splits) and on 200 crystals of the Materials Project with PBE gaps (five splits)
 
 The first two rows are of five splits. The gaps of the perovskites have a standard deviation of 0.37 eV, those of the
 Materials Project one of 1.63 eV.
+
+Together with other descriptors, and with a length of its own for each (`parts_gp`), the last layer gains: with
+composition and neighbours beside it, `chgnet-two-layers` has 0.673 eV on 1,000 crystals of the Materials Project, the
+layer before alone 0.688 (one split; 0.942 and 0.944 at n = 200, four splits); with square roots of MBTR and with SOAP
+0.628 eV on 100 molecules with the gap of their organic crystal, the layer before alone 0.635 (five splits); on the
+perovskites both have 0.203. Layers farther back say nothing more.
 """
 
 import contextlib
+import dataclasses
 import io
 import warnings
 from functools import lru_cache
@@ -52,8 +59,12 @@ UNTRAINED: Final = ("Po", "At", "Rn", "Fr", "Ra")  # of no structure of its trai
 
 def pooled(atoms: "Atoms") -> Floats:
     """Return the pooled features of a structure; raises NoFeaturesError where the potential cannot take it."""
-    features = atom_features(atoms)
-    return np.concatenate([features.mean(0), features.max(0), features.min(0)])
+    return _pooled(atom_features(atoms))
+
+
+def pooled_of_two_layers(atoms: "Atoms") -> Floats:
+    """Return the pooled features of the last two layers, the one before first; raises NoFeaturesError as `pooled`."""
+    return np.concatenate([_pooled(features) for features in layers(atoms)])
 
 
 def atom_features(atoms: "Atoms") -> Floats:
@@ -61,17 +72,33 @@ def atom_features(atoms: "Atoms") -> Floats:
 
     Raises NoFeaturesError where the structure has too many pairs of neighbours or an atom without any.
     """
+    return layers(atoms)[0]
+
+
+def layers(atoms: "Atoms") -> tuple[Floats, Floats]:
+    """Return the features (atom, 64) of the layer before the last one, and of the last one, from which energies come.
+
+    Raises NoFeaturesError where the structure has too many pairs of neighbours or an atom without any.
+    """
     import torch
 
-    model = _model()
+    model, last = _model(), []
     boxed = _boxed(atoms)
     _refuse_crowded(boxed)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # of pymatgen, on elements without an electronegativity
         structure = _structure(boxed)
         _refuse_isolated(structure)
-        found = model([model.graph_converter(structure)], task="e", return_atom_feas=True)["atom_fea"][0]
-    return np.asarray(found.numpy(), dtype=np.float64)
+        hook = model.readout_norm.register_forward_hook(lambda module, given, made: last.append(made))
+        try:
+            before = model([model.graph_converter(structure)], task="e", return_atom_feas=True)["atom_fea"][0]
+        finally:
+            hook.remove()
+    return np.asarray(before.numpy(), dtype=np.float64), np.asarray(last[0].numpy(), dtype=np.float64)
+
+
+def _pooled(features: Floats) -> Floats:
+    return np.concatenate([features.mean(0), features.max(0), features.min(0)])
 
 
 def check_installed() -> None:
@@ -157,4 +184,12 @@ POTENTIAL: Final = Potential(
     reach_angstrom=CUTOFF_ANGSTROM,
     describe=pooled,
     check=check_installed,
+    package="chgnet",
+)
+TWO_LAYERS: Final = dataclasses.replace(
+    POTENTIAL,
+    name="chgnet-two-layers",
+    title=f"CHGNet {WEIGHTS}, two layers",
+    n_features=6 * WIDTH,
+    describe=pooled_of_two_layers,
 )

@@ -1,5 +1,6 @@
 """What a pretrained interatomic potential tells of a structure: pooled features of its crystal and atoms."""
 
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,6 +29,12 @@ class Potential:
     reach_angstrom: float  # from an atom to its farthest neighbour
     describe: "Callable[[Atoms], NDArray[np.float64]]"  # (n_features,); raises NoFeaturesError
     check: Callable[[], None]  # raises ConfigError where its package is not installed
+    package: str  # by the name under which it is imported
+
+    @property
+    def installed(self) -> bool:
+        """Whether its package is there."""
+        return importlib.util.find_spec(self.package) is not None
 
     @property
     def words(self) -> str:

@@ -44,6 +44,23 @@ def test_features_are_those_that_the_package_itself_gives(atoms: Atoms):
     np.testing.assert_allclose(chgnet.pooled(atoms), np.concatenate(pooled), atol=ROUNDING)
 
 
+@pytest.mark.filterwarnings("ignore")  # of pymatgen and chgnet
+@pytest.mark.parametrize("atoms", [bulk("NaCl", "rocksalt", a=5.64), perovskite()], ids=str)
+def test_last_layer_has_the_mean_that_the_package_gives_of_the_crystal(atoms: Atoms):
+    from chgnet.model import CHGNet
+    from pymatgen.io.ase import AseAtomsAdaptor
+
+    theirs = CHGNet.load(use_device="cpu", verbose=False).predict_structure(
+        AseAtomsAdaptor.get_structure(atoms), task="e", return_crystal_feas=True
+    )["crystal_fea"]
+    before, last = chgnet.layers(atoms)
+    pooled = chgnet.pooled_of_two_layers(atoms)
+    np.testing.assert_allclose(last.mean(0), theirs / len(atoms), atol=ROUNDING)
+    np.testing.assert_array_equal(
+        pooled, np.concatenate([f(x, 0) for x in (before, last) for f in (np.mean, np.max, np.min)])
+    )
+
+
 def test_elements_are_those_that_the_training_of_the_weights_has_moved():
     """Its optimiser, stored beside the weights, never saw a gradient of the embedding of the others."""
     from importlib.resources import files

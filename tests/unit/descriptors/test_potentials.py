@@ -1,5 +1,6 @@
 """Pretrained potentials as descriptors: which there are, what each takes, and what is said without its package."""
 
+import dataclasses
 import sys
 
 import numpy as np
@@ -8,12 +9,13 @@ import pytest
 from bandgap.descriptors import (
     PRESETS,
     DescriptorConfig,
+    descriptor_for,
     feature_blocks,
     featurize,
     n_features,
     similarity_features,
 )
-from bandgap.descriptors.potentials import POTENTIALS, potential_words
+from bandgap.descriptors.potentials import POTENTIALS, potential_for, potential_words
 from bandgap.foundation.errors import ConfigError
 from tests.unit.descriptors.samples import ethanol, record
 
@@ -60,3 +62,19 @@ def test_element_that_the_potential_does_not_know_is_the_problem_of_its_structur
     assert found is not None and found.startswith("contains Po, which the descriptor was not set up for; accepted: H ")
     atoms.symbols[0] = "Pb"
     assert obstacle(atoms, PRESETS["chgnet"]) is None
+
+
+@pytest.mark.parametrize("n", [5, 30], ids=["few elements", "many elements"])
+def test_descriptor_of_a_data_set_has_the_potential_behind_what_it_has_without(n: int):
+    elements = POTENTIALS["chgnet-two-layers"].elements[:n]
+    plain, beside = descriptor_for(elements), descriptor_for(elements, potential="chgnet-two-layers")
+    assert beside == dataclasses.replace(plain, potential="chgnet-two-layers")
+    assert n_features(beside) == n_features(plain) + 384
+
+
+def test_potential_of_a_data_set_is_one_that_is_installed_and_knows_its_elements(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    assert potential_for(("Pb", "I")) == "chgnet-two-layers"
+    assert potential_for(("Po", "I")) == "none"
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert potential_for(("Pb", "I")) == "none"
