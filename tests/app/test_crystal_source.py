@@ -191,7 +191,9 @@ def test_crystals_of_any_elements_are_learned_from_without_a_source(visit: Visit
     assert box.label == "Source model" and box.options[-1] == "No source model"
     box.set_value("none").run()
     ticked = {b.label: b.value for b in at.checkbox if str(b.key).startswith("method-")}
-    assert [name for name, value in ticked.items() if value] == ["Gaussian process on the descriptor's parts, no transfer"]
+    assert [name for name, value in ticked.items() if value] == [
+        "Gaussian process on the descriptor's parts, no transfer"
+    ]
     open_ = [b.label for b in at.checkbox if str(b.key).startswith("method-") and not b.disabled]
     assert set(open_) == {method.title for method in METHODS.values() if not method.transfers}
     assert "Kernel ridge, no transfer" in open_ and "Fine-tuning" not in open_
