@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bandgap.descriptors import MBTRConfig
     from bandgap.descriptors.cache import DescriptorCache
     from bandgap.structures import StructureRecord
+    from bandgap.structures.spool import Spool
 
 SHOWN = 3  # refused structures that are named before training or predicting
 
@@ -37,25 +38,56 @@ def load_structures(paths: Sequence[Path], *, progress: Progress) -> list[Struct
     """
     from bandgap.structures import read_paths
 
-    for path in paths:
-        if not path.exists():
-            raise InputError(f"{path}: there is no such file or folder.")
+    _check_there(paths)
     records = read_paths(paths, progress=progress)
-    say(verdict_counts(records))
-    refused = [record for record in records if record.status == "refused"]
-    for record in refused[:SHOWN]:
-        say(f"  {record.file}: {record.problem}")
-    if len(refused) > SHOWN:
-        say(f"  ... and {len(refused) - SHOWN:,} more; `bandgap check` lists them all.")
+    say_verdicts(records)
     return records
 
 
-def verdict_counts(records: Sequence[StructureRecord]) -> str:
+def spool_structures(paths: Sequence[Path], *, progress: Progress) -> Spool:
+    """Read every structure under the paths to the disk, and say of them what `load_structures` says.
+
+    Raises InputError for a path that does not exist.
+    """
+    from bandgap.structures.reading import stream_paths
+    from bandgap.structures.spool import Spool
+
+    _check_there(paths)
+    spool = Spool(stream_paths(paths, progress=progress))
+    say_verdicts(spool)
+    return spool
+
+
+def say_verdicts(records: Iterable[StructureRecord]) -> None:
+    """Say how many records are ready, usable with a warning and refused, and of the first of these why."""
+    counts: Counter[str] = Counter()
+    refused: list[str] = []
+    for record in records:
+        counts[record.status] += 1
+        if record.status == "refused" and len(refused) < SHOWN:
+            refused.append(f"  {record.file}: {record.problem}")
+    say(_verdict_counts(counts))
+    for line in refused:
+        say(line)
+    if counts["refused"] > SHOWN:
+        say(f"  ... and {counts['refused'] - SHOWN:,} more; `bandgap check` lists them all.")
+
+
+def verdict_counts(records: Iterable[StructureRecord]) -> str:
     """Count the verdicts in one sentence."""
-    counts = Counter(record.status for record in records)
-    noun = "structure" if len(records) == 1 else "structures"
+    return _verdict_counts(Counter(record.status for record in records))
+
+
+def _verdict_counts(counts: Counter[str]) -> str:
+    noun = "structure" if counts.total() == 1 else "structures"
     ready, warning, refused = (counts[status] for status in ("ready", "warning", "refused"))
-    return f"{len(records):,} {noun}: {ready:,} ready, {warning:,} with a warning, {refused:,} refused."
+    return f"{counts.total():,} {noun}: {ready:,} ready, {warning:,} with a warning, {refused:,} refused."
+
+
+def _check_there(paths: Sequence[Path]) -> None:
+    for path in paths:
+        if not path.exists():
+            raise InputError(f"{path}: there is no such file or folder.")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,16 @@ import typer
 
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
-from bandgap.cli.inputs import LabelChoice, descriptor_cache, load_baseline, load_gaps, load_structures, say
+from bandgap.cli.growing import say_predicted, write_growing
+from bandgap.cli.inputs import (
+    LabelChoice,
+    descriptor_cache,
+    load_baseline,
+    load_gaps,
+    load_structures,
+    say,
+    spool_structures,
+)
 from bandgap.cli.report import print_figures, write_figures
 from bandgap.foundation.errors import InputError
 
@@ -44,56 +53,50 @@ def predict(
             "interval in the comment lines. Refused ones are left out.",
         ),
     ] = None,
-    jobs: options.Jobs = 1,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Processes that predict at the same time, each with one thread.")
+    ] = 1,
+    chunk: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Structures that are predicted and written at once, by each process: fewer need less memory.",
+        ),
+    ] = 4096,
     engine: options.Engine = None,
     scheduler: options.Scheduler = None,
 ) -> None:
     """Predict band gaps with intervals for new structures and write them as a CSV.
 
     Refused structures keep their row, with empty numbers and the reason. A gap is not negative: a lower end
-    below zero means that the model cannot rule out a gap of zero.
+    below zero means that the model cannot rule out a gap of zero. The table grows as structures are done; killed in
+    between, the same command goes on where it was.
     """
-    from bandgap.evaluation.calibrators import load_calibrator
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
-    from bandgap.predictions.extxyz import write_extxyz
     from bandgap.predictions.table import check_level
-    from bandgap.runs.prediction import predict_run
+    from bandgap.runs.chunks import ChunkPlan
     from bandgap.storage.manifests import read_manifest
 
     set_threads()
     use_engine(engine, scheduler)
     check_level(level)
     with progress_bars() as progress:
-        records = load_structures(structures, progress=progress)
+        records = spool_structures(structures, progress=progress)
         name = str(read_manifest(model, kind="run").get("baseline", ""))
         if baselines is not None and not name:
             raise typer.BadParameter("--baselines: this run was trained without a baseline. Leave the option out.")
-        predictions = predict_run(
-            model,
+        plan = ChunkPlan(model, level=level, interval=interval, cache=descriptor_cache(), size=chunk, n_jobs=jobs)
+        found = write_growing(
             records,
-            level=level,
-            interval=interval,
-            baseline_eV=load_baseline(records, name, table=baselines) if name else None,
-            cache=descriptor_cache(),
-            n_jobs=jobs,
+            plan,
+            out=out,
+            extxyz=extxyz,
+            baseline_eV=load_baseline(records.without_atoms(), name, table=baselines) if name else None,
             progress=progress,
         )
-    out.parent.mkdir(parents=True, exist_ok=True)
-    predictions.to_csv(out, level=level, kind=interval)
-    refused = sum(status == "refused" for status in predictions.status)
-    unusual = sum(domain not in ("", "ok") for domain in predictions.domain)
-    typer.echo(f"{len(predictions) - refused:,} predicted gaps and {refused:,} refused structures written to {out}")
-    if extxyz is not None:
-        extxyz.parent.mkdir(parents=True, exist_ok=True)
-        write_extxyz(extxyz, predictions, records, level=level, kind=interval)
-        typer.echo(f"{len(predictions) - refused:,} structures with their predictions written to {extxyz}")
-    if calibrator := load_calibrator(model):
-        say(calibrator.sentence)
-    for text in read_manifest(model, kind="run")["warnings"]:
-        say(f"Warning: {text}")
-    if unusual:
-        say(f"{unusual:,} structures are unlike what the model was trained on; read the column domain.")
+    say_predicted(found, plan, out=out, extxyz=extxyz)
 
 
 def evaluate(

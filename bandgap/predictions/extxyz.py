@@ -36,6 +36,21 @@ def write_extxyz(
 
     A file that would be longer than `most_bytes` is removed.
     """
+    written = 0
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for block in predicted_blocks(predictions, records, level=level, kind=kind):
+            written += file.write(block)
+            if written > most_bytes:
+                break
+    if written > most_bytes:
+        path.unlink()
+    return written <= most_bytes
+
+
+def predicted_blocks(
+    predictions: Predictions, records: "Sequence[StructureRecord]", *, level: float, kind: IntervalKind
+) -> Iterator[str]:
+    """Yield the extXYZ text of every structure that was predicted, its numbers in the comment line."""
     from bandgap.structures.formats.xyz import extxyz_blocks
 
     usable = usable_rows(predictions)
@@ -44,15 +59,7 @@ def write_extxyz(
         {"id": predictions.ids[i], "file": predictions.files[i], **own, "warning": predictions.warning(i)}
         for i, own in zip(usable, numbers, strict=True)
     ]
-    written = 0
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        for block in extxyz_blocks([records[i] for i in usable], comments):
-            written += file.write(block)
-            if written > most_bytes:
-                break
-    if written > most_bytes:
-        path.unlink()
-    return written <= most_bytes
+    return extxyz_blocks([records[i] for i in usable], comments)
 
 
 def interval_numbers(predictions: Predictions, *, level: float, kind: IntervalKind) -> list[dict[str, float | str]]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bandgap.datasets.table import elements_of, with_baseline_column
 from bandgap.descriptors import Descriptors, featurize, similarity_features
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.evaluation.calibrators import load_calibrator
+from bandgap.evaluation.calibrators import Calibrator, load_calibrator
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior import PredictiveDraws
@@ -53,6 +53,16 @@ def predict_run(
     `baseline_eV` (n,), and refuses those that have none (NaN). Raises ConfigError or InputError where the run gives no
     interval of this kind and level, InputError where a baseline is missing, or given to a run that has none.
     """
+    run, calibrator = load_for(model_folder, level=level, interval=interval, calibrated=calibrated)
+    drawn = _drawn(run, records, baseline_eV, cache=cache, n_jobs=n_jobs, progress=progress)
+    predictions = record_predictions(run, records, drawn)
+    return predictions if calibrator is None else calibrator.apply(predictions)
+
+
+def load_for(
+    model_folder: Path | str, *, level: float, interval: IntervalKind, calibrated: bool = True
+) -> tuple[Run, Calibrator | None]:
+    """Return a stored run with its calibrator; raises ConfigError or InputError as `predict_run` does."""
     check_level(level)
     check_kind(interval)
     run = load_run(model_folder)
@@ -60,9 +70,7 @@ def predict_run(
     if interval == "conformal":
         given = run.conformal if calibrator is None else calibrator.conformal or run.conformal
         conformal_quantile(available(given).scores, level)
-    drawn = _drawn(run, records, baseline_eV, cache=cache, n_jobs=n_jobs, progress=progress)
-    predictions = record_predictions(run, records, drawn)
-    return predictions if calibrator is None else calibrator.apply(predictions)
+    return run, calibrator
 
 
 def predict_in_detail(
@@ -90,7 +98,7 @@ def _drawn(
     n_jobs: int,
     progress: Progress,
 ) -> DrawnRecords:
-    _check_baseline(run, len(records), baseline_eV)
+    check_baseline(run, len(records), baseline_eV)
     described = featurize(list(records), run.descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
     progress(Update("predicting", 0, len(records)))
     drawn = draw_records(run, records, described, baseline_eV=baseline_eV)
@@ -98,7 +106,8 @@ def _drawn(
     return drawn
 
 
-def _check_baseline(run: Run, n: int, baseline_eV: Floats | None) -> None:
+def check_baseline(run: Run, n: int, baseline_eV: Floats | None) -> None:
+    """Raise InputError where a run needs a baseline (n,) and has another or none, or has one and needs none."""
     if run.baseline and (baseline_eV is None or baseline_eV.shape != (n,)):
         found = "None is given" if baseline_eV is None else f"Given: {baseline_eV.shape}"
         raise InputError(

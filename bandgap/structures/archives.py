@@ -8,6 +8,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from bandgap.foundation.errors import printable, reason_of
 from bandgap.structures.draft import Unreadable
@@ -41,24 +42,26 @@ def is_ignored(path: str) -> bool:
     return any(part.lower() in _IGNORED or (part.startswith(".") and part not in (".", "..")) for part in parts)
 
 
-def unzip(data: bytes, *, limits: Limits) -> Iterator[Member]:
-    """Yield the files of a zip archive, each within the limits or with its refusal.
+def unzip(source: bytes | Path, *, limits: Limits) -> Iterator[Member]:
+    """Yield the files of a zip archive (its bytes, or its path), each within the limits or with its refusal.
 
     Raises Unreadable when the archive as a whole cannot be opened.
     """
-    if len(data) > limits.max_archive_bytes:
-        raise Unreadable(f"the archive has {megabytes(len(data))}; the limit is {megabytes(limits.max_archive_bytes)}")
+    size = len(source) if isinstance(source, bytes) else source.stat().st_size
+    if size > limits.max_archive_bytes:
+        raise Unreadable(f"the archive has {megabytes(size)}; the limit is {megabytes(limits.max_archive_bytes)}")
     try:
-        archive = zipfile.ZipFile(io.BytesIO(data))
+        archive = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError, UnicodeError) as error:
         raise Unreadable(f"not a zip archive that can be opened ({reason_of(error)}). Is the file cut off?") from None
     left = limits.max_archive_bytes
-    for entry in archive.infolist():
-        if entry.filename.endswith("/") or is_ignored(entry.filename):  # its is_dir fails on a name without letters
-            continue
-        member = _member(archive, entry, left=left, limits=limits)
-        left -= len(member.data)
-        yield member
+    with archive:
+        for entry in archive.infolist():
+            if entry.filename.endswith("/") or is_ignored(entry.filename):  # its is_dir fails on a name without letters
+                continue
+            member = _member(archive, entry, left=left, limits=limits)
+            left -= len(member.data)
+            yield member
 
 
 def gunzip(data: bytes, *, limits: Limits) -> bytes:

@@ -2,7 +2,6 @@
 
 import codecs
 import dataclasses
-import itertools
 import logging
 import os
 import re
@@ -47,13 +46,24 @@ def read_paths(
     Hidden files are left out of folders. A path that is not there or cannot be opened gets its verdict, too.
     Raises only what `progress` raises to cancel.
     """
+    return with_unique_ids(list(stream_paths(paths, limits=limits, progress=progress)))
+
+
+def stream_paths(
+    paths: Iterable[Path | str], *, limits: Limits = DEFAULT_LIMITS, progress: Progress = no_progress
+) -> Iterator[StructureRecord]:
+    """Yield the records of `read_paths` as they are read, with the ids that they have by themselves (`UniqueIds`).
+
+    Needs the memory of one structure and of the text of one file; a zip archive is read member by member.
+    """
     files = [file for path in paths for file in _files(Path(path))]
-    records: list[StructureRecord] = []
+    given = 0
     for done, file in enumerate(files):
         progress(Update("Reading structures", done, len(files), message=file.name))
-        records += _from_path(file, limits, left=limits.max_structures - len(records))
+        for record in _from_path(file, limits, left=limits.max_structures - given):
+            given += 1
+            yield record
     progress(Update("Reading structures", len(files), len(files)))
-    return with_unique_ids(records)
 
 
 def _files(path: Path) -> list[Path]:
@@ -67,7 +77,7 @@ def _files(path: Path) -> list[Path]:
     return found or [path]
 
 
-def _from_path(path: Path, limits: Limits, *, left: int) -> list[StructureRecord]:
+def _from_path(path: Path, limits: Limits, *, left: int) -> Iterable[StructureRecord]:
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
@@ -77,27 +87,33 @@ def _from_path(path: Path, limits: Limits, *, left: int) -> list[StructureRecord
         most = max(limits.max_archive_bytes, limits.max_file_bytes)
         if status.st_size > most:
             return [_refused(str(path), f"the file has {megabytes(status.st_size)}; the limit is {megabytes(most)}")]
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            is_zip = _is_archive(file.read(len(ZIP_MAGIC[0])), str(path))
+        data = path if is_zip else path.read_bytes()
     except FileNotFoundError:
         return [_refused(str(path), "there is no such file")]
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         return [_refused(str(path), f"the file cannot be opened ({reason})")]
-    return list(_records(data, str(path), limits=limits, left=left))
+    return _records(data, str(path), limits=limits, left=left)
 
 
-def _records(data: bytes, name: str, *, limits: Limits, left: int) -> Iterator[StructureRecord]:
-    """Yield the records of one file or archive, at most `left` and one that says so."""
+def _records(data: bytes | Path, name: str, *, limits: Limits, left: int) -> Iterator[StructureRecord]:
+    """Yield the records of one file or archive, at most `left` and one that says so; a path is that of an archive."""
     if left < 1:
         yield _refused(name, f"not read: the limit of {limits.max_structures:,} structures was reached")
         return
-    if data.startswith(ZIP_MAGIC) or suffix_of(_base(name)) == "zip":
+    if isinstance(data, Path) or _is_archive(data, name):
         yield from _from_archive(data, name, limits=limits, left=left)
     else:
         yield from _from_file(data, name, limits=limits, left=left)
 
 
-def _from_archive(data: bytes, name: str, *, limits: Limits, left: int) -> Iterator[StructureRecord]:
+def _is_archive(data: bytes, name: str) -> bool:
+    return data.startswith(ZIP_MAGIC) or suffix_of(_base(name)) == "zip"
+
+
+def _from_archive(data: bytes | Path, name: str, *, limits: Limits, left: int) -> Iterator[StructureRecord]:
     try:
         if suffix_of(_base(name)) not in ("zip", ""):
             raise Unreadable("a zip archive by its content, and not by its name. Name it .zip to have it opened.")
@@ -167,21 +183,40 @@ def _text_of(data: bytes) -> str:
 def _from_text(
     text: str, form: Format, *, name: str, stem: str, limits: Limits, left: int
 ) -> Iterator[StructureRecord]:
-    drafts: list[Draft] = []
-    ending = ""
-    try:
-        drafts += itertools.islice(read_text(text, form, limits=limits), left + 1)
-    except Exception as error:  # the promise of one verdict per file holds for errors nobody foresaw, too
-        _LOG.info("reading %s as %s failed", name, form.name, exc_info=True)
-        ending = f"cannot be read as {form.name} ({type(error).__name__}: {' '.join(str(error).split())})"
-    if len(drafts) > left:
-        ending = f"the rest was not read: the limit is {limits.max_structures:,} structures"
-    several = len(drafts) > 1
-    for draft in drafts[:left]:
-        id = draft.id or (f"{stem}-{draft.suffix}" if several else stem)
+    drafts = _Drafts(text, form, limits)
+    draft, given = drafts.next(), 0
+    while draft is not None and given < left:
+        following = drafts.next()
+        alone = given == 0 and following is None
+        id = draft.id or (stem if alone else f"{stem}-{draft.suffix}")
         yield to_record(draft, file=name, id=id, limits=limits)
-    if ending or not drafts:
+        draft, given = following, given + 1
+    ending = drafts.ending
+    if draft is not None:
+        ending = f"the rest was not read: the limit is {limits.max_structures:,} structures"
+    if ending or not given:
         yield _refused(name, ending or "no structures in the file", form=form.name)
+
+
+class _Drafts:
+    """The drafts of a text one by one, and afterwards the sentence that says why they ended early, "" if they did not.
+
+    The promise of one verdict per file holds for errors nobody foresaw, too.
+    """
+
+    def __init__(self, text: str, form: Format, limits: Limits) -> None:
+        self.ending = ""
+        self._form, self._drafts = form, read_text(text, form, limits=limits)
+
+    def next(self) -> Draft | None:
+        """Return the next draft, None where there is no more."""
+        try:
+            return next(self._drafts, None)
+        except Exception as error:
+            _LOG.info("reading a file as %s failed", self._form.name, exc_info=True)
+            reason = " ".join(str(error).split())
+            self.ending = f"cannot be read as {self._form.name} ({type(error).__name__}: {reason})"
+            return None
 
 
 def _refused(file: str, text: str, *, form: str = "") -> StructureRecord:
@@ -204,22 +239,29 @@ def _stem(name: str) -> str:
 
 def with_unique_ids(records: list[StructureRecord]) -> list[StructureRecord]:
     """Give the second of two equal ids a number; its own stays in info["original_id"], and a warning tells."""
-    taken = {record.id for record in records}
-    seen: set[str] = set()
-    latest: dict[str, int] = {}
-    unique = []
-    for record in records:
-        if record.id not in seen:
-            seen.add(record.id)
-            unique.append(record)
-            continue
-        count = latest.get(record.id, 1) + 1
-        while f"{record.id}-{count}" in taken:
+    unique = UniqueIds({record.id for record in records})
+    return [unique(record) for record in records]
+
+
+class UniqueIds:
+    """Gives records ids of their own, one after the other; `taken` are the ids of all of them, as they were read."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self._taken = set(taken)
+        self._seen: set[str] = set()
+        self._latest: dict[str, int] = {}
+
+    def __call__(self, record: StructureRecord) -> StructureRecord:
+        """Return the record, the second of two equal ids with a number and a warning."""
+        if record.id not in self._seen:
+            self._seen.add(record.id)
+            return record
+        count = self._latest.get(record.id, 1) + 1
+        while f"{record.id}-{count}" in self._taken:
             count += 1
-        latest[record.id] = count
+        self._latest[record.id] = count
         id = f"{record.id}-{count}"
-        taken.add(id)
+        self._taken.add(id)
         warning = Problem("warning", f"the id {record.id} is there more than once; this one is called {id}")
         info = {**record.info, "original_id": record.id}
-        unique.append(dataclasses.replace(record, id=id, problems=(*record.problems, warning), info=info))
-    return unique
+        return dataclasses.replace(record, id=id, problems=(*record.problems, warning), info=info)

@@ -21,6 +21,7 @@ _PERIODIC_BY_LATTICE = (True, True, True)
 _QUOTED = r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\{[^}]*\}|\[[^\]]*\]"""
 _PAIR = re.compile(rf"""([A-Za-z_][\w.\-/]*)(?:\s*=\s*({_QUOTED}|[^\s"'\[{{]\S*))?""")
 _LONGEST = 20_000
+_BLOCK = 1_000_000  # characters that are split into lines at once
 _EXTENDED = re.compile(r"\b(properties|lattice|pbc)\s*=", re.IGNORECASE)
 _ANY_PAIR = re.compile(r"[A-Za-z_]\w*=\S")
 _INTEGER = re.compile(r"[+-]?(0|[1-9]\d*)", re.ASCII)  # 00011 is a name
@@ -55,7 +56,7 @@ class _Comment:
 
 def read_xyz(text: str, *, limits: Limits) -> Iterator[Draft]:
     """Yield one draft for every frame of an XYZ or extXYZ file."""
-    for index, frame in enumerate(_frames(text.split("\n"), limits.max_atoms), start=1):
+    for index, frame in enumerate(_frames(text, limits.max_atoms), start=1):
         try:
             comment = _comment(frame.comment)
         except Unreadable as error:
@@ -183,26 +184,45 @@ def _columns(text: str) -> tuple[int, int]:
         raise Unreadable(f"Properties must name species and pos, as in {example}; found {shown(text)}") from None
 
 
-def _frames(lines: list[str], max_atoms: int) -> Iterator[_Frame]:
-    at = 0
+def _frames(text: str, max_atoms: int) -> Iterator[_Frame]:
+    """Yield the frames of a text; it is split into lines as they are needed, as all at once take five times its memory.
+
+    A frame that reaches the last of the lines at hand is looked at again with more of them.
+    """
+    lines: list[str] = []
+    at, before, split = 0, 0, 0  # the place in `lines`, the lines before these, the characters that are split
     while True:
-        while at < len(lines) and not lines[at].strip():
-            at += 1
-        if at >= len(lines):
-            return
-        if not _COUNT.fullmatch(lines[at]):
-            found = shown(lines[at])
-            yield _Frame(at + 1, "", [], f"line {at + 1}: expected the number of atoms, found {found}")
-            at = _next_count(lines, at)
+        frame, after = _frame_at(lines, at, before=before, max_atoms=max_atoms)
+        if after >= len(lines) and split <= len(text):
+            end = text.find("\n", split + max(_BLOCK, sum(map(len, lines[at:]))))
+            end = len(text) if end < 0 else end
+            lines = [*lines[at:], *text[split:end].split("\n")]
+            at, before, split = 0, before + at, end + 1
             continue
-        count = int(lines[at])
-        first = at + 2
-        comment = lines[at + 1] if at + 1 < len(lines) else ""
-        end = _end_of_atoms(lines, first=first, last=min(first + count, len(lines)))
-        after = _next_count(lines, end)
-        unread = [line for line in lines[end:after] if line.strip()]
-        yield _frame(at, count, comment=comment, body=lines[first:end], unread=unread, max_atoms=max_atoms)
+        if frame is None:
+            return
+        yield frame
         at = after
+
+
+def _frame_at(lines: list[str], at: int, *, before: int, max_atoms: int) -> tuple[_Frame | None, int]:
+    """Return the frame that begins at a line, or None where only blank lines follow, and the line after it."""
+    while at < len(lines) and not lines[at].strip():
+        at += 1
+    if at >= len(lines):
+        return None, at
+    if not _COUNT.fullmatch(lines[at]):
+        line = before + at + 1
+        fault = f"line {line}: expected the number of atoms, found {shown(lines[at])}"
+        return _Frame(line, "", [], fault), _next_count(lines, at)
+    count = int(lines[at])
+    first = at + 2
+    comment = lines[at + 1] if at + 1 < len(lines) else ""
+    end = _end_of_atoms(lines, first=first, last=min(first + count, len(lines)))
+    after = _next_count(lines, end)
+    unread = [line for line in lines[end:after] if line.strip()]
+    place = before + at
+    return _frame(place, count, comment=comment, body=lines[first:end], unread=unread, max_atoms=max_atoms), after
 
 
 def _frame(at: int, count: int, *, comment: str, body: list[str], unread: list[str], max_atoms: int) -> _Frame:

@@ -1,0 +1,87 @@
+"""The table of `bandgap predict` as it grows: rows chunk by chunk, where it goes on after a break, and its counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from bandgap.cli.inputs import say
+from bandgap.foundation.progress import Progress
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from bandgap.predictions.table import Predictions
+    from bandgap.runs.chunks import ChunkPlan
+    from bandgap.structures.spool import Spool
+
+LIKE, UNLIKE, FAR, ELEMENTS = "like", "unlike", "far", "elements"  # names of counts by domain
+
+
+def write_growing(
+    records: Spool,
+    plan: ChunkPlan,
+    *,
+    out: Path,
+    extxyz: Path | None,
+    baseline_eV: NDArray[np.float64] | None,
+    progress: Progress,
+) -> Counter[str]:
+    """Write the predictions of all records to `out`, and the structures to `extxyz`; return counts of what is in them.
+
+    The counts are those of the columns status and domain of all rows (`counts_of`).
+    """
+    from bandgap.predictions.extxyz import predicted_blocks
+    from bandgap.predictions.growing import GrowingTable
+    from bandgap.runs.chunks import predict_chunks, work_of
+
+    work = work_of(records, plan, baseline_eV=baseline_eV)
+    structures = {} if extxyz is None else {"structures": extxyz}
+    with GrowingTable(out, work=work, others=structures) as table:
+        if table.note:
+            say(table.note)
+        chunks = predict_chunks(
+            records, plan, n=len(records), first=table.rows, baseline_eV=baseline_eV, progress=progress
+        )
+        for chunk in chunks:
+            text = chunk.predictions.to_csv(level=plan.level, kind=plan.interval)
+            texts = {"table": text if table.rows == 0 else text.partition("\n")[2]}
+            if extxyz is not None:
+                blocks = predicted_blocks(chunk.predictions, chunk.records, level=plan.level, kind=plan.interval)
+                texts["structures"] = "".join(blocks)
+            table.commit(len(chunk.records), counts_of(chunk.predictions), **texts)
+    return table.counts
+
+
+def counts_of(predictions: Predictions) -> Counter[str]:
+    """Count rows by status, and by how they stand to the model's domain those that have a prediction."""
+    counts = Counter(predictions.status)
+    for text in predictions.domain:
+        counts[LIKE] += text == "ok"
+        counts[UNLIKE] += text not in ("", "ok")
+        counts[FAR] += "Farther from the training set" in text
+        counts[ELEMENTS] += text.startswith("Contains ")
+    return counts
+
+
+def say_predicted(counts: Counter[str], plan: ChunkPlan, *, out: Path, extxyz: Path | None) -> None:
+    """Say how many rows were written and refused, and what to mind about them."""
+    from bandgap.evaluation.calibrators import load_calibrator
+    from bandgap.storage.manifests import read_manifest
+
+    refused, predicted = counts["refused"], counts["ok"] + counts["warning"]
+    typer.echo(f"{predicted:,} predicted gaps and {refused:,} refused structures written to {out}")
+    if extxyz is not None:
+        typer.echo(f"{predicted:,} structures with their predictions written to {extxyz}")
+    if calibrator := load_calibrator(plan.model_folder):
+        say(calibrator.sentence)
+    for text in read_manifest(plan.model_folder, kind="run")["warnings"]:
+        say(f"Warning: {text}")
+    if unusual := counts[UNLIKE]:
+        parts = (f"{counts[LIKE]:,} like the training set", f"{counts[FAR]:,} far from it")
+        say(f"Domain: {', '.join(parts)}, {counts[ELEMENTS]:,} with elements that it lacks or hardly has.")
+        say(f"{unusual:,} structures are unlike what the model was trained on; read the column domain.")

@@ -1,0 +1,157 @@
+"""Predictions of any number of structures, chunk by chunk in the order of the input: the rows of `predict_run`."""
+
+import hashlib
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.descriptors import featurize
+from bandgap.descriptors.cache import DescriptorCache
+from bandgap.evaluation.calibrators import FILE as CALIBRATOR
+from bandgap.evaluation.calibrators import Calibrator
+from bandgap.foundation.config import fingerprint
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.machine import few_blas_threads, set_threads
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.predictions.table import IntervalKind, Predictions
+from bandgap.runs.prediction import draw_records, load_for, record_predictions
+from bandgap.runs.stored import DOMAIN, DRAWS, Run
+from bandgap.storage.manifests import MANIFEST
+from bandgap.structures import StructureRecord
+from bandgap.structures.spool import Spool
+
+CHUNK = 4_096  # structures: seconds of work, and about 100 MB with all draws of a network
+PROCESSES_FROM = 2_000  # structures; of fewer only what is slow to describe is spread over processes
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some structures of an input, one after the other, and their predictions."""
+
+    records: tuple[StructureRecord, ...]
+    predictions: Predictions
+
+
+@dataclass(frozen=True)
+class ChunkPlan:
+    """How an input is predicted: where from, with which interval, how much at once and in how many processes.
+
+    The rows do not depend on `size` and `n_jobs`. Raises ConfigError where one of both is below 1.
+    """
+
+    model_folder: Path
+    level: float = 0.95
+    interval: IntervalKind = "prediction"
+    cache: DescriptorCache | None = None
+    size: int = CHUNK
+    n_jobs: int = 1
+
+    def __post_init__(self) -> None:
+        if self.size < 1 or self.n_jobs < 1:
+            raise ConfigError(f"chunks of {self.size}, {self.n_jobs} processes. Accepted: whole numbers from 1.")
+
+
+def predict_chunks(
+    records: Iterable[StructureRecord],
+    plan: ChunkPlan,
+    *,
+    n: int,
+    first: int = 0,
+    baseline_eV: Floats | None = None,
+    progress: Progress = no_progress,
+) -> Iterator[Chunk]:
+    """Yield the predictions of `n` records from number `first` on; `baseline_eV` (n,) as `predict_run` takes it.
+
+    With several processes each predicts whole chunks with one thread, and as many chunks are held as there are
+    processes, twice. Raises what `predict_run` raises, but for a baseline, which the caller checks.
+    """
+    parts = _parts(records, plan, n=n, first=first, baseline_eV=baseline_eV)
+    done = first
+    progress(Update("predicting", done, n))
+    for chunk in (_together if _pays(plan, n - first) else _alone)(parts, plan):
+        done += len(chunk.records)
+        progress(Update("predicting", done, n))
+        yield chunk
+
+
+def work_of(records: Spool, plan: ChunkPlan, *, baseline_eV: Floats | None) -> str:
+    """Return the name of the work that a plan does on records: the same for the same rows of a table."""
+    folder = plan.model_folder
+    paths = [folder / name for name in (MANIFEST, DRAWS, DOMAIN, CALIBRATOR)]
+    facts = {
+        "records": records.digest,
+        "model": [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths if path.exists()],
+        "baseline": "" if baseline_eV is None else hashlib.sha256(baseline_eV.tobytes()).hexdigest(),
+        "interval": [plan.level, plan.interval],
+        "version": version("bandgap"),
+    }
+    return fingerprint(facts)
+
+
+Part = tuple[tuple[StructureRecord, ...], Floats | None]
+
+
+def _parts(
+    records: Iterable[StructureRecord], plan: ChunkPlan, *, n: int, first: int, baseline_eV: Floats | None
+) -> Iterator[Part]:
+    size = min(plan.size, -(-(n - first) // plan.n_jobs)) if _pays(plan, n - first) else plan.size
+    left = islice(records, first, None)
+    for at in range(first, n, size):
+        part = tuple(islice(left, min(size, n - at)))
+        yield part, None if baseline_eV is None else baseline_eV[at : at + len(part)]
+
+
+def _pays(plan: ChunkPlan, n: int) -> bool:
+    """Return whether so many structures are more work than to start processes and load the model in them."""
+    return plan.n_jobs > 1 and n >= PROCESSES_FROM
+
+
+def _alone(parts: Iterator[Part], plan: ChunkPlan) -> Iterator[Chunk]:
+    run, calibrator = load_for(plan.model_folder, level=plan.level, interval=plan.interval)
+    for part in parts:
+        yield _predicted(part, run, calibrator, plan.cache, n_jobs=plan.n_jobs)
+
+
+def _predicted(
+    part: Part, run: Run, calibrator: Calibrator | None, cache: DescriptorCache | None, *, n_jobs: int = 1
+) -> Chunk:
+    records, baseline = part
+    described = featurize(records, run.descriptor, cache=cache, n_jobs=n_jobs)
+    predictions = record_predictions(run, records, draw_records(run, records, described, baseline_eV=baseline))
+    return Chunk(records, predictions if calibrator is None else calibrator.apply(predictions))
+
+
+def _together(parts: Iterator[Part], plan: ChunkPlan) -> Generator[Chunk, None, None]:
+    load_for(plan.model_folder, level=plan.level, interval=plan.interval)  # what is wrong with it is said here
+    with joblib.Parallel(n_jobs=plan.n_jobs, backend="loky", return_as="generator", pre_dispatch="1.5*n_jobs") as pool:
+        held: deque[tuple[StructureRecord, ...]] = deque()
+
+        def tasks() -> Iterator[object]:
+            for part in parts:
+                held.append(part[0])
+                yield joblib.delayed(_in_process)(part, plan)
+
+        for predictions in pool(tasks()):
+            yield Chunk(held.popleft(), predictions)
+
+
+_LOADED: dict[tuple[Path, float, IntervalKind], tuple[Run, Calibrator | None]] = {}  # of this process
+
+
+def _in_process(part: Part, plan: ChunkPlan) -> Predictions:
+    """Predict in a process of its own, which keeps the model for the next chunk."""
+    set_threads()
+    key = (plan.model_folder, plan.level, plan.interval)
+    with few_blas_threads():
+        if key not in _LOADED:
+            _LOADED[key] = load_for(plan.model_folder, level=plan.level, interval=plan.interval)
+        return _predicted(part, *_LOADED[key], plan.cache).predictions

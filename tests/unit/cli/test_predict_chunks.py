@@ -1,0 +1,94 @@
+"""`bandgap predict` chunk by chunk: the bytes of one chunk, and those of an uninterrupted run after a kill."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bandgap.predictions.growing import SUFFIX
+from bandgap.runs import chunks
+from tests.unit.cli.conftest import WATER, Run
+
+SETTINGS = 'sampler={"chains": 2, "warmup": 20, "draws": 20, "keep": 12}'
+
+
+@pytest.fixture
+def model(run: Run, waters: Path, tmp_path: Path) -> Path:
+    """A run that samples a network of toy size."""
+    source, model, data = tmp_path / "source", tmp_path / "run", ("--structures", waters, "--label", "gap_eV")
+    sets = ("train-sources", f"near={waters}", "--label", "gap_eV", "--species", "H", "O", "--hidden", "8")
+    trained = run(*sets, "--steps", "50", "--members", "1", "--out", source, "--device", "cpu")
+    assert trained.exit_code == 0, trained.output
+    words = ("--method", "btl_pcp_pe", "--n", "6", "--n-test", "2", "--set", SETTINGS, "--device", "cpu")
+    assert run("transfer", "--source", source, *data, *words, "--out", model).exit_code == 0
+    return model
+
+
+@pytest.fixture
+def inputs(tmp_path: Path, waters: Path) -> tuple[str, ...]:
+    """Several files, among them refused records, records without a descriptor and ids that come twice."""
+    folder = tmp_path / "new"
+    folder.mkdir()
+    (folder / "a.extxyz").write_text(waters.read_text() * 3 + "3\nbroken\nO 0 0 x\nH 1 0 0\nH 0 1 0\n")
+    (folder / "b.cif").write_text("data_x\n")
+    (folder / "c.xyz").write_text("1\nneon\nNe 0 0 0\n" + WATER.format(id="late", gap=1, height=-0.1))
+    return ("--structures", str(folder), "--structures", str(waters))
+
+
+def test_rows_do_not_depend_on_chunks_and_processes(
+    run: Run, model: Path, inputs: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "PROCESSES_FROM", 1)
+    tables = {}
+    for words in (("--chunk", 1000), ("--chunk", 5), ("--chunk", 7, "--jobs", 2)):
+        out, structures = tmp_path / "o" / "t.csv", tmp_path / "o" / "s.extxyz"
+        done = run("predict", "--model", model, *inputs, "--out", out, "--extxyz", structures, "--level", "0.8", *words)
+        assert done.exit_code == 0, done.output
+        tables[words] = (out.read_bytes(), structures.read_bytes(), done.stdout)
+        assert sorted(path.name for path in out.parent.iterdir()) == ["s.extxyz", "t.csv"]
+    assert len(set(tables.values())) == 1
+    table, structures_bytes, said = tables["--chunk", 1000]
+    assert table.count(b"\n") == 1 + 24 + 1 + 1 + 2 + 8 and table.count(b",refused,") == 3
+    assert structures_bytes.count(b"Properties=") == 33
+    assert "33 predicted gaps and 3 refused structures written to" in said
+
+
+def test_predict_killed_goes_on_with_the_same_command(run: Run, model: Path, waters: Path, tmp_path: Path) -> None:
+    many, whole, out = tmp_path / "many.extxyz", tmp_path / "whole.csv", tmp_path / "t.csv"
+    many.write_text(waters.read_text() * 15)
+    words = ("predict", "--model", str(model), "--structures", str(many), "--chunk", "3")
+    assert run(*words, "--out", whole).exit_code == 0
+    command = [sys.executable, "-c", "from bandgap.cli import main; main()", *words, "--out", str(out)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 300
+        while not out.exists() or out.read_bytes().count(b"\n") < 20:
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.001)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == -signal.SIGKILL
+    assert out.with_name(out.name + SUFFIX).exists()
+    assert whole.read_bytes().startswith(out.read_bytes()) and len(out.read_bytes()) < len(whole.read_bytes())
+    again = run(*words, "--out", out)
+    assert again.exit_code == 0 and "rows of this work already; it goes on after them." in again.stderr
+    assert out.read_bytes() == whole.read_bytes()
+    assert "120 predicted gaps and 0 refused" in again.stdout
+    assert not out.with_name(out.name + SUFFIX).exists()
+
+
+def test_predict_with_other_options_does_not_go_on_with_rows_of_these(
+    run: Run, model: Path, waters: Path, tmp_path: Path
+) -> None:
+    whole, out = tmp_path / "whole.csv", tmp_path / "t.csv"
+    words = ("predict", "--model", model, "--structures", waters, "--chunk", 2)
+    assert run(*words, "--out", whole, "--level", "0.5").exit_code == 0
+    out.write_text("a table of before\n")
+    out.with_name(out.name + SUFFIX).write_text('{"work": "x", "rows": 1, "counts": {}, "files": {"table": {}}}')
+    done = run(*words, "--out", out, "--level", "0.5")
+    assert done.exit_code == 0 and "with other structures, another model or other options" in done.stderr
+    assert out.read_bytes() == whole.read_bytes()
