@@ -17,6 +17,8 @@ from torch import Tensor
 
 from bandgap.foundation.errors import InputError
 from bandgap.networks.standardise import Standardiser
+from bandgap.posterior.draw_kernels import DrawnLayers, drawn_layers, evaluate, fours_of_rows
+from bandgap.posterior.held_layers import MOST_BYTES, held
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_block, with_noise
 
 ROWS_PER_BLOCK = 4096  # structures evaluated at once, so that memory stays bounded
@@ -76,6 +78,34 @@ class NetworkPosterior:
         return {name: value for name, value in found.items() if value is not None}
 
     def _evaluate(self, x: Floats) -> Floats:
+        n_bytes = 4 * self.sigma.size * self.theta_hat_1.numel()
+        return self._evaluate_rows(x, n_bytes) if n_bytes <= MOST_BYTES else self._evaluate_dense(x)
+
+    def _evaluate_rows(self, x: Floats, n_bytes: int) -> Floats:
+        """Evaluate every draw by compiled loops, where the results of rows do not depend on each other."""
+        rows = fours_of_rows(x, self.standardiser.features(np.zeros((1, x.shape[1])))[0])
+
+        def make(chain: int, draw: int) -> DrawnLayers:
+            first = self._first_weights(chain, draw).numpy()
+            return drawn_layers(first, [layer[chain, draw].numpy() for layer in self.upper], base=rows.base)
+
+        layers = held(self, make, n_bytes=n_bytes)
+        values = np.empty((self.n_chains, self.n_draws, x.shape[0]))
+        for chain in range(self.n_chains):
+            for draw in range(self.n_draws):
+                values[chain, draw] = evaluate(layers(chain, draw), rows)
+        values[:, :, ~np.isfinite(x).all(axis=1)] = np.nan
+        return values
+
+    def _first_weights(self, chain: int, draw: int) -> Tensor:
+        """Return the first layer (width, p + 1) of a draw."""
+        scale, inside = float(self.scale_1[chain, draw]), self.coordinates[chain, draw]
+        if not scale > 0:
+            return self.theta_hat_1 + inside @ self.basis.T
+        drawn = scale * normal_draw(self.seed, chain, draw, self.theta_hat_1.shape)
+        return self.theta_hat_1 + drawn + (inside - drawn @ self.basis) @ self.basis.T
+
+    def _evaluate_dense(self, x: Floats) -> Floats:
         wide = torch.from_numpy(np.hstack([x, np.ones((x.shape[0], 1))])).float()
         first = self._first_layer(wide)
         values = np.empty((self.n_chains, self.n_draws, x.shape[0]))
@@ -165,11 +195,18 @@ class ScaledNetworkPosterior(NetworkPosterior):
         base = wide @ self.theta_hat_1.T
 
         def pre_activations(chain: int, draw: int) -> Tensor:
-            z = normal_draw(self.seed, chain, draw, self.theta_hat_1.shape)
-            z += self.sd_1 * (self.coordinates[chain, draw] @ self.basis.T)
-            return base + float(self.scale_1[chain, draw]) * (wide @ (self.sd_1 * z).T)
+            return base + wide @ self._moved(chain, draw).T
 
         return pre_activations
+
+    def _first_weights(self, chain: int, draw: int) -> Tensor:
+        return self.theta_hat_1 + self._moved(chain, draw)
+
+    def _moved(self, chain: int, draw: int) -> Tensor:
+        """Return what the first layer (width, p + 1) of a draw adds to theta_hat_1."""
+        z = normal_draw(self.seed, chain, draw, self.theta_hat_1.shape)
+        z += self.sd_1 * (self.coordinates[chain, draw] @ self.basis.T)
+        return float(self.scale_1[chain, draw]) * (self.sd_1 * z)
 
     def to_arrays(self) -> dict[str, Tensor]:
         """Return everything but the scalars and the diagnostics as named tensors."""

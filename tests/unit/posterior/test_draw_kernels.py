@@ -1,0 +1,126 @@
+"""Compiled evaluation of draws beside the plain network in float64, and its independence of the other rows."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from bandgap.networks.standardise import Standardiser
+from bandgap.posterior import NetworkPosterior, held_layers, network
+from bandgap.posterior.network import normal_draw
+
+
+def posterior_of(p=37, widths=(13, 6, 1), *, rank=5, chains=2, draws=3, seed=0, spread=1.0):
+    """Draws of a network of odd sizes on features that are mostly zero."""
+    g = torch.Generator().manual_seed(seed)
+    inputs = (p, *widths[:-1])
+    basis = torch.linalg.qr(torch.randn(p + 1, rank, generator=g))[0] if rank else torch.zeros(p + 1, 0)
+    upper = tuple(
+        torch.randn(chains, draws, width, before + 1, generator=g) / before**0.5
+        for width, before in zip(widths[1:], inputs[1:], strict=True)
+    )
+    return NetworkPosterior(
+        standardiser=Standardiser(np.linspace(0.0, 3.0, p), np.linspace(0.4, 2.0, p) * spread, 4.0, 1.3),
+        theta_hat_1=torch.randn(widths[0], p + 1, generator=g) / p**0.5,
+        basis=basis,
+        coordinates=torch.randn(chains, draws, widths[0], rank, generator=g) / p**0.5,
+        scale_1=torch.tensor([[0.1, 0.0, 0.3]] * chains)[:, :draws],
+        upper=upper,
+        sigma=np.ones((chains, draws)),
+        seed=seed,
+    )
+
+
+def features_of(n, p, *, seed=0):
+    rng = np.random.default_rng(seed)
+    return (rng.uniform(0.5, 3.0, (n, p)) * (rng.uniform(size=(n, p)) < 0.3)).astype(np.float32)
+
+
+def plainly_eV(posterior, features):
+    """The same in float64 by the definition, layer by layer."""
+    x = torch.from_numpy(np.hstack([posterior.standardiser.features(features), np.ones((len(features), 1))]))
+    basis = posterior.basis.double()
+    found = np.empty((posterior.n_chains, posterior.n_draws, len(features)))
+    for chain in range(posterior.n_chains):
+        for draw in range(posterior.n_draws):
+            noise = normal_draw(posterior.seed, chain, draw, posterior.theta_hat_1.shape).double()
+            outside = noise - noise @ basis @ basis.T
+            moved = (
+                posterior.coordinates[chain, draw].double() @ basis.T + float(posterior.scale_1[chain, draw]) * outside
+            )
+            pre = x @ (posterior.theta_hat_1.double() + moved).T
+            for layer in posterior.upper:
+                h = torch.nn.functional.pad(torch.relu(pre), (0, 1), value=1.0)
+                pre = h @ layer[chain, draw].double().T
+            found[chain, draw] = pre[:, 0].numpy()
+    return posterior.standardiser.gaps_eV(found)
+
+
+@pytest.mark.parametrize("widths", ((13, 6, 1), (8, 4, 1), (5, 1), (1,), (7, 9, 3, 1)), ids=str)
+@pytest.mark.parametrize("p", (3, 36, 37))
+def test_draws_are_those_of_the_network_in_float64(widths, p):
+    posterior, features = posterior_of(p, widths, rank=min(p, 4)), features_of(11, p)
+    expected = plainly_eV(posterior, features)
+    assert np.abs(expected).max() > 0.1
+    np.testing.assert_allclose(posterior.mean_draws_eV(features), expected, atol=2e-5, rtol=2e-6)
+
+
+def test_both_ways_to_evaluate_agree(monkeypatch):
+    posterior, features = posterior_of(), features_of(9, 37)
+    rows = posterior.mean_draws_eV(features)
+    monkeypatch.setattr(network, "MOST_BYTES", 0)
+    np.testing.assert_allclose(rows, posterior.mean_draws_eV(features), atol=2e-5)
+
+
+def test_features_whose_zero_is_far_away_keep_their_digits():
+    """Means of 20 standard deviations: taken as differences from zero, the sums would lose two digits."""
+    posterior, features = posterior_of(spread=0.1), features_of(9, 37) + 1.0
+    np.testing.assert_allclose(posterior.mean_draws_eV(features), plainly_eV(posterior, features), rtol=3e-6, atol=3e-5)
+
+
+def test_draws_of_a_structure_do_not_depend_on_the_others():
+    posterior, features = posterior_of(), features_of(50, 37)
+    whole = posterior.mean_draws_eV(features)
+    for rows in ([7], [7, 8], [49, 7, 3], list(range(1, 50)), list(range(50))[::-1]):
+        assert posterior.mean_draws_eV(features[rows]).tobytes() == np.ascontiguousarray(whole[:, :, rows]).tobytes()
+
+
+def test_row_that_is_not_finite_gives_nan_and_leaves_the_others():
+    posterior, features = posterior_of(), features_of(6, 37)
+    whole = posterior.mean_draws_eV(features)
+    features[2, 5] = np.nan
+    found = posterior.mean_draws_eV(features)
+    assert np.isnan(found[..., 2]).all()
+    np.testing.assert_array_equal(np.delete(found, 2, axis=2), np.delete(whole, 2, axis=2))
+
+
+def test_layers_are_made_once_where_there_is_room_and_given_back_with_their_owner(monkeypatch):
+    made = []
+
+    class Owner:
+        pass
+
+    def make(chain, draw):
+        made.append((chain, draw))
+        return (chain, draw)
+
+    monkeypatch.setattr(held_layers, "ROOM_BYTES", sum(held_layers._BYTES.values()) + 100)
+    first, second = Owner(), Owner()
+    for _ in range(2):
+        assert held_layers.held(first, make, n_bytes=60)(0, 1) == (0, 1)
+    assert made == [(0, 1)]
+    for _ in range(2):
+        assert held_layers.held(second, make, n_bytes=60)(0, 2) == (0, 2)
+    assert made == [(0, 1), (0, 2), (0, 2)]
+    del first
+    for _ in range(2):
+        held_layers.held(second, make, n_bytes=60)(0, 3)
+    assert made[3:] == [(0, 3)]
+
+
+def test_layers_that_are_held_are_not_those_of_a_changed_posterior():
+    posterior, features = posterior_of(), features_of(4, 37)
+    one = posterior.mean_draws_eV(features)
+    other = replace(posterior, theta_hat_1=posterior.theta_hat_1 * 2.0).mean_draws_eV(features)
+    assert np.abs(one - other).max() > 0.01
