@@ -11,6 +11,7 @@ import math
 import typing
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -153,20 +154,26 @@ class DescriptorConfig:
                 f"{f', or one of {alike}' if alike else ''}."
             )
 
-    @property
+    @cached_property
     def elements(self) -> tuple[str, ...]:
         """The elements that it describes, in the order of atomic number."""
         known = [frozenset(self.species)] if self.terms else []
         known += [frozenset(part.elements(value)) for part, value in parts_of(self)]
         return tuple(symbol for symbol in ELEMENTS if all(symbol in accepted for accepted in known))
 
-    @property
+    @cached_property
     def terms(self) -> tuple[tuple[int, Term], ...]:
         """Order and settings of the terms in the order of the vector."""
         pairs = ((1, self.k1), (2, self.k2), (3, self.k3))
         return tuple((order, term) for order, term in pairs if term is not None)
 
-    @property
+    @cached_property
+    def parts(self) -> tuple[tuple[Part, Any], ...]:
+        """The parts behind the terms that the settings ask for, each with the value of its setting."""
+        asked = [(part, getattr(self, part.setting)) for part in PARTS]
+        return tuple((part, value) for part, value in asked if part.width(value))
+
+    @cached_property
     def reach_angstrom(self) -> float:
         """Distance up to which DScribe collects the neighbours of a cell: the largest of all its cutoffs."""
         twice = {"smooth_cutoff": 2.0}  # from one neighbour of the apex to the other
@@ -192,8 +199,7 @@ def n_features(config: DescriptorConfig) -> int:
 
 def parts_of(config: DescriptorConfig) -> list[tuple[Part, Any]]:
     """Return the parts behind the terms that the settings ask for, each with the value of its setting."""
-    asked = [(part, getattr(config, part.setting)) for part in PARTS]
-    return [(part, value) for part, value in asked if part.width(value)]
+    return list(config.parts)
 
 
 def similarity_features(features: NDArray[np.floating[Any]], config: DescriptorConfig) -> NDArray[np.floating[Any]]:
