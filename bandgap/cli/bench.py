@@ -16,6 +16,7 @@ from bandgap.cli import (
     bench_networks,
     bench_pbp,
     bench_posterior,
+    bench_scale,
     bench_serve,
     bench_sgmcmc,
     bench_vecchia,
@@ -168,6 +169,8 @@ for _command, _options in (
     (bench_sgmcmc.sgmcmc, "--data DATA --n 2000 --json sgmcmc.json"),
     (bench_vecchia.vecchia, "--data DATA --n 2000 --no-rivals --json vecchia.json"),
     (products, "--n 200 --json products.json"),
+    (bench_scale.predict, "--model run --structures new.extxyz --repeats 1 --json predict.json"),
+    (bench_scale.scale, "--model run --structures new.extxyz --n 1000 --n 4000 --json scale.json"),
     (pages, "--visits 20 --json pages.json"),
     (bench_serve.serve, "--model run --json serve.json"),
 ):

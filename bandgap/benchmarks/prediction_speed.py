@@ -1,0 +1,154 @@
+"""How fast `bandgap predict` and its companions answer, and in how much memory, each in a process of its own.
+
+A side is a checkout of this package, so that another version is measured in the same run, in turns. Every run starts
+with an empty data directory: descriptors are computed, not looked up. The work of a process is the seconds of the
+processor that it and its children took; on a machine that others use as well, the clock says less.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import bandgap
+from bandgap.foundation.errors import BandgapError, ConfigError
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.structures import StructureRecord, read_paths
+from bandgap.structures.displaced import displaced
+from bandgap.structures.formats.xyz import extxyz_blocks
+
+THIS = Path(bandgap.__file__).parent.parent
+DISPLACED_ANGSTROM = 0.02
+_MAIN = "from bandgap.cli import main; main()"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one command took: seconds by the clock and of the processor, and its largest process's memory."""
+
+    clock_s: float
+    processor_s: float
+    peak_bytes: int
+
+
+@dataclass(frozen=True)
+class SpeedBenchmark:
+    """What is predicted by which run, how often, in how many processes, and the other checkout (None: only this)."""
+
+    model: Path
+    structures: Path
+    against: Path | None = None
+    repeats: int = 3
+    jobs: tuple[int, ...] = (1,)
+
+    def __post_init__(self) -> None:
+        if self.repeats < 1 or min(self.jobs, default=0) < 1:
+            raise ConfigError(f"bench predict: {self.repeats} repeats, {self.jobs} jobs. Accepted: numbers from 1.")
+        if self.against is not None and not (self.against / "bandgap" / "cli").is_dir():
+            raise ConfigError(f"{self.against} is no checkout of bandgap. Name the folder that holds bandgap/cli.")
+
+
+def measure(words: Sequence[object], *, checkout: Path = THIS) -> Measured:
+    """Run a command of a checkout to its end; raises BandgapError with what it said where it fails."""
+    with tempfile.TemporaryDirectory(prefix="bandgap-bench-") as home, tempfile.TemporaryFile() as said:
+        kept = {"PYTHONPATH": str(checkout), "BANDGAP_HOME": home, "OMP_NUM_THREADS": "1", "BANDGAP_THREADS": "1"}
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            [sys.executable, "-c", _MAIN, *map(str, words)], env={**os.environ, **kept}, stdout=said, stderr=said
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        clock = time.perf_counter() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            said.seek(0)
+            raise BandgapError(
+                f"bandgap {words[0]} of {checkout} failed: {said.read()[-1000:].decode(errors='replace')}"
+            )
+    scale = 1 if sys.platform == "darwin" else 1024
+    return Measured(clock, usage.ru_utime + usage.ru_stime, scale * usage.ru_maxrss)
+
+
+def run_speed(config: SpeedBenchmark, *, progress: Progress = no_progress) -> dict[str, Any]:
+    """Return the number of structures and, for every side and number of processes, all that was measured."""
+    n = len(read_paths([config.structures]))
+    sides = {"this": THIS} | ({} if config.against is None else {"other": config.against})
+    runs = [(side, jobs) for jobs in config.jobs for side in sides if side == "this" or jobs == config.jobs[0]]
+    found: dict[str, list[Measured]] = {f"{side}, {jobs} jobs": [] for side, jobs in runs}
+    with tempfile.TemporaryDirectory(prefix="bandgap-bench-") as folder:
+        for repeat in range(config.repeats + 1):  # the first compiles, and is not counted
+            for side, jobs in runs:
+                words = ("predict", "--model", config.model, "--structures", config.structures)
+                more = ("--out", Path(folder) / "table.csv", "--jobs", jobs)
+                measured = measure((*words, *more), checkout=sides[side])
+                if repeat:
+                    found[f"{side}, {jobs} jobs"].append(measured)
+            progress(Update("predicting in turns", repeat, config.repeats))
+    return {"n": n, "load": os.getloadavg()[0], "runs": {k: _medians(v) for k, v in found.items()}}
+
+
+def run_scale(
+    model: Path, structures: Path, sizes: Sequence[int], *, progress: Progress = no_progress
+) -> list[dict[str, Any]]:
+    """Return seconds and peak memory of `check`, `featurize` and `predict` at every number of structures.
+
+    Structures beyond those of the file are copies with displaced atoms.
+    """
+    records = [record for record in read_paths([structures]) if record.status != "refused"]
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="bandgap-bench-") as folder:
+        for size in sizes:
+            file = Path(folder) / f"{size}.extxyz"
+            write_copies(file, records, size)
+            out = Path(folder) / "out"
+            commands: dict[str, tuple[object, ...]] = {
+                "check": ("check", file),
+                "featurize": ("featurize", file, "--species", *_elements(records), "--out", out.with_suffix(".npz")),
+                "predict": ("predict", "--model", model, "--structures", file, "--out", out.with_suffix(".csv")),
+            }
+            for task, words in commands.items():
+                progress(Update(f"{task} of {size:,} structures"))
+                rows.append({"task": task, "n": size} | _medians([measure(words)]))
+            file.unlink()
+    return rows
+
+
+def write_copies(path: Path, records: Sequence[StructureRecord], n: int) -> None:
+    """Write so many structures as extXYZ: the records, and then copies of them with displaced atoms."""
+    with path.open("w", encoding="utf-8") as file:
+        for copy in range(-(-n // len(records))):
+            chosen = list(records[: n - copy * len(records)])
+            moved = displaced(chosen, DISPLACED_ANGSTROM, seed=0, copy=copy) if copy else chosen
+            file.writelines(extxyz_blocks(moved, [{"id": f"{r.id}_{copy}"} for r in moved]))
+
+
+def slopes(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
+    """Return for every task the slope of log `name` over log n by least squares, of two sizes at least.
+
+    >>> slopes([{"task": "t", "n": n, "s": 3.0 * n} for n in (10, 100)], "s")
+    {'t': 1.0}
+    """
+    found = {}
+    for task in dict.fromkeys(str(row["task"]) for row in rows):
+        own = [(np.log(row["n"]), np.log(row[name])) for row in rows if row["task"] == task]
+        if len(own) > 1:
+            found[task] = round(float(np.polyfit(*zip(*own, strict=True), 1)[0]), 3) + 0.0  # never -0
+    return found
+
+
+def _medians(measured: Sequence[Measured]) -> dict[str, float]:
+    return {
+        "clock_s": float(np.median([m.clock_s for m in measured])),
+        "processor_s": float(np.median([m.processor_s for m in measured])),
+        "peak_MB": max(m.peak_bytes for m in measured) / 1e6,
+    }
+
+
+def _elements(records: Sequence[StructureRecord]) -> list[str]:
+    return sorted({str(symbol) for record in records if record.atoms for symbol in record.atoms.symbols})

@@ -1,0 +1,91 @@
+"""`bandgap bench predict` and `bandgap bench scale`: structures a second, and how work and memory grow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bandgap.cli import options
+from bandgap.cli.bars import progress_bars
+from bandgap.cli.report import print_table, write_figures
+
+Model = Annotated[Path, typer.Option(metavar="DIR", help="Run folder that `bandgap transfer` wrote.")]
+File = Annotated[Path, typer.Option(metavar="FILE", help="Structures, as `bandgap predict` takes them.")]
+
+
+def predict(
+    model: Model,
+    structures: File,
+    against: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A checkout of another version, measured in turns with this one.")
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Times of each side; medians are compared.")] = 3,
+    jobs: Annotated[list[int], typer.Option(min=1, help="Numbers of processes; may be repeated.")] = [1],  # noqa: B006
+    json_file: options.JsonFile = None,
+) -> None:
+    """Structures that `bandgap predict` answers in a second, from files to the table, with nothing in the cache."""
+    from bandgap.benchmarks.prediction_speed import SpeedBenchmark, run_speed
+
+    config = SpeedBenchmark(model, structures, against, repeats=repeats, jobs=tuple(jobs))
+    with progress_bars() as progress:
+        result = run_speed(config, progress=progress)
+    print_speed(result)
+    write_figures(json_file, result)
+
+
+def print_speed(result: dict[str, Any]) -> None:
+    """Print a row for every side and number of processes, and the ratios to this version with the fewest processes."""
+    rows, n = [], result["n"]
+    for name, own in result["runs"].items():
+        rates = (f"{n / own['clock_s']:,.0f}", f"{n / own['processor_s']:,.0f}")
+        rows.append((name, f"{own['clock_s']:.1f}", f"{own['processor_s']:.1f}", *rates, f"{own['peak_MB']:.0f}"))
+    columns = ("side", "clock (s)", "processor (s)", "a second", "a second of the processor", "peak (MB)")
+    print_table(columns, rows)
+    first, *others = result["runs"].items()
+    for name, own in others:
+        ratio, work = own["clock_s"] / first[1]["clock_s"], own["processor_s"] / first[1]["processor_s"]
+        typer.echo(
+            f"{first[0]} is {ratio:.2f} times as fast as {name} by the clock, {work:.2f} times by the processor."
+        )
+    typer.echo(f"{n:,} structures; load of the machine {result['load']:.1f}; medians, the first run not counted.")
+
+
+def scale(
+    model: Model,
+    structures: File,
+    sizes: Annotated[list[int], typer.Option("--n", min=1, help="Numbers of structures.")] = [1000, 4000, 16000, 64000],  # noqa: B006
+    json_file: options.JsonFile = None,
+) -> None:
+    """Seconds and peak memory of check, featurize and predict as the number of structures grows, with slopes.
+
+    What the file has fewer of is filled up with copies whose atoms are displaced.
+    """
+    from bandgap.benchmarks.prediction_speed import run_scale
+
+    with progress_bars() as progress:
+        rows = run_scale(model, structures, sizes, progress=progress)
+    print_scale(rows)
+    write_figures(json_file, {"rows": rows})
+
+
+def print_scale(rows: list[dict[str, Any]]) -> None:
+    """Print a row for every task and size, and the slopes of both logarithms."""
+    from bandgap.benchmarks.prediction_speed import slopes
+
+    cells = [
+        (
+            row["task"],
+            f"{row['n']:,}",
+            *(f"{row[name]:.1f}" for name in ("clock_s", "processor_s")),
+            f"{row['peak_MB']:.0f}",
+        )
+        for row in rows
+    ]
+    print_table(("task", "structures", "clock (s)", "processor (s)", "peak (MB)"), cells)
+    memory = slopes(rows, "peak_MB")
+    for task, slope in slopes(rows, "processor_s").items():
+        typer.echo(
+            f"{task}: work grows with the number of structures to the power {slope:g}, memory to {memory[task]:g}."
+        )
