@@ -33,15 +33,21 @@ def write_growing(
 ) -> Counter[str]:
     """Write the predictions of all records to `out`, and the structures to `extxyz`; return counts of what is in them.
 
+    A table whose name ends in .parquet grows as CSV beside it, and is made of that at the end.
     The counts are those of the columns status and domain of all rows (`counts_of`).
     """
     from bandgap.predictions.extxyz import predicted_blocks
     from bandgap.predictions.growing import GrowingTable
+    from bandgap.predictions.parquet import check_parquet, csv_to_parquet, is_parquet
     from bandgap.runs.chunks import predict_chunks, work_of
 
+    rows_as_csv = out
+    if is_parquet(out):
+        check_parquet()
+        rows_as_csv = out.with_name(out.name + ".csv")
     work = work_of(records, plan, baseline_eV=baseline_eV)
     structures = {} if extxyz is None else {"structures": extxyz}
-    with GrowingTable(out, work=work, others=structures) as table:
+    with GrowingTable(rows_as_csv, work=work, others=structures) as table:
         if table.note:
             say(table.note)
         chunks = predict_chunks(
@@ -54,6 +60,10 @@ def write_growing(
                 blocks = predicted_blocks(chunk.predictions, chunk.records, level=plan.level, kind=plan.interval)
                 texts["structures"] = "".join(blocks)
             table.commit(len(chunk.records), counts_of(chunk.predictions), **texts)
+        if rows_as_csv != out:
+            csv_to_parquet(rows_as_csv, out)
+    if rows_as_csv != out:
+        rows_as_csv.unlink()
     return table.counts
 
 

@@ -34,7 +34,13 @@ if TYPE_CHECKING:
 def predict(
     model: Annotated[Path, typer.Option(metavar="DIR", help="Run folder that `bandgap transfer` wrote.")],
     structures: options.Structures,
-    out: Annotated[Path, typer.Option(metavar="CSV", help="Table to write, one row for every structure.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="Table to write, one row for every structure: Parquet where it ends in .parquet, else CSV.",
+        ),
+    ],
     level: options.Level = 0.95,
     interval: options.Interval = "prediction",
     baselines: Annotated[

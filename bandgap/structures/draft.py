@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -57,16 +57,27 @@ class Reader(Protocol):
     def __call__(self, text: str, *, limits: Limits) -> Iterable[Draft]: ...
 
 
+class BytesReader(Protocol):
+    """As `Reader`, of a format that is no text."""
+
+    def __call__(self, data: bytes, *, limits: Limits) -> Iterable[Draft]: ...
+
+
 @dataclass(frozen=True)
 class Format:
-    """A format of structure files: how it is told from others, and its reader. One stands at the end of each file."""
+    """A format of structure files: how it is told from others, and its reader. One stands at the end of each file.
+
+    One that is no text has no `read`, but `is_it`, which knows its bytes, and `read_bytes`.
+    """
 
     name: str  # on records and in verdicts
     words: str  # where the user is told what is accepted
-    read: Reader
+    read: Reader | None
     content: tuple[re.Pattern[str], ...]  # all are found in a text of this format
     suffixes: tuple[str, ...] = ()
     names: tuple[str, ...] = ()  # that files begin with, whatever their suffix; the folder then gives the id
+    is_it: Callable[[bytes], bool] | None = None
+    read_bytes: BytesReader | None = None
 
 
 def refused(text: str, *, suffix: str = "") -> Draft:

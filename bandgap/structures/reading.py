@@ -14,7 +14,7 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.structures.archives import GZIP_MAGIC, ZIP_MAGIC, gunzip, is_ignored, megabytes, unzip
 from bandgap.structures.checks import to_record
 from bandgap.structures.draft import Draft, Format, Unreadable
-from bandgap.structures.formats import detect, is_nameless, read_text, refuse_by_kind, suffix_of
+from bandgap.structures.formats import binary_format, detect, is_nameless, read_content, refuse_by_kind, suffix_of
 from bandgap.structures.records import DEFAULT_LIMITS, Limits, Problem, StructureRecord
 
 _LOG = logging.getLogger(__name__)
@@ -146,13 +146,17 @@ def _from_file(data: bytes, name: str, *, limits: Limits, left: int) -> Iterator
             raise Unreadable(f"the file has {megabytes(len(data))}; the limit is {megabytes(limits.max_file_bytes)}")
         if not data.strip():
             raise Unreadable("the file is empty")
-        refuse_by_kind(data, base)
-        text = _decoded(data)
-        form = detect(text, base)
+        form = binary_format(data)
+        content: str | bytes = data
+        if form is None:
+            refuse_by_kind(data, base)
+            content = _decoded(data)
+            form = detect(content, base)
     except Unreadable as error:
         yield _refused(name, str(error))
         return
-    yield from _from_text(text, form, name=name, stem=_stem(plain_name), limits=limits, left=left)
+    del data  # as a text may be as large
+    yield from _from_content(content, form, name=name, stem=_stem(plain_name), limits=limits, left=left)
 
 
 def _decoded(data: bytes) -> str:
@@ -180,10 +184,10 @@ def _text_of(data: bytes) -> str:
         return data.decode("latin-1")
 
 
-def _from_text(
-    text: str, form: Format, *, name: str, stem: str, limits: Limits, left: int
+def _from_content(
+    content: str | bytes, form: Format, *, name: str, stem: str, limits: Limits, left: int
 ) -> Iterator[StructureRecord]:
-    drafts = _Drafts(text, form, limits)
+    drafts = _Drafts(content, form, limits)
     draft, given = drafts.next(), 0
     while draft is not None and given < left:
         following = drafts.next()
@@ -199,14 +203,14 @@ def _from_text(
 
 
 class _Drafts:
-    """The drafts of a text one by one, and afterwards the sentence that says why they ended early, "" if they did not.
+    """The drafts of a file one by one, and afterwards the sentence that says why they ended early, "" if they did not.
 
     The promise of one verdict per file holds for errors nobody foresaw, too.
     """
 
-    def __init__(self, text: str, form: Format, limits: Limits) -> None:
+    def __init__(self, content: str | bytes, form: Format, limits: Limits) -> None:
         self.ending = ""
-        self._form, self._drafts = form, read_text(text, form, limits=limits)
+        self._form, self._drafts = form, read_content(content, form, limits=limits)
 
     def next(self) -> Draft | None:
         """Return the next draft, None where there is no more."""

@@ -4,15 +4,18 @@ Every reader here is this package's own (CIF syntax is gemmi's): no database, sc
 program is opened, whatever its name says.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from bandgap.foundation.errors import shown
 from bandgap.structures.draft import Draft, Format, Unreadable, refused
-from bandgap.structures.formats import aims, cif, pdb, poscar, shelx, xyz
+from bandgap.structures.formats import aims, ase_db, cif, optimade, pdb, poscar, shelx, xyz
 from bandgap.structures.records import Limits
 
 # Where the content of a file fits several, the first is taken.
-FORMATS = (cif.FORMAT, poscar.FORMAT, xyz.FORMAT, pdb.FORMAT, shelx.FORMAT, aims.FORMAT)
+FORMATS = (
+    *(cif.FORMAT, poscar.FORMAT, xyz.FORMAT, pdb.FORMAT, shelx.FORMAT, aims.FORMAT),
+    *(optimade.FORMAT, ase_db.FORMAT),
+)
 NAMES = ", ".join(form.words for form in FORMATS)
 ACCEPTED = f"{NAMES}; as they are, as .gz or in a .zip"
 
@@ -39,9 +42,16 @@ def suffix_of(name: str) -> str:
 
 def refuse_by_kind(data: bytes, base: str) -> None:
     """Raise Unreadable for kinds of file that are never opened, by name or by their first bytes."""
+    if suffix_of(base) == "json" and optimade.MARK.encode() in data:
+        return
     kind = _NEVER.get(suffix_of(base)) or next((kind for magic, kind in _MAGIC.items() if data.startswith(magic)), "")
     if kind:
         raise Unreadable(f"{kind} is not opened. Accepted: {ACCEPTED}.")
+
+
+def binary_format(data: bytes) -> Format | None:
+    """Return the format that is no text and that these bytes are of, whatever the file's name; None for none."""
+    return next((form for form in FORMATS if form.is_it is not None and form.is_it(data)), None)
 
 
 def detect(text: str, base: str) -> Format:
@@ -52,7 +62,9 @@ def detect(text: str, base: str) -> Format:
     """
     named = _by_name(base)
     probe = text[:_SNIFFED]
-    fitting = [form for form in FORMATS if all(pattern.search(probe) for pattern in form.content)]
+    fitting = [
+        form for form in FORMATS if form.read is not None and all(pattern.search(probe) for pattern in form.content)
+    ]
     if named and (named in fitting or not fitting):
         return named
     if fitting:
@@ -62,16 +74,24 @@ def detect(text: str, base: str) -> Format:
     )
 
 
-def read_text(text: str, form: Format, *, limits: Limits) -> Iterator[Draft]:
-    """Yield the drafts of a text in format `form`; what its reader raises becomes the draft that says so."""
+def read_content(content: str | bytes, form: Format, *, limits: Limits) -> Iterator[Draft]:
+    """Yield the drafts of a text, or bytes, in format `form`; what its reader raises becomes the draft that says so."""
     try:
-        for draft in form.read(text, limits=limits):
+        for draft in _read(content, form, limits):
             draft.format = draft.format or form.name
             yield draft
     except Unreadable as error:
         draft = refused(str(error))
         draft.format = form.name
         yield draft
+
+
+def _read(content: str | bytes, form: Format, limits: Limits) -> Iterable[Draft]:
+    if isinstance(content, bytes):
+        assert form.read_bytes is not None  # `binary_format` gives only such
+        return form.read_bytes(content, limits=limits)
+    assert form.read is not None  # `detect` gives only such
+    return form.read(content, limits=limits)
 
 
 def is_nameless(base: str) -> bool:
@@ -83,4 +103,4 @@ def _by_name(base: str) -> Format | None:
     for form in FORMATS:
         if base.lower().startswith(tuple(name.lower() for name in form.names)):
             return form
-    return next((form for form in FORMATS if suffix_of(base) in form.suffixes), None)
+    return next((form for form in FORMATS if form.read is not None and suffix_of(base) in form.suffixes), None)

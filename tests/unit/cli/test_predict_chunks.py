@@ -6,9 +6,12 @@ import sys
 import time
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from bandgap.predictions import parquet
 from bandgap.predictions.growing import SUFFIX
+from bandgap.predictions.table import read_predictions_csv
 from bandgap.runs import chunks
 from tests.unit.cli.conftest import WATER, Run
 
@@ -92,3 +95,26 @@ def test_predict_with_other_options_does_not_go_on_with_rows_of_these(
     done = run(*words, "--out", out, "--level", "0.5")
     assert done.exit_code == 0 and "with other structures, another model or other options" in done.stderr
     assert out.read_bytes() == whole.read_bytes()
+
+
+def test_table_that_ends_in_parquet_has_the_rows_of_the_csv(
+    run: Run, model: Path, inputs: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "ROWS", 7)
+    table, out = tmp_path / "o" / "t.csv", tmp_path / "o" / "t.parquet"
+    for path in (table, out):
+        done = run("predict", "--model", model, *inputs, "--out", path, "--chunk", 10)
+        assert done.exit_code == 0 and f"33 predicted gaps and 3 refused structures written to {path}" in done.stdout
+    assert sorted(path.name for path in out.parent.iterdir()) == ["t.csv", "t.parquet"]
+    read = pd.read_parquet(out)
+    pd.testing.assert_frame_equal(read, read_predictions_csv(table), check_dtype=False)
+    assert read["mean_eV"].dtype == float and read["mean_eV"].isna().sum() == 3
+
+
+def test_parquet_without_pyarrow_is_refused_before_any_work(
+    run: Run, model: Path, waters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    done = run("predict", "--model", model, "--structures", waters, "--out", tmp_path / "t.parquet")
+    assert done.exit_code == 1 and "Run pip install pyarrow" in done.stderr
+    assert not list(tmp_path.glob("t.parquet*"))

@@ -1,5 +1,13 @@
 """Small structure files, as text, that the tests of the readers share."""
 
+import json
+import tempfile
+from pathlib import Path
+
+from ase import Atoms
+from ase.build import molecule as ase_molecule
+from ase.db import connect
+
 from bandgap.structures import StructureRecord, read_structures
 
 METHANE_XYZ = """5
@@ -96,3 +104,32 @@ def read_one(text: str, name: str = "sample.cif") -> StructureRecord:
     """Read a text that holds one structure."""
     (record,) = read(text, name)
     return record
+
+
+def optimade(**changes: object) -> str:
+    """A response with a molecule and a crystal; `changes` are attributes of the crystal."""
+    molecule = {
+        "species_at_sites": ["O", "H1", "H1"],
+        "species": [{"name": "O", "chemical_symbols": ["O"], "concentration": [1.0]},
+                    {"name": "H1", "chemical_symbols": ["H"], "concentration": [1.0]}],
+        "cartesian_site_positions": [[0.0, 0.0, 0.1], [0.0, 0.76, -0.47], [0.0, -0.76, -0.47]],
+        "lattice_vectors": None, "_exmpl_gap_eV": 7.5, "_exmpl_note": "made up",
+    }  # fmt: skip
+    crystal = {
+        "species_at_sites": ["Na", "Cl"], "dimension_types": [1, 1, 1],
+        "cartesian_site_positions": [[0, 0, 0], [2.82, 2.82, 2.82]],
+        "lattice_vectors": [[0, 2.82, 2.82], [2.82, 0, 2.82], [2.82, 2.82, 0]],
+    } | changes  # fmt: skip
+    entries = [{"id": name, "type": "structures", "attributes": a} for name, a in (("w/1", molecule), ("n/2", crystal))]
+    return json.dumps({"meta": {"api_version": "1.2.0"}, "data": entries})
+
+
+def ase_db(*structures: Atoms) -> bytes:
+    """A database as ASE writes it, of these structures or of a molecule and a slab, with key-value pairs."""
+    slab = Atoms("CuAu", [(0, 0, 5), (1.8, 1.8, 5)], cell=[3.6, 3.6, 12], pbc=(True, True, False))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.db"
+        with connect(path, use_lock_file=False) as db:
+            for number, atoms in enumerate(structures or (ase_molecule("CH3OH"), slab)):
+                db.write(atoms, name=f"row-{number}", gap_eV=1.5 + number, source="made", data={"x": [1, 2]})
+        return path.read_bytes()

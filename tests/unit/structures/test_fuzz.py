@@ -19,15 +19,35 @@ from bandgap.structures.drawing import shape_of
 from bandgap.structures.formats import FORMATS
 from bandgap.structures.neighbours import CLOSEST_ANGSTROM
 from tests.mutations import Random, assert_sentence, damaged, run_mutations, wrapped
-from tests.unit.structures.samples import AIMS, METHANE_XYZ, PDB, POSCAR, RES, cif
+from tests.unit.structures.samples import AIMS, METHANE_XYZ, PDB, POSCAR, RES, ase_db, cif, optimade
 from tests.unit.structures.test_archives import zipped
 
 EXTENDED = METHANE_XYZ.replace(
     "methane", 'Lattice="9 0 0 0 9 0 0 0 9" Properties=species:S:1:pos:R:3 id=007 gap_eV=1.5'
 )
 VALID = [text.encode() for text in (cif() + cif(name="b"), METHANE_XYZ * 2, EXTENDED, POSCAR, AIMS, RES, PDB)]
-VALID += [zipped({"a.cif": cif(), "m.xyz": METHANE_XYZ}), gzip.compress(METHANE_XYZ.encode(), mtime=0)]
-NAMES = ["a.cif", "a.xyz", "POSCAR", "geometry.in", "a.res", "a.pdb", "a.zip", "a.xyz.gz", "a", "", "x/..", "a.txt"]
+VALID += [
+    optimade().encode(),
+    ase_db(),
+    zipped({"a.cif": cif(), "m.xyz": METHANE_XYZ}),
+    gzip.compress(METHANE_XYZ.encode(), mtime=0),
+]
+NAMES = [
+    "a.cif",
+    "a.xyz",
+    "POSCAR",
+    "geometry.in",
+    "a.res",
+    "a.pdb",
+    "a.zip",
+    "a.xyz.gz",
+    "a",
+    "",
+    "x/..",
+    "a.txt",
+    "a.json",
+    "a.db",
+]
 TOKENS = [
     "5",
     "-1",
@@ -73,9 +93,9 @@ def seeds() -> list[tuple[str, bytes]]:
         "a.vasp": POSCAR.replace("Na Cl\n", "", 1).replace("rock salt", "Na Cl"), "CONTCAR": CONTCAR + VELOCITIES,
         "a.xyz": METHANE_XYZ * 2, "a.extxyz": EXTENDED * 2, "a.pdb": PDB, "models.pdb": MODELS, "a.res": RES,
         "a.ins": RES.replace("LATT -1", "LATT 1\nSYMM -X, 1/2+Y, 1/2-Z"), "geometry.in": AIMS,
-        "x/geometry.in.next_step": PERIODIC_AIMS,
+        "x/geometry.in.next_step": PERIODIC_AIMS, "a.json": optimade(),
     }  # fmt: skip
-    found = [(name, text.encode()) for name, text in texts.items()]
+    found = [(name, text.encode()) for name, text in texts.items()] + [("a.db", ase_db())]
     found += [(path.name, path.read_bytes()) for path in unlabelled_cifs()]
     for name in ("crystals", "molecules"):
         text = gzip.decompress((data_folder() / f"{name}.extxyz.gz").read_bytes())

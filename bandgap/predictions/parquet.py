@@ -1,0 +1,69 @@
+"""A table of predictions as a Parquet file, made from its CSV batch by batch: the same numbers, texts as they were."""
+
+import csv
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bandgap.foundation.csv_tables import rearm
+from bandgap.foundation.errors import ConfigError
+from bandgap.predictions.table import COLUMNS, NUMBER_COLUMNS
+
+if TYPE_CHECKING:
+    import pyarrow
+
+SUFFIX = ".parquet"
+ROWS = 10_000  # at once
+
+
+def is_parquet(path: Path) -> bool:
+    """Return whether a table of this name is to be a Parquet file."""
+    return path.suffix.lower() == SUFFIX
+
+
+def check_parquet() -> None:
+    """Raise ConfigError where pyarrow, which writes Parquet, is not installed."""
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError:
+        raise ConfigError(
+            "Parquet files are written by pyarrow, which is not installed here. Run pip install pyarrow, or give --out "
+            "a name that ends in .csv."
+        ) from None
+
+
+def csv_to_parquet(table: Path, out: Path) -> int:
+    """Write the table that predict wrote as CSV to a Parquet file, whole or not at all; return the number of rows.
+
+    Numbers are float64, null where a structure was refused; all else is text.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema([(name, pa.float64() if name in NUMBER_COLUMNS else pa.string()) for name in COLUMNS])
+    partial, rows = out.with_name(out.name + ".part"), 0
+    with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
+        for batch in _batches(table, schema):
+            writer.write_batch(batch)
+            rows += batch.num_rows
+    partial.replace(out)
+    return rows
+
+
+def _batches(table: Path, schema: "pyarrow.Schema") -> "Iterator[pyarrow.RecordBatch]":
+    import pyarrow as pa
+
+    with table.open(encoding="utf-8", newline="") as file:
+        reader = csv.reader(file, strict=True)
+        next(reader)
+        while rows := list(islice(reader, ROWS)):
+            columns = zip(*rows, strict=True)
+            values = [_values(name, cells) for name, cells in zip(schema.names, columns, strict=True)]
+            yield pa.record_batch(values, schema=schema)
+
+
+def _values(name: str, cells: tuple[str, ...]) -> list[Any]:
+    if name in NUMBER_COLUMNS:
+        return [float(cell) if cell else None for cell in cells]
+    return [rearm(cell) for cell in cells]

@@ -1,0 +1,108 @@
+"""ASE's SQLite databases: rows of the table `systems`, with their key-value pairs. Nothing in the file is executed.
+
+The bytes are read as a database in memory that cannot be written to. Only the three tables that are named here are
+read, and only where the schema has them as tables: no view, trigger or function of the file ever runs. Pickles and
+objects of ASE in other columns are not looked at.
+"""
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+
+import numpy as np
+
+from bandgap.structures.draft import Draft, Format, Unreadable, refused
+from bandgap.structures.elements import ELEMENTS
+from bandgap.structures.records import InfoValue, Limits
+
+MAGIC = b"SQLite format 3\0"
+_SCHEMA = re.compile(rb"CREATE\s+TABLE\s+\"?systems\b", re.IGNORECASE)
+_SCHEMA_BYTES = 1_000_000  # at the beginning of the file, where the schema stands
+_TABLES = ("systems", "text_key_values", "number_key_values")
+_VERSIONS = slice(18, 20)  # of the file format, in its header; 2 asks for a log beside the file
+_IDS = ("id", "name")
+
+
+def is_ase_db(data: bytes) -> bool:
+    """Return whether bytes are a SQLite database with ASE's table."""
+    return data.startswith(MAGIC) and _SCHEMA.search(data[:_SCHEMA_BYTES]) is not None
+
+
+def read_ase_db(data: bytes, *, limits: Limits) -> Iterator[Draft]:
+    """Yield one draft for every row. Raises Unreadable where the database is damaged or has no such table."""
+    plain = bytearray(data)
+    plain[_VERSIONS] = b"\x01\x01"
+    try:
+        with closing(sqlite3.connect(":memory:")) as db:
+            db.deserialize(bytes(plain))
+            del plain
+            for setting in ("query_only=ON", "trusted_schema=OFF", "cell_size_check=ON"):
+                db.execute(f"PRAGMA {setting}")
+            kinds = dict(db.execute("SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view')"))
+            if kinds.get("systems") != "table":
+                raise Unreadable("a database without the table systems: not one of ASE")
+            present = [name for name in _TABLES[1:] if kinds.get(name) == "table"]
+            db.set_authorizer(_only_these)
+            rows = db.execute("SELECT id, numbers, positions, cell, pbc FROM systems ORDER BY id")
+            for number, *cells in rows:
+                try:
+                    draft = _draft(*cells, limits=limits)
+                except Unreadable as error:
+                    draft = refused(str(error))
+                draft.info = _pairs(db, number, present)
+                draft.id = next((str(draft.info[key]) for key in _IDS if key in draft.info), "")
+                draft.suffix = str(number)
+                yield draft
+    except (sqlite3.Error, OverflowError, UnicodeError) as error:
+        raise Unreadable(f"a damaged database ({error}). Is the file cut off?") from None
+
+
+def _only_these(action: int, table: str | None, column: str | None, base: str | None, cause: str | None) -> int:
+    """Allow to read the tables and nothing else; `cause` is the view or trigger that asks."""
+    del column, base
+    reads = action == sqlite3.SQLITE_READ and table in _TABLES and cause is None
+    return sqlite3.SQLITE_OK if reads or action == sqlite3.SQLITE_SELECT else sqlite3.SQLITE_DENY
+
+
+def _draft(numbers: object, positions: object, cell: object, pbc: object, *, limits: Limits) -> Draft:
+    """Return the draft of the blobs of a row: int32 and float64, little-endian."""
+    if not isinstance(numbers, bytes) or not isinstance(positions, bytes):
+        raise Unreadable("a row without numbers or positions")
+    n = len(numbers) // 4
+    if n > limits.max_atoms:
+        raise Unreadable(f"the structure has {n:,} atoms; the limit is {limits.max_atoms:,}")
+    if (len(numbers), len(positions)) != (4 * n, 24 * n):
+        raise Unreadable("a row whose numbers and positions do not fit together")
+    elements = np.frombuffer(numbers, dtype="<i4").tolist()
+    unknown = [number for number in elements if not 1 <= number <= len(ELEMENTS)]
+    if unknown:
+        raise Unreadable(f"an atom of number {unknown[0]}, which is no element")
+    draft = Draft([ELEMENTS[number - 1] for number in elements], np.frombuffer(positions, dtype="<f8").reshape(n, 3))
+    flags = pbc if isinstance(pbc, int) else 0
+    draft.pbc = bool(flags & 1), bool(flags & 2), bool(flags & 4)
+    if isinstance(cell, bytes) and len(cell) == 72:
+        draft.cell = np.frombuffer(cell, dtype="<f8").reshape(3, 3)
+    elif any(draft.pbc):
+        raise Unreadable("a periodic row without a cell of nine numbers")
+    return draft
+
+
+def _pairs(db: sqlite3.Connection, number: object, tables: list[str]) -> dict[str, InfoValue]:
+    found: dict[str, InfoValue] = {}
+    for table in tables:
+        for key, value in db.execute(f"SELECT key, value FROM {table} WHERE id = ?", (number,)):
+            if isinstance(key, str) and isinstance(value, str | int | float):
+                found[key] = value
+    return found
+
+
+FORMAT = Format(
+    "ASE database",
+    words="ASE .db",
+    read=None,
+    content=(),
+    suffixes=("db",),
+    is_it=is_ase_db,
+    read_bytes=read_ase_db,
+)

@@ -1,0 +1,100 @@
+"""Databases that ASE wrote: rows with their pairs, and nothing of the file that runs."""
+
+import sqlite3
+import struct
+
+import numpy as np
+import pytest
+from ase import Atoms
+from ase.build import bulk, molecule
+
+from bandgap.structures import ACCEPTED, Limits, read_paths, read_structures
+from tests.unit.structures.samples import ase_db
+
+
+def changed(*statements: str, values: tuple[object, ...] = ()) -> bytes:
+    """A database of ASE after some statements of SQL."""
+    with sqlite3.connect(":memory:") as db:
+        db.deserialize(ase_db())
+        for statement in statements:
+            db.execute(statement, values)
+        db.commit()
+        return db.serialize()
+
+
+def test_rows_are_those_that_ase_wrote():
+    given = [
+        molecule("CH3OH"),
+        bulk("NaCl", "rocksalt", a=5.64),
+        Atoms("Cu2", [(0, 0, 5), (2, 2, 5)], cell=[4, 4, 9], pbc=(1, 1, 0)),
+    ]
+    records = read_structures(ase_db(*given), "set.db")
+    assert [(r.id, r.format, r.status) for r in records] == [(f"row-{k}", "ASE database", "ready") for k in range(3)]
+    for record, atoms in zip(records, given, strict=True):
+        np.testing.assert_array_equal(record.atoms.numbers, atoms.numbers)
+        np.testing.assert_array_equal(record.atoms.positions, atoms.positions)
+        np.testing.assert_array_equal(record.atoms.cell.array, atoms.cell.array)
+        np.testing.assert_array_equal(record.atoms.pbc, atoms.pbc)
+    assert dict(records[1].info) == {"name": "row-1", "gap_eV": 2.5, "source": "made"}
+
+
+def test_database_is_known_by_its_bytes_and_stays_as_it_is(tmp_path):
+    path = tmp_path / "unnamed"
+    path.write_bytes(ase_db())
+    path.chmod(0o400)
+    before = (path.read_bytes(), sorted(p.name for p in tmp_path.iterdir()))
+    assert [r.status for r in read_paths([path])] == ["ready", "ready"]
+    assert (path.read_bytes(), sorted(p.name for p in tmp_path.iterdir())) == before
+
+
+def test_database_with_a_log_of_writes_is_read():
+    data = bytearray(ase_db())
+    data[18:20] = b"\x02\x02"
+    assert [r.status for r in read_structures(bytes(data), "a.db")] == ["ready", "ready"]
+
+
+def test_view_in_the_place_of_the_table_is_refused():
+    data = changed("ALTER TABLE systems RENAME TO hidden", "CREATE VIEW systems AS SELECT * FROM hidden")
+    (record,) = read_structures(data.replace(b'CREATE TABLE "hidden"', b'CREATE TABLE systems "'), "a.db")
+    assert record.status == "refused"
+    assert "database" in record.problem
+
+
+def test_view_in_the_place_of_the_pairs_is_not_read():
+    data = changed("DROP TABLE number_key_values", "CREATE VIEW number_key_values AS SELECT 'x' key, 1 value, 1 id")
+    assert dict(read_structures(data, "a.db")[0].info) == {"name": "row-0", "source": "made"}
+
+
+DAMAGE = {
+    "no numbers": ("UPDATE systems SET numbers = NULL WHERE id = 2", (), "a row without numbers or positions"),
+    "text": ("UPDATE systems SET positions = 'x' WHERE id = 2", (), "a row without numbers or positions"),
+    "too short": ("UPDATE systems SET positions = ? WHERE id = 2", (bytes(24),), "do not fit together"),
+    "no element": ("UPDATE systems SET numbers = ? WHERE id = 2", (struct.pack("<2i", 6, 0),), "an atom of number 0"),
+    "no cell": ("UPDATE systems SET cell = ? WHERE id = 2", (b"x",), "a periodic row without a cell of nine numbers"),
+    "not finite": ("UPDATE systems SET positions = ? WHERE id = 2", (struct.pack("<6d", *[np.nan] * 6),), "finite"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("statement", "values", "words"), DAMAGE.values(), ids=DAMAGE)
+def test_row_that_cannot_be_used_is_refused_and_leaves_the_other(statement, values, words):
+    good, bad = read_structures(changed(statement, values=values), "a.db")
+    assert good.status == "ready" and bad.status == "refused" and words in bad.problem
+    assert bad.id == "row-1"
+
+
+def test_database_that_is_cut_off_or_of_another_kind_is_refused():
+    data = ase_db()
+    (record,) = read_structures(data[: len(data) // 2 + 100], "a.db")
+    assert record.problem.startswith("a damaged database (") and record.problem.endswith("Is the file cut off?")
+    with sqlite3.connect(":memory:") as db:
+        db.execute("CREATE TABLE other (x)")
+        (record,) = read_structures(db.serialize(), "a.db")
+    assert record.problem == f"a database is not opened. Accepted: {ACCEPTED}."
+
+
+def test_limits_of_atoms_and_structures_hold():
+    small, few = Limits(max_atoms=5), Limits(max_structures=1)
+    assert "has 6 atoms; the limit is 5" in read_structures(ase_db(), "a.db", limits=small)[0].problem
+    assert (
+        read_structures(ase_db(), "a.db", limits=few)[1].problem == "the rest was not read: the limit is 1 structures"
+    )

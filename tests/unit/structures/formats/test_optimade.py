@@ -1,0 +1,92 @@
+"""Structures of OPTIMADE responses, and what is said of those that cannot be used."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from bandgap.structures import ACCEPTED, Limits, read_structures
+from tests.unit.structures.samples import optimade
+
+
+def read(text: str, name: str = "a.json", **limits: int):
+    return read_structures(text.encode(), name, limits=Limits(**limits))
+
+
+def test_entries_become_a_molecule_and_a_crystal():
+    water, salt = read(optimade())
+    assert (water.id, water.format, water.formula, water.periodic, water.status) == (
+        "w/1",
+        "OPTIMADE",
+        "H2O",
+        False,
+        "ready",
+    )
+    assert dict(water.info) == {"_exmpl_gap_eV": 7.5, "_exmpl_note": "made up"}
+    assert (salt.id, salt.formula, salt.periodic, salt.status) == ("n/2", "ClNa", True, "ready")
+    assert salt.atoms.cell.volume == pytest.approx(2 * 2.82**3)
+    np.testing.assert_array_equal(water.atoms.positions[1], [0.0, 0.76, -0.47])
+
+
+def test_single_entry_and_other_names_are_read():
+    entry = json.dumps({"data": json.loads(optimade())["data"][1]})
+    for text, name in (
+        (entry, "response.json"),
+        (entry, "response"),
+        (json.dumps(json.loads(entry), indent=2), "a.txt"),
+    ):
+        (record,) = read(text, name)
+        assert (record.format, record.formula) == ("OPTIMADE", "ClNa")
+    (record,) = read_structures(gzip.compress(entry.encode()), "a.json.gz")
+    assert record.formula == "ClNa"
+
+
+def test_slab_is_periodic_along_two_axes():
+    vectors = [[3.0, 0, 0], [0, 3.0, 0], [None, None, None]]
+    _, slab = read(optimade(dimension_types=[1, 1, 0], lattice_vectors=vectors))
+    assert slab.atoms.pbc.tolist() == [True, True, False] and slab.atoms.cell.array[2].tolist() == [0, 0, 0]
+
+
+def kind(name="Na", symbols=("Na",), shares=(1.0,)):
+    return {"name": name, "chemical_symbols": list(symbols), "concentration": list(shares)}
+
+
+REFUSED = {
+    "two elements": ({"species": [kind(symbols=("Na", "K"), shares=(0.5, 0.5))]}, "hold 'Na 0.5, K 0.5'."),
+    "part of an atom": ({"species": [kind(shares=(0.7,))]}, "Disordered structures are not supported"),
+    "vacancy": ({"species": [kind(symbols=("vacancy",))]}, "vacancy"),
+    "species of nothing": ({"species": [{}]}, "species must have name, chemical_symbols and concentration"),
+    "no sites": ({"species_at_sites": None}, "species_at_sites must be a list of names"),
+    "too few positions": ({"cartesian_site_positions": [[0, 0, 0]]}, "three coordinates for each of 2 sites"),
+    "words": ({"cartesian_site_positions": [["x", 0, 0], [0, 0, 0]]}, "must be lists of numbers"),
+    "no number": ({"cartesian_site_positions": [[None, 0, 0], [1, 0, 0]]}, "is not a finite number"),
+    "too large": ({"cartesian_site_positions": [[10**400, 0, 0], [1, 0, 0]]}, "must be lists of numbers"),
+    "two vectors": ({"lattice_vectors": [[1, 0, 0], [0, 1, 0]]}, "lattice_vectors must be three vectors"),
+    "no such element": ({"species_at_sites": ["Na", "Qq"]}, "Qq"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "words"), REFUSED.values(), ids=REFUSED)
+def test_entry_that_cannot_be_used_is_refused_and_leaves_the_other(changes, words):
+    water, other = read(optimade(**changes))
+    assert water.status == "ready" and other.status == "refused"
+    assert words in other.problem and other.id == "n/2"
+
+
+def test_response_that_is_cut_off_or_none_is_refused():
+    (record,) = read(optimade()[:-40])
+    assert record.problem.startswith("not JSON that can be read (") and "Is the file cut off?" in record.problem
+    (record,) = read('["data", {"data": 1, "cartesian_site_positions": 2}]')
+    assert record.problem == "JSON without the key data at its top: no response of OPTIMADE"
+    (record,) = read('{"data": [1], "cartesian_site_positions": 2}')
+    assert record.problem == "an entry of the response without attributes"
+    (record,) = read('{"data": []}')
+    assert record.problem == f"JSON is not opened. Accepted: {ACCEPTED}."
+    deep = '{"cartesian_site_positions": 1, "data": ' + "[" * 200_000
+    assert "not JSON that can be read" in read(deep)[0].problem
+
+
+def test_limits_of_atoms_and_structures_hold():
+    assert "has 3 atoms; the limit is 2" in read(optimade(), max_atoms=2)[0].problem
+    assert read(optimade(), max_structures=1)[1].problem == "the rest was not read: the limit is 1 structures"
