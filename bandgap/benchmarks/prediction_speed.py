@@ -61,7 +61,7 @@ def measure(words: Sequence[object], *, checkout: Path = THIS) -> Measured:
         kept = {"PYTHONPATH": str(checkout), "BANDGAP_HOME": home, "OMP_NUM_THREADS": "1", "BANDGAP_THREADS": "1"}
         started = time.perf_counter()
         process = subprocess.Popen(
-            [sys.executable, "-c", _MAIN, *map(str, words)], env={**os.environ, **kept}, stdout=said, stderr=said
+            [sys.executable, "-P", "-c", _MAIN, *map(str, words)], env={**os.environ, **kept}, stdout=said, stderr=said
         )
         _, status, usage = os.wait4(process.pid, 0)
         clock = time.perf_counter() - started
@@ -109,7 +109,15 @@ def run_scale(
             out = Path(folder) / "out"
             commands: dict[str, tuple[object, ...]] = {
                 "check": ("check", file),
-                "featurize": ("featurize", file, "--species", *_elements(records), "--out", out.with_suffix(".npz")),
+                "featurize": (
+                    "featurize",
+                    "--structures",
+                    file,
+                    "--species",
+                    *_elements(records),
+                    "--out",
+                    out.with_suffix(".npz"),
+                ),
                 "predict": ("predict", "--model", model, "--structures", file, "--out", out.with_suffix(".csv")),
             }
             for task, words in commands.items():

@@ -80,6 +80,7 @@ for _panel, _examples in _COMMANDS.items():
             rich_help_panel=_panel,
             epilog=f"Example: bandgap {_name} {_options}".rstrip(),
         )(_command)
+app.add_typer(data.published, name="data", rich_help_panel=_HOUSE)
 app.add_typer(demo.demo_data, name="demo-data", rich_help_panel=_HOUSE)
 app.add_typer(bench.bench, name="bench", rich_help_panel=_HOUSE)
 

@@ -1,0 +1,176 @@
+"""Downloads from servers of this machine, over HTTP and FTP: gone on with, cut short, damaged, and not reached."""
+
+import hashlib
+import socket
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bandgap.datasets.fetching import SUMS, fetch
+from bandgap.foundation.errors import InputError
+from tests.unit.cli.conftest import Run, run
+
+__all__ = ["run"]  # a fixture
+NAME = "df_5k.json"
+CONTENT = np.random.default_rng(0).bytes(3_000_000)
+LISTED = f"{hashlib.sha512(b'other').hexdigest()}  README\n{hashlib.sha512(CONTENT).hexdigest()} *m1507656/{NAME}\n"
+
+
+class Site:
+    """What a server offers and what it was asked for; after `most` bytes it hangs up."""
+
+    def __init__(self) -> None:
+        self.files = {SUMS: LISTED.encode(), NAME: CONTENT}
+        self.asked: list[int] = []  # first bytes of the data file
+        self.most = len(CONTENT)
+        self.resumes = True
+
+
+class Pages(BaseHTTPRequestHandler):
+    def __init__(self, site: Site, *rest: object) -> None:
+        self.site = site
+        super().__init__(*rest)
+
+    def do_GET(self) -> None:
+        name = self.path.rpartition("/")[2]
+        data, asked = self.site.files.get(name), self.headers.get("Range")
+        first = int(asked.removeprefix("bytes=").rstrip("-")) if asked and self.site.resumes else 0
+        if data is None or first >= len(data):
+            self.send_error(404 if data is None else 416)
+            return
+        if name == NAME:
+            self.site.asked.append(first)
+        self.send_response(206 if first else 200)
+        self.send_header("Content-Length", str(len(data) - first))
+        self.end_headers()
+        self.wfile.write(data[first : first + self.site.most])
+
+    def log_message(self, *words: object) -> None:
+        pass
+
+
+def serve_ftp(listener: socket.socket, site: Site) -> None:
+    """Answer one client after another with what ftplib asks for, until the socket is closed."""
+    while True:
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            return
+        with client, client.makefile("rb") as lines, socket.create_server(("127.0.0.1", 0)) as data:
+            first, port = 0, data.getsockname()[1]
+            client.sendall(b"220 ready\r\n")
+            for line in lines:
+                word, _, rest = line.decode().strip().partition(" ")
+                content = site.files.get(rest.rpartition("/")[2], b"")
+                if word == "RETR":
+                    client.sendall(b"150 here\r\n")
+                    with data.accept()[0] as connection:
+                        connection.sendall(content[first : first + site.most])
+                    if rest.endswith(NAME):
+                        site.asked.append(first)
+                    client.sendall(b"226 done\r\n")
+                    continue
+                first = int(rest) if word == "REST" else first
+                answers = {
+                    "USER": "331 password", "PASS": "230 in" if rest == "secret" else "530 no", "TYPE": "200 ok",
+                    "SIZE": f"213 {len(content)}" if content else "550 no such file", "REST": "350 go on",
+                    "PASV": f"227 (127,0,0,1,{port // 256},{port % 256})", "EPSV": f"229 (|||{port}|)",
+                    "QUIT": "221 bye",
+                }  # fmt: skip
+                client.sendall(f"{answers[word]}\r\n".encode())
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+@pytest.fixture(params=("http", "ftp"))
+def base(request: pytest.FixtureRequest, site: Site) -> Iterator[str]:
+    if request.param == "http":
+        with ThreadingHTTPServer(("127.0.0.1", 0), partial(Pages, site)) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            yield f"http://127.0.0.1:{server.server_port}/m1507656"
+            server.shutdown()
+        return
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve_ftp, args=(listener, site), daemon=True)
+        thread.start()
+        yield f"ftp://user:secret@127.0.0.1:{listener.getsockname()[1]}/"
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join()
+
+
+def test_file_arrives_whole_and_is_kept(base: str, site: Site, tmp_path: Path) -> None:
+    for _ in range(2):
+        assert fetch(NAME, tmp_path / "new", base=base).read_bytes() == CONTENT
+    assert site.asked == [0] and [p.name for p in (tmp_path / "new").iterdir()] == [NAME]
+
+
+def test_download_that_was_cut_short_goes_on(base: str, site: Site, tmp_path: Path) -> None:
+    site.most = 1_200_000
+    for done in (1_200_000, 2_400_000):
+        with pytest.raises(InputError, match="Run the same command again: it goes on"):
+            fetch(NAME, tmp_path, base=base)
+        assert (tmp_path / f"{NAME}.part").read_bytes() == CONTENT[:done]
+    assert fetch(NAME, tmp_path, base=base).read_bytes() == CONTENT
+    assert site.asked == [0, 1_200_000, 2_400_000]
+
+
+def test_damaged_download_is_removed(base: str, site: Site, tmp_path: Path) -> None:
+    site.files[NAME] = CONTENT[:-1] + b"x"
+    with pytest.raises(InputError, match=r"is published. The file was damaged on its way and is removed"):
+        fetch(NAME, tmp_path, base=base)
+    assert not list(tmp_path.iterdir())
+
+
+def test_part_of_another_file_does_not_become_the_file(base: str, site: Site, tmp_path: Path) -> None:
+    (tmp_path / f"{NAME}.part").write_bytes(bytes(len(CONTENT) + 10))
+    assert fetch(NAME, tmp_path, base=base).read_bytes() == CONTENT
+    assert site.asked[-1] == 0
+
+
+def test_file_that_is_there_and_is_another_is_left(base: str, tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(b"mine")
+    with pytest.raises(InputError, match="is not the published file. Move it away"):
+        fetch(NAME, tmp_path, base=base)
+    assert (tmp_path / NAME).read_bytes() == b"mine"
+
+
+def test_server_without_the_file_or_its_sum_is_named(base: str, site: Site, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="df_31k.json is not in SHA512sums of 127.0.0.1"):
+        fetch("df_31k.json", tmp_path, base=base)
+    del site.files[NAME]
+    with pytest.raises(InputError, match="127.0.0.1 cannot be read"):
+        fetch(NAME, tmp_path, base=base)
+
+
+@pytest.mark.parametrize("base", ["http"], indirect=True)
+def test_server_that_cannot_go_on_begins_anew(base: str, site: Site, tmp_path: Path) -> None:
+    site.resumes = False
+    (tmp_path / f"{NAME}.part").write_bytes(b"something else")
+    assert fetch(NAME, tmp_path, base=base).read_bytes() == CONTENT
+
+
+def test_without_a_network_the_command_says_what_to_do(run: Run, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    done = run("data", "fetch", "oe62", "--out", tmp_path, "--file", NAME, "--address", f"http://127.0.0.1:{port}/")
+    assert done.exit_code == 1
+    assert "Without a network here, download the file on another machine (doi:10.14459/2019mp1507656)" in done.stderr
+    assert "Traceback" not in done.output
+
+
+def test_command_says_what_arrived(run: Run, base: str, tmp_path: Path) -> None:
+    done = run("data", "fetch", "oe62", "--out", tmp_path, "--file", NAME, "--address", base)
+    assert done.exit_code == 0 and "whole and as published (3,000,000 bytes). Licence: CC BY-SA 4.0." in done.stdout
+
+
+def test_address_of_another_kind_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="accepted are addresses that begin with ftp://"):
+        fetch(NAME, tmp_path, base=tmp_path.as_uri())
