@@ -19,6 +19,7 @@ from bandgap.foundation.machine import compiled
 
 FAR_ZERO = 3.0  # standard deviations: a feature whose zero is farther from its mean counts as there in every structure
 FOUR = 4
+TOGETHER = 9  # fours of features: 36, the grid of a pair of elements in the presets
 
 Singles = NDArray[np.float32]
 Floats = NDArray[np.float64]
@@ -33,10 +34,17 @@ class FoursOfRows:
     """
 
     base: Floats
+    n_blocks: int
     order: Places  # (n,)
     starts: Places  # (ceil(n / 4) + 1,)
     blocks: Places
     values: Singles  # (block, 4, 4)
+
+    def present(self) -> NDArray[np.bool_]:
+        """Return which blocks any row has, (n_blocks,), in wide groups, so that other rows have them already."""
+        groups = np.zeros(-(-self.n_blocks // TOGETHER), dtype=bool)
+        groups[self.blocks // TOGETHER] = True
+        return np.repeat(groups, TOGETHER)[: self.n_blocks]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +54,7 @@ class DrawnLayers:
     Every layer above has its weights (inputs, width), inputs filled up to fours with zeros, and behind them the bias.
     """
 
-    first: Singles  # (p filled up to fours, width)
+    first: Singles  # (4 blocks that are there, width)
     constant: Singles  # (width,)
     upper: Singles
     widths: Places  # of all layers
@@ -62,14 +70,15 @@ def fours_of_rows(x: Floats, zero: Floats) -> FoursOfRows:
     there = different.any(axis=2)
     order = np.lexsort(np.packbits(there, axis=1).T[::-1]) if there.size else np.arange(n)
     starts, blocks, values = _gathered(different, there, order)
-    return FoursOfRows(base, order.astype(np.int64), starts, blocks, values)
+    return FoursOfRows(base, there.shape[1], order.astype(np.int64), starts, blocks, values)
 
 
-def drawn_layers(first: Singles, upper: Sequence[Singles], *, base: Floats) -> DrawnLayers:
-    """Return the layers of a draw from their weights (width, inputs + 1), the bias last."""
+def drawn_layers(first: Singles, upper: Sequence[Singles], *, base: Floats, blocks: NDArray[np.bool_]) -> DrawnLayers:
+    """Return the layers of a draw from their weights (width, inputs + 1), the bias last; of the first, some blocks."""
     p = base.size
     padded = np.zeros((_filled(p), first.shape[0]), dtype=np.float32)
     padded[:p] = first[:, :p].T
+    padded = padded[np.repeat(blocks, FOUR)]
     constant = first.astype(np.float64) @ np.append(base, 1.0)
     rows = []
     for layer in upper:
@@ -82,11 +91,11 @@ def drawn_layers(first: Singles, upper: Sequence[Singles], *, base: Floats) -> D
     return DrawnLayers(padded, constant.astype(np.float32), flat, widths)
 
 
-def evaluate(layers: DrawnLayers, rows: FoursOfRows) -> Floats:
-    """Return the network's output (n,) of one draw."""
+def evaluate(layers: DrawnLayers, rows: FoursOfRows, *, blocks: Places) -> Floats:
+    """Return the network's output (n,) of one draw; `blocks` are the rows' blocks by their place in the layers."""
     out = np.empty(FOUR * (rows.starts.size - 1), dtype=np.float32)
     _evaluate(
-        layers.first, layers.constant, layers.upper, layers.widths, rows.starts, rows.blocks, rows.values, out
+        layers.first, layers.constant, layers.upper, layers.widths, rows.starts, blocks, rows.values, out
     )  # fmt: skip
     values = np.empty(rows.order.size)
     values[rows.order] = out[: rows.order.size]

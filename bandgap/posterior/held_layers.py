@@ -1,7 +1,15 @@
-"""Layers of a posterior's draws, made once and kept while there is room, as each takes a random matrix to make."""
+"""Layers of a posterior's draws, made once and kept while there is room, as each takes a random matrix to make.
+
+Kept are the weights of features that structures have had so far: a tenth to a half of all. Where structures come with
+others, all layers are made anew; what a structure gets does not change by that.
+"""
 
 import weakref
 from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bandgap.posterior.draw_kernels import DrawnLayers
 
@@ -10,21 +18,42 @@ ROOM_BYTES = 600_000_000  # of those that are kept in a process
 
 Layers = Callable[[int, int], DrawnLayers]
 
-_KEPT: MutableMapping[object, dict[tuple[int, int], DrawnLayers]] = weakref.WeakKeyDictionary()
-_BYTES: MutableMapping[object, int] = weakref.WeakKeyDictionary()
+
+@dataclass
+class _Kept:
+    n_bytes: int
+    blocks: NDArray[np.bool_]  # (block,): those whose weights are there
+    layers: dict[tuple[int, int], DrawnLayers] = field(default_factory=dict)
 
 
-def held(owner: object, make: Layers, *, n_bytes: int) -> Layers:
-    """Return `make` of chain and draw, whose results are kept with `owner` where all of them, `n_bytes`, find room."""
-    if owner not in _KEPT and sum(_BYTES.values()) + n_bytes <= ROOM_BYTES:
-        _KEPT[owner], _BYTES[owner] = {}, n_bytes
+_KEPT: MutableMapping[object, _Kept] = weakref.WeakKeyDictionary()
+
+
+def held(
+    owner: object,
+    make: Callable[[int, int, NDArray[np.bool_]], DrawnLayers],
+    *,
+    blocks: NDArray[np.bool_],
+    n_bytes: int,
+) -> tuple[Layers, NDArray[np.bool_]]:
+    """Return the layers of `owner` as a function of chain and draw, and the blocks (block,) whose weights these have.
+
+    `make` is given chain, draw and the blocks; of those, all that are asked for are there. Layers are kept where all
+    layers of all blocks, `n_bytes`, find room.
+    """
     kept = _KEPT.get(owner)
+    if kept is None and sum(other.n_bytes for other in _KEPT.values()) + n_bytes <= ROOM_BYTES:
+        kept = _KEPT[owner] = _Kept(n_bytes, blocks)
     if kept is None:
-        return make
+        return lambda chain, draw: make(chain, draw, blocks), blocks
+    if (blocks & ~kept.blocks).any():
+        kept.blocks = kept.blocks | blocks
+        kept.layers.clear()
+    layers, there = kept.layers, kept.blocks
 
-    def layers(chain: int, draw: int) -> DrawnLayers:
-        if (chain, draw) not in kept:
-            kept[chain, draw] = make(chain, draw)
-        return kept[chain, draw]
+    def layer(chain: int, draw: int) -> DrawnLayers:
+        if (chain, draw) not in layers:
+            layers[chain, draw] = make(chain, draw, there)
+        return layers[chain, draw]
 
-    return layers
+    return layer, there

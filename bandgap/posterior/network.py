@@ -85,15 +85,16 @@ class NetworkPosterior:
         """Evaluate every draw by compiled loops, where the results of rows do not depend on each other."""
         rows = fours_of_rows(x, self.standardiser.features(np.zeros((1, x.shape[1])))[0])
 
-        def make(chain: int, draw: int) -> DrawnLayers:
-            first = self._first_weights(chain, draw).numpy()
-            return drawn_layers(first, [layer[chain, draw].numpy() for layer in self.upper], base=rows.base)
+        def make(chain: int, draw: int, blocks: NDArray[np.bool_]) -> DrawnLayers:
+            upper = [layer[chain, draw].numpy() for layer in self.upper]
+            return drawn_layers(self._first_weights(chain, draw).numpy(), upper, base=rows.base, blocks=blocks)
 
-        layers = held(self, make, n_bytes=n_bytes)
+        layers, there = held(self, make, blocks=rows.present(), n_bytes=n_bytes)
+        places = (np.cumsum(there) - 1)[rows.blocks]
         values = np.empty((self.n_chains, self.n_draws, x.shape[0]))
         for chain in range(self.n_chains):
             for draw in range(self.n_draws):
-                values[chain, draw] = evaluate(layers(chain, draw), rows)
+                values[chain, draw] = evaluate(layers(chain, draw), rows, blocks=places)
         values[:, :, ~np.isfinite(x).all(axis=1)] = np.nan
         return values
 

@@ -27,7 +27,7 @@ from bandgap.storage.manifests import MANIFEST
 from bandgap.structures import StructureRecord
 from bandgap.structures.spool import Spool
 
-CHUNK = 4_096  # structures: seconds of work, and about 100 MB with all draws of a network
+CHUNK = 1_024  # structures: a second of work, and about 30 MB with all draws of a network
 PROCESSES_FROM = 2_000  # structures; of fewer only what is slow to describe is spread over processes
 
 Floats = NDArray[np.float64]

@@ -101,22 +101,41 @@ def test_layers_are_made_once_where_there_is_room_and_given_back_with_their_owne
     class Owner:
         pass
 
-    def make(chain, draw):
+    def make(chain, draw, blocks):
         made.append((chain, draw))
-        return (chain, draw)
+        return (chain, draw, blocks.tolist())
 
-    monkeypatch.setattr(held_layers, "ROOM_BYTES", sum(held_layers._BYTES.values()) + 100)
+    def layer(owner, draw, blocks=(True, False)):
+        layers, there = held_layers.held(owner, make, blocks=np.array(blocks), n_bytes=60)
+        return layers(0, draw), there.tolist()
+
+    used = sum(kept.n_bytes for kept in held_layers._KEPT.values())
+    monkeypatch.setattr(held_layers, "ROOM_BYTES", used + 100)
     first, second = Owner(), Owner()
     for _ in range(2):
-        assert held_layers.held(first, make, n_bytes=60)(0, 1) == (0, 1)
+        assert layer(first, 1) == ((0, 1, [True, False]), [True, False])
     assert made == [(0, 1)]
     for _ in range(2):
-        assert held_layers.held(second, make, n_bytes=60)(0, 2) == (0, 2)
-    assert made == [(0, 1), (0, 2), (0, 2)]
+        assert layer(first, 1, (False, True)) == ((0, 1, [True, True]), [True, True])
+    assert layer(first, 1)[1] == [True, True]
+    assert made == [(0, 1)] * 2
+    for _ in range(2):
+        layer(second, 2)
+    assert made[2:] == [(0, 2), (0, 2)]
     del first
     for _ in range(2):
-        held_layers.held(second, make, n_bytes=60)(0, 3)
-    assert made[3:] == [(0, 3)]
+        layer(second, 3)
+    assert made[4:] == [(0, 3)]
+
+
+def test_features_that_come_later_change_nothing_of_the_others():
+    few, many = features_of(6, 90), features_of(20, 90, seed=1)
+    few[:, 36:] = 0.0
+    whole = posterior_of(90).mean_draws_eV(np.concatenate([few, many]))
+    posterior = posterior_of(90)
+    for _ in range(2):
+        assert posterior.mean_draws_eV(few).tobytes() == np.ascontiguousarray(whole[..., :6]).tobytes()
+        assert posterior.mean_draws_eV(many).tobytes() == np.ascontiguousarray(whole[..., 6:]).tobytes()
 
 
 def test_layers_that_are_held_are_not_those_of_a_changed_posterior():
