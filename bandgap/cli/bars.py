@@ -1,6 +1,7 @@
 """Progress bars on stderr, driven by the same `Progress` calls that the dashboard's worker receives."""
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -8,7 +9,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from bandgap.foundation.progress import Progress, Update
+from bandgap.cli.report import duration
+from bandgap.foundation.progress import RATE, Progress, Update
+
+EVERY_S = 30.0  # between two lines on a rate
 
 
 @contextmanager
@@ -40,18 +44,34 @@ class _PhaseBars:
     def __call__(self, update: Update, /) -> None:
         if update.phase not in self._tasks:
             self._tasks[update.phase] = self._bars.add_task(update.phase, total=update.total, figures="")
-        figures = "  ".join(f"{name} {value:.3g}" for name, value in update.values.items()) or update.message
+        figures = "  ".join(f"{name} {value:.3g}" for name, value in update.values.items() if name != RATE)
+        figures = pace(update) if RATE in update.values else figures or update.message
         self._bars.update(self._tasks[update.phase], completed=update.done, total=update.total, figures=figures)
 
 
 class _PhaseLines:
-    """One line when a phase begins for the first time, for logs and pipes."""
+    """For logs and pipes: one line when a phase begins for the first time, and now and then one on its rate."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
+        self._said = time.monotonic()
 
     def __call__(self, update: Update, /) -> None:
         if update.phase not in self._seen:
             self._seen.add(update.phase)
             total = f" ({update.total:,})" if update.total else ""
-            print(f"{update.phase}{total}", file=sys.stderr, flush=True)  # noqa: T201 - the command line's own output
+            self._say(f"{update.phase}{total}")
+        elif RATE in update.values and update.total and time.monotonic() - self._said >= EVERY_S:
+            self._say(f"{update.phase}: {update.done:,} of {update.total:,}, {pace(update)}")
+
+    def _say(self, line: str) -> None:
+        self._said = time.monotonic()
+        print(line, file=sys.stderr, flush=True)  # noqa: T201 - the command line's own output
+
+
+def pace(update: Update) -> str:
+    """Return the rate of an update that has one, and the time that is left at this rate."""
+    rate = update.values[RATE]
+    left = (update.total or update.done) - update.done
+    words = f"{rate:,.0f} a second" if rate >= 10 else f"{rate:.2g} a second"
+    return f"{words}, about {duration(left / rate)} left" if rate > 0 and left else words

@@ -11,7 +11,7 @@ import http.client
 import re
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -36,7 +36,7 @@ class _Stream:
 
     first: int
     total: int | None
-    blocks: Iterator[bytes]
+    blocks: Generator[bytes, None, None]
 
 
 def fetch(name: str, folder: Path, *, base: str = OE62, progress: Progress = no_progress) -> Path:
@@ -142,7 +142,7 @@ def _by_http(url: str, first: int) -> _Stream:
     first = first if answer.status == 206 else 0
     length = answer.headers.get("Content-Length")
 
-    def blocks() -> Iterator[bytes]:
+    def blocks() -> Generator[bytes, None, None]:
         with answer:
             while block := answer.read1(_BLOCK):
                 yield block
@@ -164,7 +164,7 @@ def _by_ftp(url: str, first: int) -> _Stream:
         raise
     first = first if total is None or first < total else 0
 
-    def blocks() -> Iterator[bytes]:
+    def blocks() -> Generator[bytes, None, None]:
         with server, server.transfercmd(f"RETR {path}", first or None) as connection:
             while block := connection.recv(_BLOCK):
                 yield block

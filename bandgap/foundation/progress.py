@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Final, Protocol
+
+RATE: Final = "items a second"  # among an update's values: how fast `done` grows
 
 
 @dataclass(frozen=True)

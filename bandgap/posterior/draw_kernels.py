@@ -64,10 +64,10 @@ def fours_of_rows(x: Floats, zero: Floats) -> FoursOfRows:
     """Return standardised features (n, p) as differences from `zero` (p,), what a feature that is not there is."""
     n, p = x.shape
     base = np.where(np.abs(zero) > FAR_ZERO, 0.0, zero)
-    different = np.zeros((n, _filled(p)), dtype=np.float32)
-    different[:, :p] = x - base
-    different = different.reshape(n, _filled(p) // FOUR, FOUR)
-    there = different.any(axis=2)
+    padded = np.zeros((n, _filled(p)), dtype=np.float32)
+    padded[:, :p] = x - base
+    different = padded.reshape(n, _filled(p) // FOUR, FOUR)
+    there: NDArray[np.bool_] = np.any(different != 0, axis=2)
     order = np.lexsort(np.packbits(there, axis=1).T[::-1]) if there.size else np.arange(n)
     starts, blocks, values = _gathered(different, there, order)
     return FoursOfRows(base, there.shape[1], order.astype(np.int64), starts, blocks, values)

@@ -1,6 +1,7 @@
 """Predictions of any number of structures, chunk by chunk in the order of the input: the rows of `predict_run`."""
 
 import hashlib
+import time
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from bandgap.evaluation.calibrators import Calibrator
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import few_blas_threads, set_threads
-from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.foundation.progress import RATE, Progress, Update, no_progress
 from bandgap.predictions.table import IntervalKind, Predictions
 from bandgap.runs.prediction import draw_records, load_for, record_predictions
 from bandgap.runs.stored import DOMAIN, DRAWS, Run
@@ -75,11 +76,12 @@ def predict_chunks(
     processes, twice. Raises what `predict_run` raises, but for a baseline, which the caller checks.
     """
     parts = _parts(records, plan, n=n, first=first, baseline_eV=baseline_eV)
-    done = first
+    done, started = first, time.monotonic()
     progress(Update("predicting", done, n))
     for chunk in (_together if _pays(plan, n - first) else _alone)(parts, plan):
         done += len(chunk.records)
-        progress(Update("predicting", done, n))
+        rate = (done - first) / max(time.monotonic() - started, 1e-9)
+        progress(Update("predicting", done, n, values={RATE: rate}))
         yield chunk
 
 

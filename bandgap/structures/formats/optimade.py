@@ -54,7 +54,7 @@ def draft_of(attributes: Mapping[str, Any], *, limits: Limits) -> Draft:
     positions = _numbers(attributes.get(MARK), MARK)
     if positions.shape != (len(sites), 3):
         raise Unreadable(f"{MARK} must be three coordinates for each of {len(sites)} sites")
-    draft = Draft([symbols.get(site, site) for site in sites], positions, info=_info(attributes))
+    draft = Draft([symbols.get(str(site), str(site)) for site in sites], positions, info=_info(attributes))
     vectors = attributes.get("lattice_vectors")
     if vectors is not None:
         draft.cell = np.nan_to_num(_numbers(vectors, "lattice_vectors"))

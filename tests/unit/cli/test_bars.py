@@ -6,8 +6,9 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress as Bars
 
+from bandgap.cli import bars as bars_module
 from bandgap.cli.bars import _PhaseBars, progress_bars
-from bandgap.foundation.progress import Update
+from bandgap.foundation.progress import RATE, Update
 
 
 def test_progress_in_a_pipe_is_one_line_for_each_phase(capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,3 +28,30 @@ def test_progress_on_a_terminal_keeps_one_bar_for_a_phase_that_comes_back() -> N
         progress(update)
     assert [(task.description, task.completed) for task in bars.tasks] == [("warm-up", 3), ("sampling", 1)]
     assert bars.tasks[0].fields["figures"] == "rhat 1.02"
+
+
+def test_rate_and_time_left_are_said_now_and_then_in_a_pipe(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(bars_module.time, "monotonic", lambda: now[0])
+    with progress_bars() as progress:
+        progress(Update("predicting", 0, 3000))
+        for second in range(1, 62):
+            now[0] = float(second)
+            progress(Update("predicting", 20 * second, 3000, values={RATE: 20.0}))
+    assert capsys.readouterr().err.splitlines() == [
+        "predicting (3,000)",
+        "predicting: 600 of 3,000, 20 a second, about 2 min 0 s left",
+        "predicting: 1,200 of 3,000, 20 a second, about 1 min 30 s left",
+    ]
+
+
+def test_bar_shows_the_rate_and_the_time_left() -> None:
+    bars = Bars("{task.description} {task.fields[figures]}", console=Console(file=io.StringIO()))
+    progress = _PhaseBars(bars)
+    progress(Update("predicting", 0, 100))
+    progress(Update("predicting", 40, 100, values={RATE: 0.5}))
+    assert bars.tasks[0].fields["figures"] == "0.5 a second, about 2 min 0 s left"
+    progress(Update("predicting", 100, 100, values={RATE: 0.5}))
+    assert bars.tasks[0].fields["figures"] == "0.5 a second"
