@@ -144,9 +144,10 @@ def slopes(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
     """
     found = {}
     for task in dict.fromkeys(str(row["task"]) for row in rows):
-        own = [(np.log(row["n"]), np.log(row[name])) for row in rows if row["task"] == task]
+        own = [row for row in rows if row["task"] == task]
+        x, y = (np.log([float(row[column]) for row in own]) for column in ("n", name))
         if len(own) > 1:
-            found[task] = round(float(np.polyfit(*zip(*own, strict=True), 1)[0]), 3) + 0.0  # never -0
+            found[task] = round(float(np.polyfit(x, y, 1)[0]), 3) + 0.0  # never -0
     return found
 
 
