@@ -69,7 +69,7 @@ def predict(
             min=1,
             help="Structures that are predicted and written at once, by each process: fewer need less memory.",
         ),
-    ] = 1024,
+    ] = 512,
     engine: options.Engine = None,
     scheduler: options.Scheduler = None,
 ) -> None:

@@ -28,7 +28,7 @@ from bandgap.storage.manifests import MANIFEST
 from bandgap.structures import StructureRecord
 from bandgap.structures.spool import Spool
 
-CHUNK = 1_024  # structures: a second of work, and about 30 MB with all draws of a network
+CHUNK = 512  # structures: half a second of work, and about 15 MB with all draws of a network
 PROCESSES_FROM = 2_000  # structures; of fewer only what is slow to describe is spread over processes
 
 Floats = NDArray[np.float64]
