@@ -1,15 +1,15 @@
 """Predictions of any number of structures, chunk by chunk in the order of the input: the rows of `predict_run`."""
 
+import contextlib
 import hashlib
 import time
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +18,7 @@ from bandgap.descriptors.cache import DescriptorCache
 from bandgap.evaluation.calibrators import FILE as CALIBRATOR
 from bandgap.evaluation.calibrators import Calibrator
 from bandgap.foundation.config import fingerprint
+from bandgap.foundation.engines import engine_in_use, mapped
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import few_blas_threads, set_threads
 from bandgap.foundation.progress import RATE, Progress, Update, no_progress
@@ -72,8 +73,9 @@ def predict_chunks(
 ) -> Iterator[Chunk]:
     """Yield the predictions of `n` records from number `first` on; `baseline_eV` (n,) as `predict_run` takes it.
 
-    With several processes each predicts whole chunks with one thread, and as many chunks are held as there are
-    processes, twice. Raises what `predict_run` raises, but for a baseline, which the caller checks.
+    With several processes, or on an engine elsewhere, whose workers must see the folder of the model, each predicts
+    whole chunks with one thread, and as many chunks are held as there are processes, twice. Raises what `predict_run`
+    raises, but for a baseline, which the caller checks.
     """
     parts = _parts(records, plan, n=n, first=first, baseline_eV=baseline_eV)
     done, started = first, time.monotonic()
@@ -114,7 +116,7 @@ def _parts(
 
 def _pays(plan: ChunkPlan, n: int) -> bool:
     """Return whether so many structures are more work than to start processes and load the model in them."""
-    return plan.n_jobs > 1 and n >= PROCESSES_FROM
+    return (plan.n_jobs > 1 or engine_in_use().remote) and n >= PROCESSES_FROM
 
 
 def _alone(parts: Iterator[Part], plan: ChunkPlan) -> Iterator[Chunk]:
@@ -134,15 +136,16 @@ def _predicted(
 
 def _together(parts: Iterator[Part], plan: ChunkPlan) -> Generator[Chunk, None, None]:
     load_for(plan.model_folder, level=plan.level, interval=plan.interval)  # what is wrong with it is said here
-    with joblib.Parallel(n_jobs=plan.n_jobs, backend="loky", return_as="generator", pre_dispatch="1.5*n_jobs") as pool:
-        held: deque[tuple[StructureRecord, ...]] = deque()
+    own = replace(plan, cache=None) if engine_in_use().remote else plan  # the cache is a file of this machine
+    held: deque[tuple[StructureRecord, ...]] = deque()
 
-        def tasks() -> Iterator[object]:
-            for part in parts:
-                held.append(part[0])
-                yield joblib.delayed(_in_process)(part, plan)
+    def tasks() -> Iterator[tuple[Part, ChunkPlan]]:
+        for part in parts:
+            held.append(part[0])
+            yield part, own
 
-        for predictions in pool(tasks()):
+    with contextlib.closing(mapped(_in_process, tasks(), n_jobs=plan.n_jobs, ahead=2)) as found:
+        for predictions in found:
             yield Chunk(held.popleft(), predictions)
 
 

@@ -26,7 +26,9 @@ from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import JobStore
 from bandgap.jobs.worker import work_all
+from bandgap.runs.chunks import ChunkPlan, predict_chunks
 from bandgap.runs.comparison import ComparedFit, Comparison, compare
+from bandgap.runs.prediction import predict_run
 from bandgap.runs.transfer import transfer_run
 from bandgap.sources.sets import open_sources
 from tests.unit.conftest import World, make_records
@@ -168,6 +170,24 @@ def test_nptl_samples_are_the_same_bytes_though_a_worker_is_killed(
     monkeypatch.setenv(ENGINE, "")
     monkeypatch.setenv(SCHEDULER, "")
     assert found == transferred(world, source_folder, tmp_path / "local", method="nptl")
+
+
+def test_predictions_are_the_same_rows_though_a_worker_is_killed(
+    two_workers: Cluster, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bandgap.runs.chunks.PROCESSES_FROM", 0)
+    records = [*make_records(60, seed=32, prefix="new"), world.broken, world.foreign]
+    how = {"method": "fine_tune", "settings": QUICK, "n": 18, "n_test": 6, "seed": 1, "device": "cpu"}
+    model = transfer_run(source_folder, world.records, world.gaps_eV, out=tmp_path / "run", **how)
+    note, told = killing(two_workers, lambda update: update.done > 20)
+    plan = ChunkPlan(Path(model), size=4)
+    found = list(predict_chunks(records, plan, n=len(records), progress=note))
+    assert len(two_workers.workers) == 1 and told[-1].done == told[-1].total == 62
+    assert [record.id for chunk in found for record in chunk.records] == [record.id for record in records]
+    monkeypatch.setenv(ENGINE, "")
+    monkeypatch.setenv(SCHEDULER, "")
+    alone = predict_run(model, records).to_csv()
+    assert "".join(chunk.predictions.to_csv().partition("\n")[2] for chunk in found) == alone.partition("\n")[2]
 
 
 def figures(fits: list[ComparedFit]) -> list[ComparedFit]:
