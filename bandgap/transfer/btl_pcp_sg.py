@@ -4,8 +4,12 @@ The same prior, likelihood and centre (Abba, 2023; `btl_pcp`), sampled by stocha
 (`inference/stochastic_gradient`): a step sees `batch_size` rows and costs as much at 100,000 rows as at 1,000, but for
 the prior of the global scale, a sum over all rows of three numbers each. Chains start near a mode, each at one of its
 own, with noise of the posterior's rough width. What is biased is stated: batch noise widens the posterior in the
-stiffest direction by `widening` and less in all others; the step follows from that (`step_size`). A chain forgets only
-slowly where the rows say little: below 2,000 rows `btl_pcp_pe` is exact and fast enough.
+stiffest direction by `widening` and less in all others; the step follows from that (`step_size`).
+
+Chains settle slowly. On QM9 with the demo's source, 36 s of a core each: at 2,000 rows and 2,000 iterations RMSE 0.331
+and CRPS 0.187 eV, 90 % intervals covered 71 %, R-hat of predictions 3.0; at 8,000 rows, 3,000 iterations, without the
+metric of stiff directions, 0.265 and 0.171 eV where an ensemble had 0.230 and 0.114 in as long. Diagnostics say so of
+every run. Below 2,000 rows `btl_pcp_pe` is exact and fast enough.
 """
 
 from dataclasses import dataclass, field
@@ -80,7 +84,7 @@ METHOD: Final = Method(
     "btl_pcp_sg",
     "all layers, Bayesian",
     "Bayesian transfer by mini-batches",
-    "The posterior of btl_pcp_pe from a few rows at a time: for more than 2,000 crystals, where that one is slow.",
+    "The posterior of btl_pcp_pe from a few rows at a time. Its chains settle slowly: an ensemble erred less so far.",
     "about 2 minutes, however many crystals",
     BtlPcpSgConfig,
     fit,
