@@ -2,8 +2,8 @@ r"""An exact Gaussian process on the source model's last hidden features whose l
 
 The model is that of `vecchia_gp`; its likelihood is exact, and no matrix is factorised while the scales are sampled:
 the gradient comes from conjugate gradients that end after a random number of terms, without bias (ULISSE). A study, and
-a way beyond 5,000 crystals without neighbours; below, `vecchia_gp` has the same answer sooner. The trend stays at its
-best fit while the scales move, and is drawn given them.
+a way beyond 5,000 crystals without neighbours; below, `vecchia_gp` has the same answer sooner. The trend is
+drawn given the scales, now and then, by complete solves.
 """
 
 from dataclasses import dataclass, field
@@ -58,9 +58,8 @@ def fit(
     for chain in draws.eta:
         for eta in chain[chosen]:
             here = theta_at(eta, start)
-            mean, precision = problem.trend(here, rank=config.solves.rank)
             theta.append(here)
-            beta.append(mean + np.linalg.solve(np.linalg.cholesky(precision).T, rng.standard_normal(mean.size)))
+            beta.append(problem.draw_trend(here, rng, rank=config.solves.rank))
     shape = (chains, len(chosen))
     return with_draws(
         rows,

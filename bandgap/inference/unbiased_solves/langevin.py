@@ -68,6 +68,12 @@ class Problem:
         precision = self.covariates.T @ solved
         return np.asarray(np.linalg.solve(precision, solved.T @ self.y), dtype=np.float64), precision
 
+    def draw_trend(self, theta: Theta, rng: np.random.Generator, *, rank: int) -> Floats:
+        """Return a draw of beta (p,) given theta."""
+        mean, precision = self.trend(theta, rank=rank)
+        noise = np.linalg.solve(np.linalg.cholesky(precision).T, rng.standard_normal(mean.size))
+        return np.asarray(mean + noise, dtype=np.float64)
+
 
 def sample_ulisse(
     problem: Problem,
@@ -80,7 +86,7 @@ def sample_ulisse(
 ) -> Draws:
     """Return draws of eta, logs of sigma2, rho and tau2, about `start`, the smoothness staying.
 
-    The trend stays the best one at the start (`Problem.trend` has it at any other). The budget goes to `progress`
+    The trend is drawn given eta, by complete solves, every 25 steps. The budget goes to `progress`
     before the chains start; raises InputError where the solves would scatter too far.
     """
     kernel = KernelMatrix(problem.points, start)
@@ -98,6 +104,7 @@ def sample_ulisse(
 
     def advance(state: Floats, first: int, last: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         eta, alive, path = state[:-1].copy(), bool(state[-1]), np.empty((last - first, len(FREE)))
+        left = problem.y - problem.covariates @ problem.draw_trend(theta_at(eta, start), rng, rank=config.rank)
         for i in range(last - first):
             if alive:
                 here = KernelMatrix(problem.points, theta_at(eta, start))
