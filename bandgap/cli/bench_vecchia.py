@@ -29,7 +29,7 @@ def vecchia(
 ) -> None:
     """Vecchia Gaussian processes: QM9 gaps beside GPyTorch and scikit-learn, cost of a pass, effective draws a second.
 
-    With the defaults it takes about an hour on one idle core, most of it the rivals'.
+    With the defaults it takes long, most of it for the rivals: begin with a small --n.
     """
     from bandgap.benchmarks.vecchia import VecchiaBenchmark, chains, compare_sides, costs
     from bandgap.benchmarks.vecchia_rows import read_rows

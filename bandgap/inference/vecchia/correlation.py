@@ -118,7 +118,7 @@ def _scale(nu: Tensor) -> Tensor:
 
 
 def _trigamma(nu: Tensor) -> Tensor:
-    """Return psi'(nu): torch.polygamma(1, nu) has no more than ten digits (torch 2.4 to 2.9)."""
+    """Return psi'(nu): torch.polygamma(1, nu) has no more than ten digits (torch 2.13)."""
     z = nu + 20
     series = 1 / z + 1 / (2 * z**2) + 1 / (6 * z**3) - 1 / (30 * z**5) + 1 / (42 * z**7)
     return series + sum(1 / (nu + k) ** 2 for k in range(20))
