@@ -68,7 +68,7 @@ METHOD: Final = Method(
     "output layer alone",
     "Gaussian process on the source's last layer, for many labels",
     "A Gaussian process on the source model's last hidden features; from a few hundred crystals to many thousands.",
-    "seconds to 500 crystals, about a minute for 5,000",
+    "seconds to 500 crystals, one to two minutes for 5,000",
     VecchiaGPConfig,
     fit,
     resumable=fit,

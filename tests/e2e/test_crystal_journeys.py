@@ -26,7 +26,10 @@ pytestmark = pytest.mark.browser
 SOON_MS, TRAINED_MS = 40_000, 240_000
 WIDE, PHONE = 1280, 400
 OUTPUT, ALL_LAYERS, ALONE = "Output layer alone", "All layers, Bayesian", "Without transfer"
-FEATURE_GP, GP = "Gaussian process on the source model's features", "Gaussian process, no transfer"
+FEATURE_GP, GP = (
+    "Gaussian process on the source model's features",
+    "Gaussian process on the descriptor's parts, no transfer",
+)
 SSPBP, RIDGE = "Probabilistic backpropagation, units off (SSPBP)", "Kernel ridge, no transfer"
 _FITS = "() => { const e = document.querySelector('[data-testid=stMain]'); return e.scrollWidth <= e.clientWidth }"
 

@@ -27,7 +27,7 @@ from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.vecchia.chains import Draws
 from bandgap.inference.vecchia.exact import DenseSites
 from bandgap.inference.vecchia.kriging import Observed, predict
-from bandgap.inference.vecchia.langevin import LangevinConfig, sample_langevin
+from bandgap.inference.vecchia.langevin import LangevinConfig, sample_by_smaller_steps
 from bandgap.inference.vecchia.likelihood import Sites, Theta, build_blocks
 from bandgap.inference.vecchia.metropolis import MetropolisConfig, sample_metropolis
 from bandgap.inference.vecchia.ordering import Floats, nearest
@@ -63,7 +63,7 @@ class GPConfig:
     sampler: Sampler = "auto"
     metropolis: MetropolisConfig = field(default_factory=lambda: MetropolisConfig(warmup=100, draws=300))
     sgrld: LangevinConfig = field(
-        default_factory=lambda: LangevinConfig(step=0.1, batch=100, warmup=100, draws=500, thin=4)
+        default_factory=lambda: LangevinConfig(step=0.05, batch=250, warmup=100, draws=500, thin=4)
     )
     keep: int = 32
 
@@ -222,4 +222,4 @@ def _sampled(
     if sampler == "metropolis":
         return sample_metropolis(target, mode, config.metropolis, seed=seed, progress=progress, checkpoint=checkpoint)
     langevin = LangevinConfig(**{**vars(config.sgrld), "batch": 0}) if exact else config.sgrld
-    return sample_langevin(target, mode, langevin, seed=seed, progress=progress, checkpoint=checkpoint)
+    return sample_by_smaller_steps(target, mode, langevin, seed=seed, progress=progress, checkpoint=checkpoint)

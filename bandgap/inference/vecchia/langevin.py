@@ -8,7 +8,7 @@ sites with control variates at the mode: the mode's gradient over all sites, and
 normal density the variance is 1 / (1 - h / 2) times the true one, plus what is left of the batch's noise.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from bandgap.inference.vecchia.ordering import Floats, Ints
 from bandgap.inference.vecchia.scoring import Mode
 from bandgap.inference.vecchia.target import Target
 
+ATTEMPTS = 4  # of `sample_by_smaller_steps`
 FAR = 30.0  # norm of h G^-1 g in posterior standard deviations, beyond which a chain has diverged
 
 
@@ -46,6 +47,10 @@ class LangevinConfig:
             )
 
 
+class DivergedError(InputError):
+    """All chains went further than a step of theirs may go."""
+
+
 def batch_of(n: int, size: int, rng: np.random.Generator) -> Ints | None:
     """Return `size` of n places without replacement, None (all) where the batch is 0 or holds them all."""
     if not 0 < size < n:
@@ -64,7 +69,7 @@ def sample_langevin(
 ) -> Draws:
     """Return draws from the posterior of (eta, beta) near `mode`, whose precisions are the metric.
 
-    A chain that diverges ends and is left out, which a warning says; raises InputError where all do.
+    A chain that diverges ends and is left out, which a warning says; raises DivergedError where all do.
     """
     k, p, n = mode.eta.size, mode.beta.size, target.sites.n
     inverse, inverse_beta = np.linalg.inv(mode.precision), np.linalg.inv(mode.precision_beta)
@@ -112,11 +117,37 @@ def sample_langevin(
     return Draws(kept[..., :k], kept[..., k:], figures, diverged(alive, step=h))
 
 
+def sample_by_smaller_steps(
+    target: Target,
+    mode: Mode,
+    config: LangevinConfig,
+    *,
+    seed: int,
+    progress: Progress = no_progress,
+    checkpoint: Checkpoint | None = None,
+) -> Draws:
+    """Return draws as `sample_langevin` does; where all chains diverge, with half the step and twice the batch.
+
+    Where that does not help after `ATTEMPTS` times the mode is the only draw, which a warning says.
+    """
+    for attempt in range(ATTEMPTS):
+        own = replace(config, step=config.step / 2**attempt, batch=config.batch * 2**attempt)
+        part = checkpoint if checkpoint is None or not attempt else checkpoint.of_part(attempt)
+        try:
+            return sample_langevin(target, mode, own, seed=seed, progress=progress, checkpoint=part)
+        except DivergedError:
+            continue
+    words = (
+        f"All chains diverged, down to a step of {own.step:g}: the scales are taken as known at their likeliest values."
+    )
+    return Draws(mode.eta[None, None], mode.beta[None, None], {"divergences": float(config.chains)}, (words,))
+
+
 def diverged(alive: NDArray[np.bool_], *, step: float) -> tuple[str, ...]:
-    """Return a sentence where some chains (chain,) ended early; raises InputError where all did."""
+    """Return a sentence where some chains (chain,) ended early; raises DivergedError where all did."""
     lost, n = int((~alive).sum()), len(alive)
     if lost == n:
-        raise InputError(f"all {n} chains diverged at a step of {step:g}. Give a smaller step or a larger batch.")
+        raise DivergedError(f"all {n} chains diverged at a step of {step:g}. Give a smaller step or a larger batch.")
     if not lost:
         return ()
     return (f"{lost} of {n} chains diverged and were left out. Give a smaller step (now {step:g}) or a larger batch.",)

@@ -56,7 +56,14 @@ def test_run_of_every_method_takes_levels_and_gives_its_test_predictions_again(j
 
 
 def test_methods_that_learn_from_levels_are_those_that_look_at_the_descriptor():
-    assert LEARNING == ["feature_gp", "kernel_ridge", "gaussian_process", "random_forest", "gradient_boosting"]
+    assert LEARNING == [
+        "feature_gp",
+        "kernel_ridge",
+        "gaussian_process",
+        "random_forest",
+        "gradient_boosting",
+        "parts_gp",
+    ]
 
 
 def test_own_gaps_and_unknown_levels_are_refused_in_words(source_folder, world, tmp_path):

@@ -95,6 +95,7 @@ def test_methods_that_learn_from_the_descriptor_are_given_the_baseline_among_it(
         "feature_gp",
         "kernel_ridge",
         "gaussian_process",
+        "parts_gp",
         "random_forest",
         "gradient_boosting",
     }

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from bandgap.foundation.errors import Cancelled, ConfigError, InputError
 from bandgap.inference.checkpoints import Checkpoint, ForeignCheckpointError
 from bandgap.inference.diagnostics import mean_error, rhat
-from bandgap.inference.vecchia.langevin import LangevinConfig, sample_langevin
+from bandgap.inference.vecchia.langevin import DivergedError, LangevinConfig, sample_by_smaller_steps, sample_langevin
 from bandgap.inference.vecchia.likelihood import Theta, build_blocks
 from bandgap.inference.vecchia.metropolis import MetropolisConfig, sample_metropolis
 from bandgap.inference.vecchia.published import PublishedConfig, sample_published
@@ -226,6 +226,27 @@ def test_chains_that_diverge_are_named(target, mode):
     config = LangevinConfig(step=1.9, batch=20, control_variates=False, chains=2, warmup=0, draws=200)
     with pytest.raises(InputError, match="all 2 chains diverged at a step of 1.9"):
         sample_langevin(target, replace(mode, precision=mode.precision / 400), config, seed=0)
+
+
+def test_chains_that_diverge_begin_anew_with_smaller_steps(target, mode, tmp_path):
+    config = LangevinConfig(step=1.9, batch=20, control_variates=False, chains=2, warmup=0, draws=200, thin=1)
+    with pytest.raises(DivergedError):
+        sample_langevin(target, mode, replace(config, step=0.95, batch=40), seed=0)
+    checkpoint = Checkpoint(tmp_path / "chains.safetensors")
+    found = sample_by_smaller_steps(target, mode, config, seed=0, checkpoint=checkpoint)
+    alone = sample_langevin(target, mode, replace(config, step=0.475, batch=80), seed=0)
+    assert (found.eta == alone.eta).all() and not found.warnings
+    resumed = sample_by_smaller_steps(target, mode, config, seed=0, checkpoint=checkpoint)
+    assert (found.eta == resumed.eta).all()
+
+
+def test_chains_that_diverge_at_every_step_leave_the_mode_and_say_so(target, mode):
+    config = LangevinConfig(step=1.9, batch=20, control_variates=False, chains=2, warmup=0, draws=200)
+    found = sample_by_smaller_steps(target, replace(mode, precision=mode.precision / 8), config, seed=0)
+    assert found.eta.shape == (1, 1, mode.eta.size) and (found.eta[0, 0] == mode.eta).all()
+    assert found.warnings == (
+        "All chains diverged, down to a step of 0.2375: the scales are taken as known at their likeliest values.",
+    )
 
 
 @pytest.mark.parametrize("settings", [{"step": 2.0}, {"draws": 10, "thin": 3}, {"chains": 0}])
