@@ -84,7 +84,7 @@ METHOD: Final = Method(
     "btl_pcp_sg",
     "all layers, Bayesian",
     "Bayesian transfer by mini-batches",
-    "The posterior of btl_pcp_pe from a few rows at a time. Its chains settle slowly: an ensemble erred less so far.",
+    "The posterior above from a few rows at a time. Its chains settle slowly: an ensemble erred less so far.",
     "about 2 minutes, however many crystals",
     BtlPcpSgConfig,
     fit,
