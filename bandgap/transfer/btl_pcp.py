@@ -27,6 +27,7 @@ from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.sampled_network import (
     Centre,
+    TargetRows,
     centred,
     rows_for_source,
     sample_posterior,
@@ -48,8 +49,8 @@ class Correlation(Protocol):
 
 
 @dataclass(frozen=True)
-class BtlPcpConfig(Scales):
-    """Prior, scales (`recalibration`), noise and sampler.
+class PointPrior(Scales):
+    """The prior about the source's weights, scales (`recalibration`) and noise, whatever samples the posterior.
 
     `lam` is the rate of the prior on the distance, or "corr": then the one at which the network's output has the
     correlation `corr` with a label. `c0` is the Dirichlet parameter of the layer weights.
@@ -60,6 +61,12 @@ class BtlPcpConfig(Scales):
     c0: float = 1.0
     centre: Centre = "point"
     noise_share: float = 0.2
+
+
+@dataclass(frozen=True)
+class BtlPcpConfig(PointPrior):
+    """Prior, scales (`recalibration`) and noise of `PointPrior`, and the sampler."""
+
     sampler: SamplerConfig = field(default_factory=SamplerConfig)
 
     def __post_init__(self) -> None:
@@ -90,18 +97,34 @@ def fit(
 ) -> NetworkPosterior:
     """Sample the posterior of all weights and scales given the target's training rows (features (n, p), gaps in eV)."""
     progress(Update("preparing the transfer"))
-    source = centred(source, config.centre)
-    rows = rows_for_source(source, data, **config.scales)
-    alpha = layer_gradient_norms(source.params, rows.x)
-    lam = config.lam if config.lam != "corr" else correlated_rate(alpha, config, seed=seed)
-    place = choose_device(device)
-    net = whiten(layers_of(source.params), rows.x, rows.y, device=place, dtype=torch.float32)
+    problem = problem_of(source, data, config, seed=seed)
+    place, rows, alpha, lam = choose_device(device), problem.rows, problem.alpha, problem.lam
+    net = whiten(problem.layers, rows.x, rows.y, device=place, dtype=torch.float32)
     noise_b = rows.noise_b(config.noise_share)
     prior = point_estimate_scales(alpha.to(place), lam=lam, noise_b=noise_b, c0=config.c0)
     posterior = sample_posterior(
         net, prior, rows.standardiser, sampler=config.sampler, seed=seed, progress=progress, checkpoint=checkpoint
     )
     return with_sensitivity(with_figures(posterior, lam=lam), alpha.mean(0))
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """The source's layers, the target's rows on its scales, squared gradient norms (n, L) and the prior's rate."""
+
+    layers: list[torch.Tensor]
+    rows: TargetRows
+    alpha: torch.Tensor
+    lam: float
+
+
+def problem_of(source: SourceModel, data: TargetData, config: PointPrior, *, seed: int) -> Problem:
+    """Return what is sampled, given the target's training rows (features (n, p), gaps in eV)."""
+    source = centred(source, config.centre)
+    rows = rows_for_source(source, data, **config.scales)
+    alpha = layer_gradient_norms(source.params, rows.x)
+    lam = config.lam if config.lam != "corr" else correlated_rate(alpha, config, seed=seed)
+    return Problem(layers_of(source.params), rows, alpha, lam)
 
 
 def correlated_rate(alpha: torch.Tensor, config: Correlation, *, seed: int) -> float:

@@ -23,28 +23,22 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.network.pcp_scales import point_estimate_scales
 from bandgap.inference.network.whitened_network import whiten
-from bandgap.networks.perceptron import layer_gradient_norms, layers_of
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.transfer.btl_pcp import Rate, check_prior, correlated_rate
-from bandgap.transfer.shared.method import Method, Scales, TargetData
-from bandgap.transfer.shared.sampled_network import Centre, centred, rows_for_source, with_figures, with_sensitivity
+from bandgap.transfer.btl_pcp import PointPrior, check_prior, problem_of
+from bandgap.transfer.shared.method import Method, TargetData
+from bandgap.transfer.shared.sampled_network import with_figures, with_sensitivity
 from bandgap.transfer.shared.stochastic_network import SgSampler, sample_stochastically
 
 
 @dataclass(frozen=True)
-class BtlPcpSgConfig(Scales):
+class BtlPcpSgConfig(PointPrior):
     """Prior, scales (`recalibration`), noise and sampler: those of `btl_pcp_pe` but for the sampler.
 
     `prune_share` above 0 sends this share of every hidden layer's weights back to the source's, those that moved least
     beside their posterior's width, and samples the rest: the posterior GIVEN these weights.
     """
 
-    lam: Rate = 1.0
-    corr: float = 0.5
-    c0: float = 1.0
-    centre: Centre = "point"
-    noise_share: float = 0.2
     prune_share: float = 0.0
     sampler: SgSampler = field(default_factory=SgSampler)
 
@@ -66,12 +60,9 @@ def fit(
 ) -> NetworkPosterior:
     """Sample the posterior of all weights and scales given the target's training rows (features (n, p), gaps in eV)."""
     progress(Update("preparing the transfer"))
-    source = centred(source, config.centre)
-    rows = rows_for_source(source, data, **config.scales)
-    alpha = layer_gradient_norms(source.params, rows.x)
-    lam = config.lam if config.lam != "corr" else correlated_rate(alpha, config, seed=seed)
-    place = choose_device(device)
-    net = whiten(layers_of(source.params), rows.x, rows.y, device=place, dtype=torch.float32)
+    problem = problem_of(source, data, config, seed=seed)
+    rows, alpha, lam = problem.rows, problem.alpha, problem.lam
+    net = whiten(problem.layers, rows.x, rows.y, device=choose_device(device), dtype=torch.float32)
     prior = point_estimate_scales(alpha, lam=lam, noise_b=rows.noise_b(config.noise_share), c0=config.c0)
     posterior = sample_stochastically(
         net, prior, rows.standardiser, sampler=config.sampler, prune_share=config.prune_share,

@@ -23,16 +23,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.inference.gaussian_process.importance import MIN_PROPOSALS, MIN_ROUNDS, importance_draws
+from bandgap.inference.gaussian_process.importance import importance_draws
 from bandgap.inference.gaussian_process.sum_kernel import prior_of
 from bandgap.networks.standardise import FLOOR
 from bandgap.posterior import FeatureGPPosterior, Floats
 from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import StatisticsChoice, standardiser_for
 from bandgap.sources.views import SourceNetwork
-from bandgap.transfer.shared.importance_diagnosis import diagnose
+from bandgap.transfer.shared.importance_diagnosis import check_settings, diagnose
 from bandgap.transfer.shared.method import Method, TargetData
 
 
@@ -46,11 +45,7 @@ class FeatureGPConfig:
     rounds: int = 6
 
     def __post_init__(self) -> None:
-        if self.draws < 8 or self.proposals < MIN_PROPOSALS or self.rounds < MIN_ROUNDS:
-            raise ConfigError(
-                f"feature_gp: {self.draws} draws, {self.proposals} proposals, {self.rounds} rounds. Accepted: at least "
-                f"8 draws, {MIN_PROPOSALS} proposals and {MIN_ROUNDS} rounds."
-            )
+        check_settings("feature_gp", draws=self.draws, proposals=self.proposals, rounds=self.rounds)
 
 
 def fit(

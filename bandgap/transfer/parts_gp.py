@@ -18,14 +18,13 @@ from typing import Final
 import numpy as np
 
 from bandgap.descriptors.config import feature_terms
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.inference.gaussian_process.importance import MIN_PROPOSALS, MIN_ROUNDS, importance_draws
+from bandgap.inference.gaussian_process.importance import importance_draws
 from bandgap.inference.gaussian_process.product_kernel import prior_of
 from bandgap.posterior import PartsGPPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.transfer.shared.importance_diagnosis import diagnose
+from bandgap.transfer.shared.importance_diagnosis import check_settings, diagnose
 from bandgap.transfer.shared.method import Method, TargetData
 
 
@@ -38,11 +37,7 @@ class PartsGPConfig:
     rounds: int = 6
 
     def __post_init__(self) -> None:
-        if self.draws < 8 or self.proposals < MIN_PROPOSALS or self.rounds < MIN_ROUNDS:
-            raise ConfigError(
-                f"parts_gp: {self.draws} draws, {self.proposals} proposals, {self.rounds} rounds. Accepted: at least "
-                f"8 draws, {MIN_PROPOSALS} proposals and {MIN_ROUNDS} rounds."
-            )
+        check_settings("parts_gp", draws=self.draws, proposals=self.proposals, rounds=self.rounds)
 
 
 def fit(

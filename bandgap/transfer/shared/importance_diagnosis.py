@@ -1,10 +1,21 @@
-"""What importance sampling of a kernel's scales tells of itself, in figures and in words."""
+"""What importance sampling of a kernel's scales asks, and what it tells of itself, in figures and in words."""
 
-from bandgap.inference.gaussian_process.importance import ImportanceInfo
+from bandgap.foundation.errors import ConfigError
+from bandgap.inference.gaussian_process.importance import MIN_PROPOSALS, MIN_ROUNDS, ImportanceInfo
 from bandgap.posterior import Diagnostics
 
 K_HAT_LIMIT = 0.7  # of the Pareto tail of the weights (Vehtari et al., 2024)
+MIN_DRAWS = 8
 MIN_ESS = 20.0  # effective draws of the scales
+
+
+def check_settings(method: str, *, draws: int, proposals: int, rounds: int) -> None:
+    """Raise ConfigError where there are too few draws that are kept, proposals of a round, or rounds."""
+    if draws < MIN_DRAWS or proposals < MIN_PROPOSALS or rounds < MIN_ROUNDS:
+        raise ConfigError(
+            f"{method}: {draws} draws, {proposals} proposals, {rounds} rounds. Accepted: at least {MIN_DRAWS} draws, "
+            f"{MIN_PROPOSALS} proposals and {MIN_ROUNDS} rounds."
+        )
 
 
 def diagnose(info: ImportanceInfo) -> Diagnostics:
