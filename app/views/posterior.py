@@ -2,7 +2,15 @@
 
 import pandas as pd
 import streamlit as st
-from components.posterior import chain_view, evidence_view, inclusion_view, kernel_view, layer_view, method_view
+from components.posterior import (
+    chain_view,
+    evidence_view,
+    inclusion_view,
+    kernel_view,
+    layer_view,
+    method_view,
+    pool_view,
+)
 from components.shared import frame, stores, tables, words
 from components.shared.drawing import figure, parity_columns
 from components.shared.run_choice import choose_run
@@ -38,6 +46,7 @@ def page() -> None:
         inclusion_view.inclusion(files)
         evidence_view.evidence(files)
         kernel_view.kernel(files)
+        pool_view.pool(files)
         method_view.chosen_setting(files)
     chain_view.chains(files)
     if files.rhat or "c" in files.draws:

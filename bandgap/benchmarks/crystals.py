@@ -59,7 +59,7 @@ SETS: Final[Mapping[str, CrystalSet]] = {
     "inorganic": CrystalSet("mp_crystals_pbe/cifs.zip", "mp_crystals_pbe/mp_crystals_pbe.csv", "PBE", (200, 1000), 700),
     "organic": CrystalSet("omdb_crystal_gap/omdb_crystal_gap_etkdg.extxyz.gz", "", "PBE", (100,), 700),
 }
-METHODS: Final = ("parts_gp", "gaussian_process", "kernel_ridge", "random_forest", "gradient_boosting")
+METHODS: Final = ("stacking", "parts_gp", "gaussian_process", "kernel_ridge", "random_forest", "gradient_boosting")
 PRESET: Final = "any-elements"  # of the source
 SOURCE_SET, TARGET_SET = "inorganic", "perovskites"
 

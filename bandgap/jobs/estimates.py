@@ -218,4 +218,5 @@ COSTS: Mapping[str, Cost] = {
     "random_forest": Cost(1.8, 3.2),
     "gradient_boosting": Cost(5, 7),
     "parts_gp": Cost(0.4, 1.2),
+    "stacking": Cost(6, 9),
 }

@@ -7,7 +7,7 @@ Not here: sentences, and what reads a file.
 
 from bandgap.plots.calibration import coverage_figure, pit_figure, slices_figure, spread_figure, width_figure
 from bandgap.plots.chains import energies, rank_counts, rank_plot, traces
-from bandgap.plots.comparison import difference_figure, learning_figure
+from bandgap.plots.comparison import difference_figure, learning_figure, method_weights
 from bandgap.plots.layers import feature_changes, layer_scales, ternary, validation_curve
 from bandgap.plots.posterior import draws_density, layer_weights
 from bandgap.plots.predictions import gap_histogram, intervals, parity
@@ -36,6 +36,7 @@ __all__ = [
     "layer_weights",
     "learning_curve",
     "learning_figure",
+    "method_weights",
     "parity",
     "pit_figure",
     "rank_counts",

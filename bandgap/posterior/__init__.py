@@ -19,6 +19,7 @@ from bandgap.posterior.last_layer import LastLayerPosterior
 from bandgap.posterior.mixture import PosteriorMixture, mix
 from bandgap.posterior.network import NetworkPosterior, ScaledNetworkPosterior
 from bandgap.posterior.parts_gp import PartsGPPosterior
+from bandgap.posterior.pool import PooledPosterior
 from bandgap.posterior.protocol import (
     Diagnostics,
     Floats,
@@ -51,17 +52,19 @@ def restore_posterior(
     Raises InputError for a kind that does not exist.
     """
     kind = scalars.get("kind", NetworkPosterior.kind)
-    if kind == PosteriorMixture.kind:
+    if kind in (PosteriorMixture.kind, PooledPosterior.kind):
         members = [
             restore_posterior(part(arrays, f"{i}."), scalars=own, diagnostics=Diagnostics())
             for i, own in enumerate(scalars["members"])
         ]
+        if kind == PooledPosterior.kind:
+            return PooledPosterior.around(members, scalars=scalars, diagnostics=diagnostics)
         return PosteriorMixture(tuple(members), diagnostics)
     if kind == BaselinePosterior.kind:
         rest = restore_posterior(arrays, scalars=scalars["rest"], diagnostics=Diagnostics())
         return BaselinePosterior.around(rest, scalars=scalars, diagnostics=diagnostics)
     if kind not in KINDS:
-        accepted = ", ".join([*KINDS, PosteriorMixture.kind, BaselinePosterior.kind])
+        accepted = ", ".join([*KINDS, PosteriorMixture.kind, PooledPosterior.kind, BaselinePosterior.kind])
         raise InputError(f"posterior of kind {kind!r} does not exist here. Accepted: {accepted}.")
     return KINDS[kind].from_arrays(arrays, scalars=scalars, diagnostics=diagnostics)
 
@@ -80,6 +83,7 @@ __all__ = [
     "LastLayerPosterior",
     "NetworkPosterior",
     "PartsGPPosterior",
+    "PooledPosterior",
     "Posterior",
     "PosteriorMixture",
     "PredictiveDraws",

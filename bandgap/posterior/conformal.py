@@ -22,6 +22,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
+from scipy.stats import norm
 from torch import Tensor
 
 from bandgap.posterior.fold_models import MODELS, FoldModels
@@ -73,13 +75,12 @@ class ConformalPosterior:
         predicted = self.models.predict_eV(features)
         kept = self._kept()
         size = np.abs(self.errors_eV[kept])
-        sds = self.smoothing * np.sqrt(size**2 + np.mean(size**2) / 4.0)
+        sds = self._smoothed(size, np.mean(size**2))
         middle = predicted[self.fold[kept]]
         lower, upper = middle - size[:, None], middle + size[:, None]
         lower[-1], upper[-1] = lower.min(axis=0), upper.max(axis=0)
-        inwards = np.sqrt(1.0 - 1.25 * self.smoothing**2)
-        centres = np.concatenate([middle + inwards * (end - middle) for end in (lower, upper)])
-        return PredictiveDraws(self._mean_draws(predicted), centres, np.maximum(np.tile(sds, 2), LEAST_SD_EV))
+        centres = np.concatenate([middle + self._inwards * (end - middle) for end in (lower, upper)])
+        return PredictiveDraws(self._mean_draws(predicted), centres, np.tile(sds, 2))
 
     def _mean_draws(self, predicted: Floats) -> Floats:
         centre = predicted.mean(axis=0)
@@ -87,6 +88,37 @@ class ConformalPosterior:
         factor = np.minimum(np.sqrt(len(predicted) - 1.0), self.rms_eV / spread)
         draws: Floats = centre + factor * (predicted - centre)
         return draws[None]
+
+    def left_out_log_densities(self, spreads: Floats) -> Floats:
+        """Return log p(y_i), (n, spread), in 1/eV, from the model without row i's fold and the errors of other rows.
+
+        Distances from the model's prediction are multiplied by each of `spreads` (spread,).
+        """
+        kept, error = self._kept(), self.errors_eV[:, None]
+        others = kept[None, :] != np.arange(error.size)[:, None]
+        size = np.abs(self.errors_eV[kept])
+        counts = others.sum(axis=1, keepdims=True)
+        sds = self._smoothed(size, (others @ size**2)[:, None] / counts)
+        centres = self._inwards * size
+        columns = [
+            logsumexp(
+                np.logaddexp(norm.logpdf(error, c * centres, c * sds), norm.logpdf(error, -c * centres, c * sds)),
+                b=others / (2.0 * counts),
+                axis=1,
+            )
+            for c in spreads
+        ]
+        result: Floats = np.stack(columns, axis=1)
+        return result
+
+    @property
+    def _inwards(self) -> float:
+        return float(np.sqrt(1.0 - 1.25 * self.smoothing**2))
+
+    def _smoothed(self, size: Floats, mean_square: Floats | np.floating[Any]) -> Floats:
+        """Return the sds of the normals that stand for errors of this size, given the mean square of all errors."""
+        result: Floats = np.maximum(self.smoothing * np.sqrt(size**2 + mean_square / 4.0), LEAST_SD_EV)
+        return result
 
     def _kept(self) -> NDArray[np.int64]:
         """Return rows in order of the size of their error, the last one twice; thinned to MOST_ERRORS."""

@@ -13,6 +13,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
+from scipy.special import logsumexp
+from scipy.stats import norm
 from torch import Tensor
 
 from bandgap.inference.gaussian_process.product_kernel import ProductKernelProblem
@@ -113,6 +115,26 @@ class PartsGPPosterior:
         means = self.y_mean_eV + self.y_sd_eV * draws.reshape(self.n_draws, len(features))
         noise = np.exp(2 * self.theta[:, -1:])
         return means, self.y_mean_eV + self.y_sd_eV * centres, self.y_sd_eV * np.sqrt(latent + noise)
+
+    def left_out_log_densities(self, spreads: Floats) -> Floats:
+        """Return log p(y_i | all others), (n, spread), in 1/eV, distances from its mean times each of `spreads`.
+
+        Draws of the scales saw row i too, so that their weights are those of 1 / p(y_i | all others, draw), cut at
+        sqrt(S) times their mean (Ionides, 2008, J. Comput. Graph. Stat. 17, 295-311).
+        """
+        found = [self.problem.left_out(theta) for theta in self.theta]
+        means, variances = (np.stack(values) for values in zip(*found, strict=True))
+        sds, y = np.sqrt(variances), self.problem.y
+        inverse = -norm.logpdf(y, means, sds)
+        inverse -= logsumexp(inverse, axis=0) - np.log(len(means))
+        weights = np.exp(np.minimum(inverse, 0.5 * np.log(len(means))))
+        weights /= weights.sum(axis=0)
+        middle = (weights * means).sum(axis=0)
+        columns = [
+            logsumexp(norm.logpdf(y, middle + c * (means - middle), c * sds), b=weights, axis=0) for c in spreads
+        ]
+        result: Floats = np.stack(columns, axis=1) - np.log(self.y_sd_eV)
+        return result
 
     def summaries(self) -> dict[str, Floats]:
         """Return draws of the noise in eV."""

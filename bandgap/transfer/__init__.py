@@ -35,6 +35,7 @@ from bandgap.transfer import (
     random_forest,
     sghmc,
     sspbp,
+    stacking,
     target_only,
     two_stage,
     ulisse_gp,
@@ -77,6 +78,7 @@ METHODS: Mapping[str, Method] = {
         random_forest,
         gradient_boosting,
         parts_gp,
+        stacking,
     )
 }
 

@@ -21,6 +21,7 @@ from bandgap.transfer import METHODS
 from tests.app.conftest import MAIN, Workspace, empty_workspace, texts
 from tests.app.test_actions import click
 from tests.app.test_finished_run import train_source
+from tests.app.test_predict_and_posterior import alts
 
 Visit = Callable[..., AppTest]
 SHORT = {"warmup": 20, "draws": 40, "keep": 40, "chains": 2}
@@ -191,9 +192,7 @@ def test_crystals_of_any_elements_are_learned_from_without_a_source(visit: Visit
     assert box.label == "Source model" and box.options[-1] == "No source model"
     box.set_value("none").run()
     ticked = {b.label: b.value for b in at.checkbox if str(b.key).startswith("method-")}
-    assert [name for name, value in ticked.items() if value] == [
-        "Gaussian process on the descriptor's parts, no transfer"
-    ]
+    assert [name for name, value in ticked.items() if value] == ["Three methods without transfer, weighed"]
     open_ = [b.label for b in at.checkbox if str(b.key).startswith("method-") and not b.disabled]
     assert set(open_) == {method.title for method in METHODS.values() if not method.transfers}
     assert "Kernel ridge, no transfer" in open_ and "Fine-tuning" not in open_
@@ -204,6 +203,7 @@ def test_crystals_of_any_elements_are_learned_from_without_a_source(visit: Visit
     assert job.state == "finished", job.error
     at = visit("posterior", ws=foreign.id, run=job.subject)
     assert "none; the run learned from its labelled structures alone" in texts(at).replace("\\", "")
+    assert "Which method carries the answer" in texts(at) and "Weights of the methods, largest first" in alts(at)
     assert said_of_molecules(at) == []
     assert not visit("train", ws=foreign.id, run=job.subject).exception
     at = visit("about", ws=foreign.id, run=job.subject)

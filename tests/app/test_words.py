@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
 
 from components.posterior import posterior_words
+from components.posterior.pool_view import pool_sentence
 from components.shared import estimate_words, words
 
 from bandgap.foundation.progress import Update
@@ -137,3 +138,12 @@ def test_estimate_of_a_source_whose_molecules_nobody_counted_says_so():
 
 def test_estimate_of_nothing_known_says_so():
     assert estimate_words.estimate_sentence({"C": None}).startswith("How long C will take is not known yet")
+
+
+def test_weights_of_methods_read_largest_first_with_what_became_of_their_spread() -> None:
+    weights = {"Kernel ridge": 0.614, "Gradient boosting": 0.386}
+    text = "Kernel ridge carries 61 % of the answer; Gradient boosting 39 %."
+    assert pool_sentence(weights, spread=1.0) == f"{text} Their spread is left as it is."
+    narrower = pool_sentence(weights, spread=0.94)
+    assert narrower == f"{text} Together they were made 6 % narrower, as crystals left out ask for."
+    assert "4 % wider" in pool_sentence(weights, spread=1.04)

@@ -26,10 +26,7 @@ pytestmark = pytest.mark.browser
 SOON_MS, TRAINED_MS = 40_000, 240_000
 WIDE, PHONE = 1280, 400
 OUTPUT, ALL_LAYERS, ALONE = "Output layer alone", "All layers, Bayesian", "Without transfer"
-FEATURE_GP, GP = (
-    "Gaussian process on the source model's features",
-    "Gaussian process on the descriptor's parts, no transfer",
-)
+FEATURE_GP, STACKING = "Gaussian process on the source model's features", "Three methods without transfer, weighed"
 SSPBP, RIDGE = "Probabilistic backpropagation, units off (SSPBP)", "Kernel ridge, no transfer"
 _FITS = "() => { const e = document.querySelector('[data-testid=stMain]'); return e.scrollWidth <= e.clientWidth }"
 
@@ -160,7 +157,7 @@ def test_perovskites_without_a_source_go_from_files_to_intervals(
     keep(page, "none-data")
     go(page, "Train")
     pick(page, "Source model", "No source model")
-    expect(page.get_by_role("checkbox", name=GP, exact=True)).to_be_checked()
+    expect(page.get_by_role("checkbox", name=STACKING, exact=True)).to_be_checked()
     keep(page, "none-train")
     start(page)
     rows = predict(page, "new.zip", new, n=3)
@@ -220,7 +217,7 @@ def test_gap_at_a_cheaper_level_is_learned_from_and_asked_for_at_prediction(page
     keep(page, "baseline-data")
     go(page, "Train")
     pick(page, "Source model", "No source model")
-    tick_only(page, (ALONE, RIDGE), until_now=GP)
+    tick_only(page, (ALONE, RIDGE), until_now=STACKING)
     page.get_by_text("More settings").click()
     page.get_by_role("slider", name="Held out for the test").wait_for()
     pick(page, "Learn the difference to", "molecule_gap_gfn1_eV (of 24 structures)")

@@ -94,7 +94,14 @@ class RunFiles:
     @property
     def members(self) -> int:
         """Number of independent posteriors that the run mixes, one for each network of its source."""
-        return len(self.manifest.get("posterior", {}).get("members", [])) or 1
+        stored = self.manifest.get("posterior", {})
+        return 1 if self.pool else len(stored.get("members", [])) or 1
+
+    @property
+    def pool(self) -> dict[str, float]:
+        """The weights of the methods that the run weighs, by name; empty where it is of one method."""
+        stored = self.manifest.get("posterior", {})
+        return dict(zip(stored.get("methods", []), stored.get("weights", []), strict=False))
 
     def under(self, prefix: str) -> dict[str, np.ndarray]:
         """Return what the record holds under a prefix, such as "trace.", without it."""

@@ -22,7 +22,7 @@ from components.shared.run_choice import choose
 from components.train.many_rows import BY_BATCHES, mini_batch_hint
 
 DEFAULT_N = 200
-PREFERRED = ("btl_pcp_pe", "parts_gp", "gaussian_process")  # with a source model, and without (benchmarks.crystals)
+PREFERRED = ("btl_pcp_pe", "stacking", "parts_gp")  # with a source model, and without (benchmarks.crystals)
 LAST = "without transfer"  # the family that is only there to compare with
 PARTS = {
     "fisher": "Fisher information",

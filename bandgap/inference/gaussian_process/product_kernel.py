@@ -72,6 +72,16 @@ class ProductKernelProblem:
         prior = INTERCEPT_VARIANCE + np.exp(2 * theta[0])
         return c @ self._solved(factor), np.maximum(prior - (reduced**2).sum(axis=0), 0.0)
 
+    def left_out(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Return mean and variance (n,) of every row's y, its noise included, given all others.
+
+        From the inverse of the covariance alone (Rasmussen and Williams, 2006, eqs. 5.10 to 5.12).
+        """
+        factor, _ = self._factor(covariance(theta, self.squares), theta)
+        inverse, _ = lapack.dpotri(factor, lower=1)
+        variances = 1.0 / np.diag(inverse)
+        return self.y - self._solved(factor) * variances, variances
+
     def _value(self, theta: Floats, factor: Floats, alpha: Floats) -> float:
         mean, sd = prior_of(len(self.squares))
         z = (theta - mean) / sd

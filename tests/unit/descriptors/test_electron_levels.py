@@ -63,6 +63,7 @@ def test_methods_that_learn_from_levels_are_those_that_look_at_the_descriptor():
         "random_forest",
         "gradient_boosting",
         "parts_gp",
+        "stacking",
     ]
 
 

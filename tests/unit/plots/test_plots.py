@@ -241,3 +241,10 @@ def test_distances_mark_what_is_far_and_leave_out_what_has_none() -> None:
     assert sum(fig.data[0].y) == 4 and fig.data[0].y[-1] == 2
     assert list(fig.data[0].marker.color).count(plots.MIND) == 1 and fig.data[0].marker.color[-1] == plots.MIND
     assert fig.layout.xaxis.title.text == "percentile of the distance to the source (%)"
+
+
+def test_weights_of_methods_are_bars_in_their_order_with_their_share() -> None:
+    fig = plots.method_weights([0.75, 0.25], methods=["trees <i>", "ridge"])
+    (bar,) = fig.data
+    assert list(bar.x) == [0.75, 0.25] and list(bar.y) == ["trees &lt;i&gt;", "ridge"]
+    assert list(bar.text) == ["75 %", "25 %"] and fig.layout.yaxis.autorange == "reversed"

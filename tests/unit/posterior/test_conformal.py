@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import ndtr
 
 from bandgap.foundation.errors import InputError
@@ -174,3 +175,46 @@ def test_no_structures_give_no_predictions(posterior):
 def test_features_of_another_descriptor_are_refused(posterior):
     with pytest.raises(InputError, match=r"features have shape \(2, 7\), the model was fitted on 3 features"):
         posterior.mean_draws_eV(np.zeros((2, 7), dtype=np.float32))
+
+
+def test_density_of_a_row_left_out_integrates_to_one_and_has_not_seen_its_own_error(posterior):
+    """Were the error of row 3 another one; the outermost of the others counts twice or once, hence 3 %."""
+    places = np.linspace(-12.0, 12.0, 3001)
+    for c in (0.9, 1.1):
+        found = []
+        for place in places:
+            errors = posterior.errors_eV.copy()
+            errors[3] = place
+            moved = dataclasses.replace(posterior, errors_eV=errors)
+            found.append(moved.left_out_log_densities(np.array([c]))[3, 0])
+        assert np.trapezoid(np.exp(found), places) == pytest.approx(1.0, abs=0.03)
+        assert found[0] < -50.0  # no point of its own stands where its error lies
+
+
+def test_density_of_a_row_left_out_is_that_of_all_others_by_hand(posterior):
+    errors, h = posterior.errors_eV, posterior.smoothing
+    for i in (0, 17):
+        others = np.sort(np.abs(np.delete(errors, i)))
+        others = np.append(others, others[-1])
+        sds = h * np.sqrt(others**2 + np.mean(others**2) / 4)
+        centres = np.sqrt(1 - 1.25 * h**2) * others
+        wanted = np.mean([stats.norm.pdf(errors[i], sign * centres, sds) for sign in (-1, 1)])
+        assert np.abs(errors[i]) < others[-1]
+        found = posterior.left_out_log_densities(np.array([1.0]))[i, 0]
+        assert found == pytest.approx(np.log(wanted), rel=1e-9)
+
+
+def test_density_of_rows_left_out_is_thinned_where_there_are_many_rows():
+    large = fit(None, TargetData(*made(600, seed=3)), ONE_CHOICE, seed=0)
+    found = large.left_out_log_densities(np.array([1.0]))[:, 0]
+    errors = np.abs(large.errors_eV)
+    wanted = [
+        np.mean(
+            [
+                stats.norm.pdf(large.errors_eV[i], s * errors, 0.2 * np.sqrt(errors**2 + np.mean(errors**2) / 4))
+                for s in (-1, 1)
+            ]
+        )
+        for i in range(0, 600, 50)
+    ]
+    np.testing.assert_allclose(found[::50], np.log(wanted), atol=0.15)

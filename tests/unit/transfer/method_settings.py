@@ -39,6 +39,7 @@ QUICK = {
     "gradient_boosting": {"folds": 5, "trees": 60, "learning_rate": 0.1, "feature_share": 1.0},
     "parts_gp": {"draws": 16, "proposals": 60, "rounds": 2},
 }
+QUICK["stacking"] = {name: QUICK[name] for name in ("parts_gp", "kernel_ridge", "gradient_boosting")}
 BRIEF = {
     "btl_pcp_pe": FEWER_DRAWS,
     "btl_pcp_sg": FEW_BATCHES,
@@ -73,3 +74,4 @@ BRIEF = {
     "gradient_boosting": {"folds": 4, "trees": 5},
     "parts_gp": {"draws": 8, "proposals": 50, "rounds": 2},
 }
+BRIEF["stacking"] = {name: BRIEF[name] for name in ("parts_gp", "kernel_ridge", "gradient_boosting")}

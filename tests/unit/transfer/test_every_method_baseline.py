@@ -96,6 +96,7 @@ def test_methods_that_learn_from_the_descriptor_are_given_the_baseline_among_it(
         "kernel_ridge",
         "gaussian_process",
         "parts_gp",
+        "stacking",
         "random_forest",
         "gradient_boosting",
     }

@@ -127,3 +127,18 @@ def test_round_trip(posterior):
 def test_too_few_draws_are_refused():
     with pytest.raises(ConfigError, match="parts_gp: 4 draws, 128 proposals, 6 rounds. Accepted: at least 8 draws"):
         get_method("parts_gp").configure({"draws": 4})
+
+
+def test_log_densities_left_out_are_near_those_of_refits(source_of, target):
+    """Reweighed draws of the scales against fits without row i, 64 draws each: the mean log density to 0.05."""
+    config = PartsGPConfig(draws=64, proposals=200, rounds=4)
+    whole = fit(source_of(), target, config, seed=0)
+    found = whole.left_out_log_densities(np.array([1.0]))[:, 0]
+    wanted = []
+    for i in range(0, 40, 5):
+        rest = np.arange(40) != i
+        own = fit(source_of(), TargetData(target.features[rest], target.gaps_eV[rest]), config, seed=1)
+        draws = own.predictive_draws(target.features[i : i + 1])
+        wanted.append(np.log(stats.norm.pdf(target.gaps_eV[i], draws.centres_eV[:, 0], draws.sds_eV[:, 0]).mean()))
+    np.testing.assert_allclose(found[::5].mean(), np.mean(wanted), atol=0.05)
+    np.testing.assert_allclose(found[::5], wanted, atol=0.35)

@@ -1,0 +1,109 @@
+"""A pool of posteriors of several methods: one mixture with a weight for each, drawn together or apart by one factor.
+
+p(y | x) = sum_m w_m p_m,c(y | x), where p_m,c is p_m with its distances from its own mean multiplied by c
+(`inference.stacking`). A mixture of equal weights stands for it: each member gives as many of its components as its
+weight asks for, evenly spread over all that it has.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bandgap.posterior.protocol import Diagnostics, Floats, Posterior, PredictiveDraws
+
+COMPONENTS = 600  # of the pool
+DRAWS = 240  # of its mean
+
+
+@dataclass(frozen=True, eq=False)
+class PooledPosterior:
+    """Posteriors of several methods, the methods' names, their weights (member,), which sum to 1, and the factor c."""
+
+    kind: ClassVar[str] = "pool"
+    n_chains: ClassVar[int] = 1
+    n_members: ClassVar[int] = 1  # their weights are one answer
+    n_draws: ClassVar[int] = DRAWS
+
+    members: tuple[Posterior, ...]
+    methods: tuple[str, ...]
+    weights: Floats
+    spread: float
+    diagnostics: Diagnostics = field(default_factory=Diagnostics)
+
+    def mean_draws_eV(self, features: NDArray[np.floating[Any]]) -> Floats:
+        """Return draws of the mean, (1, draw, n), in eV, for raw features (n, p)."""
+        return self._mean_draws([np.concatenate(m.mean_draws_eV(features)) for m in self.members])
+
+    def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
+        """Return draws of the mean, and the components of the pool, for raw features (n, p)."""
+        own = [m.predictive_draws(features) for m in self.members]
+        centres, sds = [], []
+        for draws, size in zip(own, shares(self.weights, COMPONENTS), strict=True):
+            middle = draws.centres_eV.mean(axis=0)
+            chosen = evenly(len(draws.centres_eV), size)
+            centres.append(middle + self.spread * (draws.centres_eV[chosen] - middle))
+            wide = draws.sds_eV if draws.sds_eV.ndim == 2 else draws.sds_eV[:, None]
+            sds.append(self.spread * np.broadcast_to(wide, draws.centres_eV.shape)[chosen])
+        return PredictiveDraws(
+            self._mean_draws([draws.flat_means_eV for draws in own]), np.concatenate(centres), np.concatenate(sds)
+        )
+
+    def _mean_draws(self, own: Sequence[Floats]) -> Floats:
+        """Take draws of the mean (draw, n) of every member by its weight, moved so that their mean is the pool's."""
+        sizes = shares(self.weights, DRAWS)
+        draws = np.concatenate([d[evenly(len(d), size)] for d, size in zip(own, sizes, strict=True)])
+        mean = np.tensordot(self.weights, np.stack([d.mean(axis=0) for d in own]), axes=1)
+        moved: Floats = draws + (mean - draws.mean(axis=0))
+        return moved[None]
+
+    def summaries(self) -> dict[str, Floats]:
+        """Return the noise of the members, root of the weighted mean of its square, as the noise of every draw."""
+        noise = [float(np.mean(m.summaries()["sigma_eV"] ** 2)) for m in self.members]
+        return {"sigma_eV": np.full((1, DRAWS), self.spread * np.sqrt(self.weights @ noise))}
+
+    def to_arrays(self) -> dict[str, Tensor]:
+        """Return the tensors of every member, with its number before the name."""
+        return {f"{i}.{k}": v for i, m in enumerate(self.members) for k, v in m.to_arrays().items()}
+
+    def scalars(self) -> dict[str, Any]:
+        """Return kind and scalars of every member, the methods, their weights and the factor."""
+        return {
+            "members": [{"kind": m.kind, **m.scalars()} for m in self.members],
+            "methods": list(self.methods),
+            "weights": self.weights.tolist(),
+            "spread": self.spread,
+        }
+
+    @classmethod
+    def around(
+        cls, members: Sequence[Posterior], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
+    ) -> "PooledPosterior":
+        """Build a pool from `scalars` and its members."""
+        weights = np.array(scalars["weights"], dtype=np.float64)
+        return cls(tuple(members), tuple(scalars["methods"]), weights, scalars["spread"], diagnostics)
+
+
+def shares(weights: Floats, total: int) -> list[int]:
+    """Divide `total` by weights (member,) that sum to 1, what is left over to the largest remainders.
+
+    >>> shares(np.array([0.5, 0.25, 0.25]), 10)
+    [5, 3, 2]
+    """
+    exact = weights * total
+    whole = np.floor(exact).astype(int)
+    order = np.argsort(whole - exact, kind="stable")
+    whole[order[: total - whole.sum()]] += 1
+    return [int(size) for size in whole]
+
+
+def evenly(n: int, size: int) -> NDArray[np.int64]:
+    """Return `size` numbers below n, evenly spread; each of them equally often, give or take one.
+
+    >>> evenly(4, 2).tolist(), evenly(2, 4).tolist()
+    ([1, 3], [0, 0, 1, 1])
+    """
+    return ((np.arange(size) + 0.5) * n / size).astype(np.int64) if size else np.empty(0, dtype=np.int64)

@@ -1,0 +1,87 @@
+r"""Stacking: three methods without transfer, each weighed by what it gave the crystals that it had not seen.
+
+No method without transfer is the best of every set: on organic crystals kernel ridge and boosted trees are, where
+descriptors say what matters a Gaussian process is. Here a Gaussian process on the descriptor's parts (`parts_gp`),
+kernel ridge and gradient boosting are fitted to all rows; each gives the density of every row left out, and the weights
+of a pool of all three, with one factor on its spread, are those under which these rows are likeliest
+(`inference.stacking`).
+
+Rows left out of the Gaussian process are left out of its factor (Rasmussen and Williams, 2006, section 5.4.2), and the
+draws of its scales reweighed; of the other two they are those of their folds.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.machine import few_blas_threads
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.stacking import SPREADS, fit_pool
+from bandgap.posterior import ConformalPosterior, Diagnostics, PartsGPPosterior, PooledPosterior
+from bandgap.sources.model import SourceModel
+from bandgap.transfer import gradient_boosting, kernel_ridge, parts_gp
+from bandgap.transfer.gradient_boosting import GradientBoostingConfig
+from bandgap.transfer.kernel_ridge import KernelRidgeConfig
+from bandgap.transfer.parts_gp import PartsGPConfig
+from bandgap.transfer.shared.method import WITHOUT_TRANSFER, Method, TargetData
+
+
+@dataclass(frozen=True)
+class StackingConfig:
+    """Settings of the three methods; how many rows the prior of their weights is worth; prior sd of log spread."""
+
+    parts_gp: PartsGPConfig = PartsGPConfig()
+    kernel_ridge: KernelRidgeConfig = KernelRidgeConfig()
+    gradient_boosting: GradientBoostingConfig = GradientBoostingConfig()
+    prior_rows: float = 2.0
+    spread_sd: float = 0.05
+
+    def __post_init__(self) -> None:
+        for name in ("prior_rows", "spread_sd"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"stacking: {name} = {getattr(self, name):g}. Accepted: a number above 0.")
+
+
+def fit(
+    source: SourceModel,
+    data: TargetData,
+    config: StackingConfig,
+    *,
+    seed: int,
+    device: str = "auto",
+    progress: Progress = no_progress,
+) -> PooledPosterior:
+    """Fit the three methods to rows (features (n, p), gaps in eV) and weigh them; runs on the CPU."""
+    process = parts_gp.fit(source, data, config.parts_gp, seed=seed, progress=progress)
+    ridge = kernel_ridge.fit(source, data, config.kernel_ridge, seed=seed, progress=progress)
+    trees = gradient_boosting.fit(source, data, config.gradient_boosting, seed=seed, progress=progress)
+    methods = (parts_gp.METHOD, kernel_ridge.METHOD, gradient_boosting.METHOD)
+    members: tuple[PartsGPPosterior | ConformalPosterior, ...] = (process, ridge, trees)
+    progress(Update("weighing the methods"))
+    with few_blas_threads():
+        left_out = np.stack([m.left_out_log_densities(SPREADS) for m in members], axis=1)
+    pool = fit_pool(left_out, spreads=SPREADS, prior_rows=config.prior_rows, spread_sd=config.spread_sd)
+    names = tuple(method.name for method in methods)
+    figures = {f"weight_{name}": float(w) for name, w in zip(names, pool.weights, strict=True)}
+    figures |= {"spread": pool.spread, "log_density_left_out": pool.mean_log_density}
+    for name, member in zip(names, members, strict=True):
+        figures |= {f"{figure}_{name}": value for figure, value in member.diagnostics.figures.items()}
+    warnings = dict.fromkeys(
+        f"{method.title}: {text}" for method, m in zip(methods, members, strict=True) for text in m.diagnostics.warnings
+    )
+    return PooledPosterior(members, names, pool.weights, pool.spread, Diagnostics(figures, tuple(warnings)))
+
+
+METHOD: Final = Method(
+    "stacking",
+    WITHOUT_TRANSFER,
+    "Three methods without transfer, weighed",
+    "Weighs a Gaussian process, kernel ridge and boosted trees by crystals that each had not seen, without the source "
+    "model.",
+    "about 10 seconds for 200 crystals, a minute for 1,000",
+    StackingConfig,
+    fit,
+    levels=True,
+)

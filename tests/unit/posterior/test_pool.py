@@ -1,0 +1,94 @@
+"""A pool of posteriors: its mean and variance in closed form, its round trip, one member, and rows left out."""
+
+import json
+
+import numpy as np
+import pytest
+
+from bandgap.inference.gaussian_process.product_kernel import INTERCEPT_VARIANCE, JITTER, covariance, prior_of
+from bandgap.posterior import PartsGPPosterior, PooledPosterior, restore_posterior
+from bandgap.posterior.pool import COMPONENTS, DRAWS, shares
+from bandgap.posterior.protocol import Diagnostics
+from bandgap.predictions.mixtures import mixture_quantiles
+from bandgap.transfer import TargetData
+from bandgap.transfer.kernel_ridge import KernelRidgeConfig, fit
+
+ONE_CHOICE = KernelRidgeConfig(folds=5, lengths=(2.0,), penalties=(0.1,))
+NEW = np.random.default_rng(5).normal(size=(30, 5)).astype(np.float32)
+
+
+@pytest.fixture
+def members():
+    """A process with draws of its scales near their prior, and kernel ridge, of the same 40 rows."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(40, 5)).astype(np.float32)
+    y = np.tanh(x[:, 0]) + 0.5 * x[:, 1] + 0.1 * rng.normal(size=40)
+    process = PartsGPPosterior.before_draws(x, y, parts=[slice(0, 2), slice(2, 5)], seed=0)
+    mean, _ = prior_of(2)
+    process = process.with_draws(mean + 0.2 * rng.normal(size=(8, mean.size)), Diagnostics())
+    return process, fit(None, TargetData(x, y), ONE_CHOICE, seed=0)
+
+
+def pool_of(members, weights, spread=1.0):
+    return PooledPosterior(tuple(members), ("parts_gp", "kernel_ridge"), np.array(weights), spread)
+
+
+@pytest.mark.parametrize("spread", [0.9, 1.0, 1.1])
+def test_mean_and_variance_are_those_of_the_weighted_members(members, spread):
+    weights = [0.35, 0.65]
+    found = pool_of(members, weights, spread).predictive_draws(NEW)
+    assert found.centres_eV.shape == found.sds_eV.shape == (COMPONENTS, len(NEW))
+    assert found.means_eV.shape == (1, DRAWS, len(NEW))
+    means, squares = [], []
+    for m in members:
+        own = m.predictive_draws(NEW)
+        mean = own.centres_eV.mean(axis=0)
+        sds = own.sds_eV if own.sds_eV.ndim == 2 else own.sds_eV[:, None]
+        means.append(mean)
+        squares.append(mean**2 + spread**2 * (sds**2 + (own.centres_eV - mean) ** 2).mean(axis=0))
+    mean = weights @ np.array(means)
+    sd = np.sqrt(weights @ np.array(squares) - mean**2)
+    got = found.centres_eV.mean(axis=0)
+    np.testing.assert_allclose(got, mean, atol=0.02 * sd.mean())
+    np.testing.assert_allclose(np.sqrt((found.sds_eV**2 + found.centres_eV**2).mean(axis=0) - got**2), sd, rtol=0.02)
+    wanted = weights @ np.array([m.mean_draws_eV(NEW)[0].mean(axis=0) for m in members])
+    np.testing.assert_allclose(found.means_eV[0].mean(axis=0), wanted, rtol=1e-9)
+
+
+def test_pool_of_one_weight_has_the_quantiles_of_that_member(members):
+    levels = [0.025, 0.25, 0.5, 0.75, 0.975]
+    for k in (0, 1):
+        own, found = members[k].predictive_draws(NEW), pool_of(members, np.eye(2)[k]).predictive_draws(NEW)
+        wanted = mixture_quantiles(own.centres_eV, own.sds_eV, levels)
+        np.testing.assert_allclose(mixture_quantiles(found.centres_eV, found.sds_eV, levels), wanted, atol=0.02)
+
+
+def test_round_trip_keeps_weights_spread_and_predictions(members):
+    pool = pool_of(members, [0.2, 0.8], 0.94)
+    scalars = json.loads(json.dumps({"kind": pool.kind, **pool.scalars()}))
+    again = restore_posterior(pool.to_arrays(), scalars=scalars, diagnostics=Diagnostics())
+    assert isinstance(again, PooledPosterior) and again.methods == pool.methods and again.spread == 0.94
+    assert (again.predictive_draws(NEW).centres_eV == pool.predictive_draws(NEW).centres_eV).all()
+    assert (again.mean_draws_eV(NEW) == pool.mean_draws_eV(NEW)).all()
+
+
+def test_components_are_shared_out_to_the_last():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        weights = rng.dirichlet(np.ones(3))
+        found = np.array(shares(weights, COMPONENTS))
+        assert found.sum() == COMPONENTS and (np.abs(found - COMPONENTS * weights) < 1).all()
+
+
+def test_rows_left_out_of_a_process_are_those_of_a_fit_without_them(members):
+    """Every row in turn: conditional mean and variance of a joint normal of all others, by a solve of its own."""
+    process = members[0]
+    problem, theta = process.problem, process.theta[0]
+    means, variances = problem.left_out(theta)
+    k = covariance(theta, problem.squares) + (np.exp(2 * theta[-1]) + JITTER) * np.eye(problem.y.size)
+    assert covariance(theta, problem.squares)[0, 0] == pytest.approx(INTERCEPT_VARIANCE + np.exp(2 * theta[0]))
+    for i in range(problem.y.size):
+        rest = np.arange(problem.y.size) != i
+        weights = np.linalg.solve(k[np.ix_(rest, rest)], k[rest, i])
+        assert means[i] == pytest.approx(weights @ problem.y[rest], rel=1e-6, abs=1e-8)
+        assert variances[i] == pytest.approx(k[i, i] - weights @ k[rest, i], rel=1e-6)

@@ -1,0 +1,87 @@
+"""Stacking of three methods: it takes the one that knows the law, says its weights, and refuses senseless settings."""
+
+import numpy as np
+import pytest
+
+from bandgap.foundation.errors import ConfigError
+from bandgap.transfer import TargetData, get_method
+from bandgap.transfer.stacking import StackingConfig, fit
+from tests.unit.transfer.method_settings import BRIEF
+
+P = 5
+CONFIG = get_method("stacking").configure(BRIEF["stacking"])
+
+
+def stepped(n, *, seed):
+    """Rows and gaps: steps along two features, which trees learn and smooth kernels do not."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, P)).astype(np.float32)
+    return x, 3.0 + 2.0 * (x[:, 0] > 0) - 1.5 * (x[:, 1] > 0.5) + 0.05 * rng.normal(size=n)
+
+
+def smooth(n, *, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, P)).astype(np.float32)
+    return x, 3.0 + np.sin(x[:, 0]) + 0.5 * x[:, 1] * x[:, 2] + 0.05 * rng.normal(size=n)
+
+
+@pytest.fixture
+def source(source_of):
+    return source_of()
+
+
+def test_weight_goes_to_the_method_that_knows_the_law(source):
+    trees = {"trees": 150, "learning_rate": 0.1, "feature_share": 1.0, "folds": 5}
+    config = get_method("stacking").configure(BRIEF["stacking"] | {"gradient_boosting": trees})
+    figures = fit(source, TargetData(*stepped(150, seed=0)), config, seed=0).diagnostics.figures
+    assert figures["weight_gradient_boosting"] > 0.7
+    figures = fit(source, TargetData(*smooth(150, seed=0)), config, seed=0).diagnostics.figures
+    assert figures["weight_parts_gp"] > 0.7
+
+
+@pytest.mark.parametrize("made", [stepped, smooth])
+def test_it_is_nearly_as_good_as_its_best_member(source, made):
+    """Root mean square error at most 10 % above the best of three, of new rows of two laws."""
+    trees = {"trees": 150, "learning_rate": 0.1, "feature_share": 1.0, "folds": 5}
+    config = get_method("stacking").configure(BRIEF["stacking"] | {"gradient_boosting": trees})
+    pool = fit(source, TargetData(*made(120, seed=1)), config, seed=0)
+    new, gaps = made(400, seed=2)
+
+    def rmse(posterior):
+        return float(np.sqrt(np.mean((posterior.mean_draws_eV(new)[0].mean(axis=0) - gaps) ** 2)))
+
+    assert rmse(pool) < 1.1 * min(rmse(m) for m in pool.members)
+
+
+def test_figures_say_weights_spread_and_those_of_every_member(source, target):
+    figures = fit(source, target, CONFIG, seed=0).diagnostics.figures
+    weights = [figures[f"weight_{name}"] for name in ("parts_gp", "kernel_ridge", "gradient_boosting")]
+    assert sum(weights) == pytest.approx(1.0) and min(weights) > 0
+    assert 0.84 <= figures["spread"] <= 1.12
+    assert {"k_hat_parts_gp", "cv_rmse_eV_kernel_ridge", "cv_rmse_eV_gradient_boosting"} <= set(figures)
+
+
+def test_warnings_name_the_method_that_they_are_of(source, target):
+    few = TargetData(target.features[:10], target.gaps_eV[:10])
+    warnings = fit(source, few, CONFIG, seed=0).diagnostics.warnings
+    assert any(text.startswith("Kernel ridge, no transfer: 10 labelled structures are too few") for text in warnings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"prior_rows": 0}, "stacking: prior_rows = 0. Accepted: a number above 0."),
+        ({"spread_sd": -0.1}, "stacking: spread_sd = -0.1. Accepted: a number above 0."),
+        ({"kernel_ridge": {"folds": 1}}, "kernel_ridge: folds = 1. Accepted: 2 or more"),
+        ({"forest": {}}, "forest"),
+    ],
+)
+def test_senseless_settings_are_refused(settings, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        get_method("stacking").configure(settings)
+
+
+def test_defaults_are_those_of_the_members():
+    config = StackingConfig()
+    assert config.parts_gp == get_method("parts_gp").configure({})
+    assert config.gradient_boosting == get_method("gradient_boosting").configure({})
