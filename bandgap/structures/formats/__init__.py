@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 
 from bandgap.foundation.errors import shown
 from bandgap.structures.draft import Draft, Format, Unreadable, refused
-from bandgap.structures.formats import aims, ase_db, cif, optimade, pdb, poscar, shelx, xyz
+from bandgap.structures.formats import aims, ase_db, cif, optimade, parquet, pdb, poscar, shelx, xyz
 from bandgap.structures.records import Limits
 
 # Where the content of a file fits several, the first is taken.
 FORMATS = (
     *(cif.FORMAT, poscar.FORMAT, xyz.FORMAT, pdb.FORMAT, shelx.FORMAT, aims.FORMAT),
-    *(optimade.FORMAT, ase_db.FORMAT),
+    *(optimade.FORMAT, ase_db.FORMAT, parquet.FORMAT),
 )
 NAMES = ", ".join(form.words for form in FORMATS)
 ACCEPTED = f"{NAMES}; as they are, as .gz or in a .zip"

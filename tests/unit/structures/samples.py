@@ -1,9 +1,12 @@
 """Small structure files, as text, that the tests of the readers share."""
 
+import io
 import json
 import tempfile
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from ase import Atoms
 from ase.build import molecule as ase_molecule
 from ase.db import connect
@@ -133,3 +136,23 @@ def ase_db(*structures: Atoms) -> bytes:
             for number, atoms in enumerate(structures or (ase_molecule("CH3OH"), slab)):
                 db.write(atoms, name=f"row-{number}", gap_eV=1.5 + number, source="made", data={"x": [1, 2]})
         return path.read_bytes()
+
+
+PARQUET_ROWS = (
+    {
+        "id": "water", "numbers": [8, 1, 1], "positions": [[0.0, 0.0, 0.1], [0.0, 0.76, -0.47], [0.0, -0.76, -0.47]],
+        "cell": None, "pbc": None, "gap_eV": 7.5, "note": "made up",
+    },
+    {
+        "id": "salt", "numbers": [11, 17], "positions": [[0.0, 0.0, 0.0], [2.82, 2.82, 2.82]],
+        "cell": [[0.0, 2.82, 2.82], [2.82, 0.0, 2.82], [2.82, 2.82, 0.0]], "pbc": [True] * 3, "gap_eV": None,
+        "note": "made up",
+    },
+)  # fmt: skip
+
+
+def parquet(*rows: dict[str, object], **settings: object) -> bytes:
+    """A table of a molecule and a crystal, or of these rows; `settings` are those of its writer."""
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(list(rows or PARQUET_ROWS)), buffer, **settings)
+    return buffer.getvalue()

@@ -19,7 +19,7 @@ from bandgap.structures.drawing import shape_of
 from bandgap.structures.formats import FORMATS
 from bandgap.structures.neighbours import CLOSEST_ANGSTROM
 from tests.mutations import Random, assert_sentence, damaged, run_mutations, wrapped
-from tests.unit.structures.samples import AIMS, METHANE_XYZ, PDB, POSCAR, RES, ase_db, cif, optimade
+from tests.unit.structures.samples import AIMS, METHANE_XYZ, PDB, POSCAR, RES, ase_db, cif, optimade, parquet
 from tests.unit.structures.test_archives import zipped
 
 EXTENDED = METHANE_XYZ.replace(
@@ -29,6 +29,7 @@ VALID = [text.encode() for text in (cif() + cif(name="b"), METHANE_XYZ * 2, EXTE
 VALID += [
     optimade().encode(),
     ase_db(),
+    parquet(),
     zipped({"a.cif": cif(), "m.xyz": METHANE_XYZ}),
     gzip.compress(METHANE_XYZ.encode(), mtime=0),
 ]
@@ -47,6 +48,7 @@ NAMES = [
     "a.txt",
     "a.json",
     "a.db",
+    "a.parquet",
 ]
 TOKENS = [
     "5",
@@ -96,6 +98,7 @@ def seeds() -> list[tuple[str, bytes]]:
         "x/geometry.in.next_step": PERIODIC_AIMS, "a.json": optimade(),
     }  # fmt: skip
     found = [(name, text.encode()) for name, text in texts.items()] + [("a.db", ase_db())]
+    found += [("a.parquet", parquet(compression="none", use_dictionary=False, row_group_size=1))]
     found += [(path.name, path.read_bytes()) for path in unlabelled_cifs()]
     for name in ("crystals", "molecules"):
         text = gzip.decompress((data_folder() / f"{name}.extxyz.gz").read_bytes())

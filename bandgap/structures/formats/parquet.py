@@ -1,0 +1,240 @@
+"""Parquet tables: a row is a structure, by columns of numbers or by a column with the text of a file.
+
+| column | content |
+|---|---|
+| `numbers` or `symbols` | list of atomic numbers, or of elements |
+| `positions` | list of three coordinates for every atom, nested or one after the other, in angstrom |
+| `cell` | three vectors, nested or one after the other, in angstrom; empty where there is none |
+| `pbc` | true, false or three of these; without the column, whatever has a cell is periodic |
+| `cif`, `poscar`, `xyz`, `optimade` | instead of the columns above: the text of a file, one structure in each row |
+| `id`, `name`, `material_id`, `refcode` | the structure's id; the first that is there |
+
+Every other column of numbers, texts or flags becomes a key of the structure, such as `gap_eV`. The schema says which
+columns are read, and nothing in the file is executed. Batches of rows are decoded one after the other.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.structures.draft import Draft, Format, Unreadable, refused
+from bandgap.structures.elements import ELEMENTS
+from bandgap.structures.formats import cif, optimade, poscar, xyz
+from bandgap.structures.parquet_batches import parquet_batches
+from bandgap.structures.records import InfoValue, Limits
+
+if TYPE_CHECKING:
+    import pyarrow
+
+MAGIC = b"PAR1"
+TEXTS = {"cif": cif.FORMAT, "poscar": poscar.FORMAT, "xyz": xyz.FORMAT, "optimade": optimade.FORMAT}
+COLUMNS = "positions with numbers or symbols, and cell and pbc of crystals; or one of " + ", ".join(TEXTS)
+_IDS = ("id", "name", "material_id", "refcode")
+_GEOMETRY = ("numbers", "symbols", "positions", "cell", "pbc")
+_LONGEST = 2_000  # characters of a text that is kept
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What is read of a table: its geometry or the text of files, the id, and columns that become keys."""
+
+    geometry: tuple[str, ...]
+    text: str
+    id: str
+    info: tuple[str, ...]
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of all columns that are read."""
+        return list(dict.fromkeys(name for name in (*self.geometry, self.text, self.id, *self.info) if name))
+
+
+def is_parquet(data: bytes) -> bool:
+    """Return whether bytes are a Parquet file."""
+    return data.startswith(MAGIC)
+
+
+def read_parquet(data: bytes, *, limits: Limits) -> Iterator[Draft]:
+    """Yield one draft for every row. Raises Unreadable on damage, and on a table without columns of structures."""
+    row = 0
+    with closing(parquet_batches(data, (*_GEOMETRY, *TEXTS), most_bytes=limits.max_file_bytes)) as parts:
+        layout = _layout(next(parts))
+        for batch in parts:
+            for draft in _drafts(batch, layout, limits=limits):
+                row += 1
+                draft.suffix = str(row)
+                yield draft
+
+
+def _layout(schema: "pyarrow.Schema") -> _Layout:
+    """Say what is read, by the names and types of the columns; raises Unreadable where they hold no structures."""
+    types = {name: schema.types[k] for k, name in enumerate(schema.names) if schema.names.count(name) == 1}
+    text = next((name for name in TEXTS if name in types), "")
+    elements = next((name for name in ("numbers", "symbols") if name in types), "")
+    if "positions" in types and elements:
+        text = ""
+        _check_lists(types)
+    elif not text:
+        found = ", ".join(list(types)[:8]) or "none"
+        raise Unreadable(f"a Parquet table without structures; its columns are {found}. Accepted: {COLUMNS}")
+    elif not _is_text(types[text]):
+        raise Unreadable(f"the column {text} must hold text, that of a file in every row")
+    geometry = () if text else tuple(name for name in (elements, *_GEOMETRY[2:]) if name in types)
+    taken = {*_GEOMETRY, *TEXTS}
+    info = tuple(name for name, type_ in types.items() if name not in taken and _is_plain(type_) and name[:2] != "__")
+    return _Layout(geometry, text, next((name for name in _IDS if name in info), ""), info)
+
+
+def _check_lists(types: "dict[str, pyarrow.DataType]") -> None:
+    import pyarrow.types as kinds
+
+    accepted = {
+        "numbers": (kinds.is_integer, 1, "a list of atomic numbers"),
+        "symbols": (_is_text, 1, "a list of elements such as C and H"),
+        "positions": (_is_number, 2, "lists of numbers"),
+        "cell": (_is_number, 2, "lists of numbers"),
+        "pbc": (lambda kind: kinds.is_boolean(kind) or kinds.is_integer(kind), 1, "true and false"),
+    }
+    for name, (is_leaf, deepest, words) in accepted.items():
+        kind, depth = types.get(name), 0
+        while kind is not None and _is_list(kind):
+            kind, depth = kind.value_type, depth + 1
+        shallowest = 0 if name == "pbc" else 1
+        if kind is not None and not (is_leaf(kind) and shallowest <= depth <= deepest) and not kinds.is_null(kind):
+            raise Unreadable(f"the column {name} must hold {words}, and holds {types[name]}")
+
+
+def _is_list(kind: "pyarrow.DataType") -> bool:
+    import pyarrow.types as kinds
+
+    return bool(kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind))
+
+
+def _is_number(kind: "pyarrow.DataType") -> bool:
+    import pyarrow.types as kinds
+
+    return bool(kinds.is_floating(kind) or kinds.is_integer(kind))
+
+
+def _is_text(kind: "pyarrow.DataType") -> bool:
+    import pyarrow.types as kinds
+
+    plain = kind.value_type if kinds.is_dictionary(kind) else kind
+    return bool(kinds.is_string(plain) or kinds.is_large_string(plain))
+
+
+def _is_plain(kind: "pyarrow.DataType") -> bool:
+    import pyarrow.types as kinds
+
+    return _is_number(kind) or _is_text(kind) or bool(kinds.is_boolean(kind))
+
+
+def _drafts(batch: "pyarrow.RecordBatch", layout: _Layout, *, limits: Limits) -> Iterator[Draft]:
+    columns = {name: batch.column(name) for name in layout.columns}
+    plain = {name: columns[name].to_pylist() for name in layout.info}
+    for k in range(batch.num_rows):
+        try:
+            if layout.text:
+                draft = _from_text(columns[layout.text][k].as_py(), layout.text, limits=limits)
+            else:
+                draft = _from_numbers({name: columns[name][k] for name in layout.geometry}, limits=limits)
+        except Unreadable as error:
+            draft = refused(str(error))
+        draft.format = FORMAT.name
+        draft.info = {**draft.info, **_info({name: values[k] for name, values in plain.items()})}
+        draft.id = str(draft.info[layout.id]) if layout.id in draft.info else draft.id
+        yield draft
+
+
+def _from_text(text: object, column: str, *, limits: Limits) -> Draft:
+    """Return the one structure of a text; raises Unreadable where there is none, and where there are more."""
+    if not isinstance(text, str) or not text.strip():
+        raise Unreadable(f"nothing in the column {column}")
+    if len(text) > limits.max_file_bytes:
+        raise Unreadable(f"a text of {len(text):,} characters in the column {column}")
+    form = TEXTS[column]
+    assert form.read is not None  # they are texts
+    drafts = iter(form.read(text.replace("\r\n", "\n").replace("\r", "\n"), limits=limits))
+    draft = next(drafts, None)
+    if draft is None:
+        raise Unreadable(f"no structure in the column {column}")
+    if next(drafts, None) is not None:
+        raise Unreadable(f"several structures in one row of the column {column}. Give each a row of its own")
+    return draft
+
+
+def _from_numbers(cells: "dict[str, pyarrow.Scalar]", *, limits: Limits) -> Draft:
+    """Return the structure of a row's cells; raises Unreadable with what is missing or does not fit."""
+    elements, positions = cells.get("numbers", cells.get("symbols")), _numbers(cells["positions"])
+    if elements is None or not elements.is_valid or positions is None:
+        raise Unreadable("a row without elements or positions")
+    n = len(elements.values)
+    if n > limits.max_atoms:
+        raise Unreadable(f"the structure has {n:,} atoms; the limit is {limits.max_atoms:,}")
+    if positions.size != 3 * n:
+        raise Unreadable(f"a row of {n:,} elements and {positions.size:,} coordinates; three for each are expected")
+    draft = Draft(_symbols(elements.as_py()), positions.reshape(n, 3))
+    cell = _numbers(cells["cell"]) if "cell" in cells else None
+    if cell is not None and cell.size:
+        if cell.size != 9:
+            raise Unreadable(f"a cell of {cell.size} numbers; three vectors of three are expected")
+        draft.cell = cell.reshape(3, 3)
+    flags = cells["pbc"].as_py() if "pbc" in cells else None
+    if flags is None:
+        flags = draft.cell is not None and bool(np.any(draft.cell))
+    flags = flags if isinstance(flags, list) else [flags] * 3
+    if len(flags) != 3 or None in flags:
+        raise Unreadable(f"pbc of {len(flags)} values; one or three of true and false are expected")
+    draft.pbc = bool(flags[0]), bool(flags[1]), bool(flags[2])
+    return draft
+
+
+def _symbols(elements: list[Any]) -> list[str]:
+    found = []
+    for element in elements:
+        if isinstance(element, int):
+            if not 1 <= element <= len(ELEMENTS):
+                raise Unreadable(f"an atom of number {element}, which is no element")
+            found.append(ELEMENTS[element - 1])
+        elif element is None:
+            raise Unreadable("an atom without an element")
+        else:
+            found.append(str(element))
+    return found
+
+
+def _numbers(cell: "pyarrow.Scalar") -> NDArray[np.float64] | None:
+    """Return the numbers of a list, or of lists of three each, one after the other; missing ones are NaN."""
+    if not cell.is_valid or not hasattr(cell, "values"):
+        return None
+    values = cell.values
+    if _is_list(values.type):
+        if values.null_count or any(len(row.values) != 3 for row in values):
+            raise Unreadable("lists of coordinates that are not three each")
+        values = values.flatten()
+    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def _info(cells: dict[str, Any]) -> dict[str, InfoValue]:
+    found: dict[str, InfoValue] = {}
+    for name, value in cells.items():
+        known = value is not None and not (isinstance(value, float) and math.isnan(value))
+        if known and not (isinstance(value, str) and len(value) > _LONGEST):
+            found[name] = value
+    return found
+
+
+FORMAT = Format(
+    "Parquet",
+    words="Parquet",
+    read=None,
+    content=(),
+    suffixes=("parquet", "pq"),
+    is_it=is_parquet,
+    read_bytes=read_parquet,
+)
