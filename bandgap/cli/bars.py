@@ -69,6 +69,30 @@ class _PhaseLines:
         print(line, file=sys.stderr, flush=True)  # noqa: T201 - the command line's own output
 
 
+class EpochClock:
+    """A progress that also takes the time of every step of one phase, such as the epochs of a training."""
+
+    def __init__(self, progress: Progress, phase: str) -> None:
+        self._progress, self._phase = progress, phase
+        self._at = time.perf_counter()
+        self.seconds: list[float] = []
+
+    def __call__(self, update: Update, /) -> None:
+        now = time.perf_counter()
+        if update.phase == self._phase and update.done:
+            self.seconds.append(now - self._at)
+        self._at = now
+        self._progress(update)
+
+    @property
+    def sentence(self) -> str:
+        """Say how many epochs there were, and how long one took; "" where there were none."""
+        if not self.seconds:
+            return ""
+        middle = sorted(self.seconds)[len(self.seconds) // 2]
+        return f"{len(self.seconds):,} epochs, {duration(middle)} each (median)"
+
+
 def pace(update: Update) -> str:
     """Return the rate of an update that has one, and the time that is left at this rate."""
     rate = update.values[RATE]

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bandgap.descriptors import MBTRConfig, featurize
 from bandgap.descriptors.cache import DescriptorCache
+from bandgap.descriptors.feature_arrays import chosen_rows
 from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
@@ -93,10 +94,12 @@ def learnable(
     baseline_eV: NDArray[np.floating[Any]] | None = None,
     cache: DescriptorCache | None = None,
     n_jobs: int = 1,
+    mapped_from_bytes: int | None = None,
     progress: Progress = no_progress,
 ) -> Table:
     """Return the rows that can be learned from: not refused, with a gap, and inside the descriptor's species.
 
+    Features of `mapped_from_bytes` or more, where given, stand in a file that is mapped into memory.
     With `baseline_eV` (n,), NaN where a structure has none, such structures are left out too.
     Raises InputError when the lengths differ, and when nothing is left (with the first reason, and what to do about
     elements that the descriptor, which is that of a source or the user's own choice, lacks).
@@ -106,7 +109,9 @@ def learnable(
         raise InputError(f"{len(records)} structures but {gaps.shape[0]} gaps: one gap (or NaN) for each is expected.")
     usable = [i for i, record in enumerate(records) if record.status != "refused" and np.isfinite(gaps[i])]
     kept = [records[i] for i in usable]
-    described = featurize(kept, descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
+    described = featurize(
+        kept, descriptor, cache=cache, n_jobs=n_jobs, mapped_from_bytes=mapped_from_bytes, progress=progress
+    )
     known = None if baseline_eV is None else np.asarray(baseline_eV, dtype=np.float64)[usable]
     texts = [None if p is None else p.text for p in described.problems]
     if known is not None:
@@ -120,7 +125,8 @@ def learnable(
         )
     left_out = [_left_out(kept[k], text, descriptor) for k, text in enumerate(texts) if text is not None]
     baseline = None if known is None else known[rows]
-    return Table([kept[k] for k in rows], described.features[rows], gaps[usable][rows], left_out, baseline)
+    features = chosen_rows(described.features, np.array(rows, dtype=np.int64))
+    return Table([kept[k] for k in rows], features, gaps[usable][rows], left_out, baseline)
 
 
 def _left_out(record: StructureRecord, problem: str, descriptor: MBTRConfig) -> LeftOut:

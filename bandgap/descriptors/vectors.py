@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.config import PARTS, DescriptorConfig, estimate, n_features, parts_of
+from bandgap.descriptors.feature_arrays import mapped_array
 from bandgap.descriptors.parts import NoFeaturesError
 from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.foundation.engines import mapped
@@ -54,6 +55,7 @@ def featurize(
     cache: DescriptorCache | None = None,
     n_jobs: int = 1,
     memory_budget_bytes: int = 4_000_000_000,
+    mapped_from_bytes: int | None = None,
     progress: Progress = no_progress,
 ) -> Descriptors:
     """Return the vectors of all records; molecules without, crystals with their periodicity.
@@ -61,9 +63,14 @@ def featurize(
     A structure that cannot be described is that structure's problem and gets a row of NaN. Records with equal content
     are computed once. `progress` is called between chunks and may raise Cancelled; what is computed by then is in the
     cache. Raises BudgetError before any work when the array would be larger than `memory_budget_bytes`.
+    From `mapped_from_bytes` on, where given, the array stands in a file that is mapped into memory.
     """
     _refuse_over_budget(config, len(records), memory_budget_bytes)
-    features = np.full((len(records), n_features(config)), np.nan, dtype=np.float32)
+    n_bytes = estimate(config, len(records)).n_bytes
+    if mapped_from_bytes is not None and n_bytes > mapped_from_bytes:
+        features = mapped_array(len(records), n_features(config))
+    else:
+        features = np.full((len(records), n_features(config)), np.nan, dtype=np.float32)
     problems: list[Problem | None] = [None] * len(records)
     places = _places_by_key(records, config)
     structures = {key: _atoms(records[where[0]]) for key, where in places.items()}

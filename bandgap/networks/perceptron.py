@@ -12,6 +12,7 @@ from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.networks.row_blocks import Rows, row_blocks
 
 Params = dict[str, Tensor]
 
@@ -162,7 +163,7 @@ def layer_variances(params: Params, sd: Params, x: Tensor) -> Tensor:
 
 def fisher_diagonal(
     params: Params,
-    x: Tensor,
+    x: Rows,
     *,
     noise_variance: float,
     block_rows: int = BLOCK_ROWS,
@@ -183,7 +184,7 @@ def fisher_diagonal(
         )
     total = {name: torch.zeros_like(value, dtype=torch.float64) for name, value in params.items()}
     done = 0
-    for rows in torch.split(x, block_rows):
+    for rows in row_blocks(x, block_rows):
         for layer, signal in enumerate(layer_signals(params, rows), start=1):
             squared = signal.slopes**2
             total[f"weight.{layer}"] += squared.T @ signal.inputs**2

@@ -25,6 +25,7 @@ from bandgap.foundation.errors import InputError
 
 Statistics = Literal["source", "target"]
 FLOOR = 0.1  # of the root mean square standard deviation, added in quadrature to every feature's
+ROWS_PER_BLOCK = 4096  # rows of a large set that exist in float64 at once
 VARIES = 1e-6  # standard deviation, relative to the largest of all features, below which a feature is called constant
 
 
@@ -97,16 +98,43 @@ def powered(x: NDArray[np.floating[Any]], power: float) -> NDArray[np.floating[A
 
 def feature_statistics(x: NDArray[np.floating]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return mean and scale (p,) of features (n, p); the scale of a feature that never varies is 1."""
-    wide = np.asarray(x, dtype=np.float64)
-    mean, sd = wide.mean(axis=0), wide.std(axis=0)
+    mean, sd = _mean_and_sd(x)
     floor = FLOOR * np.sqrt(np.mean(sd**2))
-    return mean, np.where(varies(wide), np.hypot(sd, floor), 1.0)
+    return mean, np.where(_moves(sd), np.hypot(sd, floor), 1.0)
 
 
 def varies(x: NDArray[np.floating]) -> NDArray[np.bool_]:
     """Return which features (p,) of rows (n, p) vary by more than rounding."""
-    sd = np.asarray(x, dtype=np.float64).std(axis=0)
+    return _moves(_mean_and_sd(x)[1])
+
+
+def _moves(sd: NDArray[np.float64]) -> NDArray[np.bool_]:
     result: NDArray[np.bool_] = sd > VARIES * sd.max(initial=0.0)
+    return result
+
+
+def _mean_and_sd(x: NDArray[np.floating]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return numpy's mean and standard deviation (p,) of rows (n, p); of many rows in blocks, to the same bytes.
+
+    numpy adds rows of several numbers one after the other, as the blocks do.
+    """
+    n = x.shape[0]
+    if n <= ROWS_PER_BLOCK or x.shape[1] < 2 or not x.flags.c_contiguous:
+        wide = np.asarray(x, dtype=np.float64)
+        return wide.mean(axis=0), wide.std(axis=0)
+    total, square = np.zeros(x.shape[1]), np.zeros(x.shape[1])
+    for start in range(0, n, ROWS_PER_BLOCK):
+        total = _added(total, np.array(x[start : start + ROWS_PER_BLOCK], dtype=np.float64))
+    mean = total / n
+    for start in range(0, n, ROWS_PER_BLOCK):
+        away = np.asarray(x[start : start + ROWS_PER_BLOCK], dtype=np.float64) - mean
+        square = _added(square, np.multiply(away, away, out=away))
+    return mean, np.sqrt(square / n)
+
+
+def _added(total: NDArray[np.float64], block: NDArray[np.float64]) -> NDArray[np.float64]:
+    block[0] += total
+    result: NDArray[np.float64] = np.add.reduce(block, axis=0)
     return result
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.networks.perceptron import Params, forward, layer_of
+from bandgap.networks.row_blocks import Rows
 
 ADAM_EPS = 1e-7  # the source's setting
 
@@ -93,7 +94,7 @@ def split_rows(n: int, *, share: float, generator: torch.Generator) -> RowSplit:
 
 def train(
     start: Params,
-    x: Tensor,
+    x: Rows,
     y: Tensor,
     *,
     config: TrainingConfig,
@@ -155,7 +156,7 @@ def train(
 
 def one_epoch(
     params: Params,
-    x: Tensor,
+    x: Rows,
     y: Tensor,
     rows: Tensor,
     *,

@@ -29,6 +29,8 @@ def card_rows(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None)
         "licence of the data": card.get("licence") or "not recorded",
         "error on held-out structures": "not recorded" if error is None else f"{error:.2f} eV (RMSE)",
     }
+    if (tested := card.get("test_rmse_eV")) is not None:
+        rows["error on test structures"] = f"{tested:.2f} eV (RMSE of {card.get('n_test', 0):,})"
     if potential := card.get("potential"):
         rows["pretrained potential"] = potential
     if graph := card.get("graph"):

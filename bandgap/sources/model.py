@@ -21,13 +21,15 @@ from bandgap.sources.statistics import FeatureStatistics
 class SourceConfig:
     """Widths of the hidden layers, how the network is trained, and the parts that are made only where asked for.
 
-    Of several settings of the variational fit the one is kept whose means err least on the held-out rows.
+    Of several settings of the variational fit the one is kept whose means err least on the held-out rows. `split` holds
+    the numbers of structures to train on and to stop by, which fix the share that is held out; the rest is tested on.
     """
 
     hidden: tuple[int, ...] = (128, 64)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     variational: tuple[VariationalConfig, ...] = ()
     snapshots: SnapshotConfig | None = None
+    split: tuple[int, int] | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class SourceCard:
 
     `displacement_angstrom` is that of the atoms in the copies that it has also seen, 0 where there were none.
     `potential` names the pretrained potential of its descriptor, with the licence of its weights, `graph` the graph
-    network that the source trained; both are empty without.
+    network that the source trained; both are empty without. `n_test` structures that were seen at no time, where there
+    are any, have `test_rmse_eV`.
     """
 
     data: tuple[str, ...]
@@ -49,6 +52,8 @@ class SourceCard:
     displacement_angstrom: float = 0.0
     potential: str = field(default="", metadata=LATER)
     graph: str = field(default="", metadata=LATER)
+    n_test: int = field(default=0, metadata=LATER)
+    test_rmse_eV: float | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,10 +14,11 @@ from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.perceptron import NetworkConfig, Params, init_params
+from bandgap.networks.row_blocks import Rows, StandardisedRows, is_large
 from bandgap.networks.standardise import Standardiser, fit_standardiser, varies
 from bandgap.networks.training import RowSplit, Trained, TrainingConfig, split_rows, train
 from bandgap.sources.model import SourceCard, SourceConfig, SourceModel
-from bandgap.sources.parts import checked, used_features, used_rows, with_parts
+from bandgap.sources.parts import checked, rows_to_visit, used_features, with_parts
 
 
 def train_source(
@@ -91,7 +92,7 @@ def with_extras(
     split = None
     if n == card.n_structures:
         split = first_state(source.network, source.config.training, n=n, seed=card.seed)[2]
-    x, y = used_rows(source.standardiser, features, gaps_eV, used=used)
+    x, y = rows_to_visit(source.standardiser, features, gaps_eV, used=used)
     split = checked(split, source, x, y)
     return with_parts(source, x, y, split=split, seed=card.seed, device=device, progress=progress)
 
@@ -141,8 +142,12 @@ def first_state(
 
 def _standardised_rows(
     standardiser: Standardiser, features: NDArray[np.floating], gaps_eV: NDArray[np.floating]
-) -> tuple[Tensor, Tensor]:
-    """Return standardised features (n, p) and gaps (n,), in float32."""
+) -> tuple[Rows, Tensor]:
+    """Return standardised features (n, p) and gaps (n,), in float32; those of a large set are made when visited."""
+    y = torch.from_numpy(standardiser.gaps(gaps_eV)).float()
+    silent = ~varies(features)  # Adam would blow up gradients by rounding; by zero weights stay
+    if is_large(features):
+        return StandardisedRows(features, standardiser, silent=silent), y
     x = torch.from_numpy(standardiser.features(features)).float()
-    x[:, torch.from_numpy(~varies(features))] = 0.0  # Adam would blow up gradients by rounding; by zero weights stay
-    return x, torch.from_numpy(standardiser.gaps(gaps_eV)).float()
+    x[:, torch.from_numpy(silent)] = 0.0
+    return x, y

@@ -17,6 +17,7 @@ from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import choose_device
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.perceptron import Params, fisher_diagonal, forward
+from bandgap.networks.row_blocks import Rows, StandardisedRows, is_large
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.swag import Snapshots, collect_snapshots
 from bandgap.networks.training import RowSplit
@@ -48,14 +49,27 @@ def used_rows(
     return x, torch.from_numpy(standardiser.gaps(gaps_eV)).float()
 
 
-def squared_error(params: Params, x: Tensor, y: Tensor, chosen: Tensor, *, used: NDArray[np.bool_]) -> float:
+def rows_to_visit(
+    standardiser: Standardiser,
+    features: NDArray[np.floating[Any]],
+    gaps_eV: NDArray[np.floating[Any]],
+    *,
+    used: NDArray[np.bool_],
+) -> tuple[Rows, Tensor]:
+    """Return what `used_rows` does, for features of a large set without a copy of them."""
+    if not is_large(features):
+        return used_rows(standardiser, features, gaps_eV, used=used)
+    return StandardisedRows(features, standardiser, used=used), torch.from_numpy(standardiser.gaps(gaps_eV)).float()
+
+
+def squared_error(params: Params, x: Rows, y: Tensor, chosen: Tensor, *, used: NDArray[np.bool_]) -> float:
     """Return the mean squared error of the chosen ones of the rows x (n, m) and y (n,) of `used_rows`."""
     with torch.no_grad():
         residuals = forward(_narrow(params, torch.from_numpy(used)), x[chosen]) - y[chosen]
     return float(residuals.double().square().mean())
 
 
-def checked(split: RowSplit | None, source: SourceModel, x: Tensor, y: Tensor, *, what: str = "the source") -> RowSplit:
+def checked(split: RowSplit | None, source: SourceModel, x: Rows, y: Tensor, *, what: str = "the source") -> RowSplit:
     """Return the split where rows x (n, m) and y (n,) of `used_rows` are those of the training, by the held-out error.
 
     Raises InputError where they are not, and without a split, which is where their number is another one.
@@ -74,7 +88,7 @@ def checked(split: RowSplit | None, source: SourceModel, x: Tensor, y: Tensor, *
 
 def with_parts(
     source: SourceModel,
-    x: Tensor,
+    x: Rows,
     y: Tensor,
     *,
     split: RowSplit,

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from bandgap.foundation.errors import InputError
 from bandgap.networks.perceptron import Params, hidden_features, layer_of
+from bandgap.networks.row_blocks import Rows, row_blocks
 
 ROWS_PER_BLOCK = 4096  # rows whose features exist at once
 
@@ -46,13 +47,13 @@ class FeatureStatistics:
         return np.sqrt(np.diag(self.scatter) / self.n)
 
 
-def feature_statistics(params: Params, x: Tensor, *, residual_variance: float) -> FeatureStatistics:
+def feature_statistics(params: Params, x: Rows, *, residual_variance: float) -> FeatureStatistics:
     """Return the statistics of the last hidden features at standardised rows x (n, p), in float64, in blocks."""
     hidden = hidden_layers(params)
     q = hidden[f"bias.{max(map(layer_of, hidden))}"].shape[0]
     total, square = torch.zeros(q, dtype=torch.float64), torch.zeros(q, q, dtype=torch.float64)
     first: Tensor | None = None
-    for block in torch.split(x, ROWS_PER_BLOCK):
+    for block in row_blocks(x, ROWS_PER_BLOCK):
         with torch.no_grad():
             h = hidden_features(hidden, block).double().cpu()
         first = h.mean(0) if first is None else first  # a shift near the mean, so that nothing cancels

@@ -94,8 +94,10 @@ def load_source(folder: Path | str, *, verify: bool = True, extras: bool = True)
 
 
 def _metrics(source: SourceModel) -> dict[str, float]:
-    """Return the errors of held-out rows in eV: of the point estimate, and of the variational posterior's means."""
+    """Return the errors in eV of held-out rows, and of test rows where there are any; of variational means too."""
     found = {"validation_rmse_eV": source.card.validation_rmse_eV}
+    if source.card.test_rmse_eV is not None:
+        found["test_rmse_eV"] = source.card.test_rmse_eV
     if source.variational is not None:
         found["variational_rmse_eV"] = source.standardiser.y_sd_eV * source.variational.validation_mse**0.5
     return found

@@ -14,9 +14,11 @@ from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress, progress_of
 from bandgap.networks.joint_training import JointTrainingConfig
+from bandgap.networks.row_blocks import IN_MEMORY_BYTES
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.variational import VariationalConfig
 from bandgap.sources.domain import DOMAIN, save_domain
+from bandgap.sources.held_back import test_rmse_eV, without_test_rows
 from bandgap.sources.joint import SourceSet, train_joint_sources, with_head_extras
 from bandgap.sources.model import SourceConfig, SourceModel
 from bandgap.sources.one_set import train_source, with_extras
@@ -48,9 +50,19 @@ def train_source_run(
 ) -> Path:
     """Train a source network on labelled structures, write it to `out` and return `out`.
 
-    Structures that are refused or have no gap (NaN) are left out; raises InputError when nothing is left.
+    Structures that are refused or have no gap (NaN) are left out; raises InputError when nothing is left, and when
+    there are fewer than the config's split asks for. Features of a large set stand on disk, to the same result.
     """
-    table = learnable(records, gaps_eV, descriptor=descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
+    work: dict[str, Any] = {
+        "mapped_from_bytes": IN_MEMORY_BYTES,
+        "cache": cache,
+        "n_jobs": n_jobs,
+        "progress": progress,
+    }
+    table, test = without_test_rows(learnable(records, gaps_eV, descriptor=descriptor, **work), config.split, seed=seed)
+    if config.split is not None:
+        share = config.split[1] / sum(config.split)
+        config = replace(config, training=replace(config.training, validation_share=share))
     source = train_source(
         table.features,
         table.gaps_eV,
@@ -65,6 +77,9 @@ def train_source_run(
         device=device,
         progress=progress,
     )
+    if test is not None:
+        card = replace(source.card, n_test=len(test), test_rmse_eV=test_rmse_eV(source, test))
+        source = replace(source, card=card)
     save_source(Path(out), source, references=table.records)
     save_known(Path(out), known_of(table.records))
     save_domain(Path(out), [table], descriptor)
@@ -92,7 +107,15 @@ def add_extras_run(
     if open_sources(folder).sizes:
         raise InputError(f"{folder} is a source of several sets. Give its sets by name.")
     source = _asking(load_source(folder), variational, snapshots)
-    table = learnable(records, gaps_eV, descriptor=source.descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
+    work: dict[str, Any] = {
+        "mapped_from_bytes": IN_MEMORY_BYTES,
+        "cache": cache,
+        "n_jobs": n_jobs,
+        "progress": progress,
+    }
+    table, _ = without_test_rows(
+        learnable(records, gaps_eV, descriptor=source.descriptor, **work), source.config.split, seed=source.card.seed
+    )
     made = with_extras(source, table.features, table.gaps_eV, device=device, progress=progress)
     save_source(Path(folder), made, references=table.records)
     if not (Path(folder) / KNOWN).is_file():

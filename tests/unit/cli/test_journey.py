@@ -1,6 +1,7 @@
 """`bandgap train-source`, `transfer`, `predict`, `evaluate` one after the other, on made-up gaps of water molecules."""
 
 import json
+import re
 from pathlib import Path
 
 import ase.io
@@ -140,6 +141,27 @@ def test_train_source_without_structures_says_what_to_give(run: Run, tmp_path: P
     result = run("train-source", "--species", "H", "O", "--out", tmp_path / "source")
     assert result.exit_code == 2
     assert "--structures PATH" in result.stderr and "--oe62 FILE" in result.stderr
+
+
+def test_train_source_with_a_split_tells_the_error_on_the_rest_and_the_time_of_an_epoch(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    words = ("train-source", "--structures", folder / "molecules.extxyz", "--label", "gap_eV", "--species", "H", "O")
+    result = run(*words, "--split", "50,12", "--device", "cpu", "--out", tmp_path / "source")
+    assert result.exit_code == 0, result.stderr
+    assert re.search(r"^test RMSE \(eV\) +\d+\.\d{3}$", result.stdout, re.MULTILINE)
+    assert re.search(r"^source, error on test structures: \d\.\d\d eV \(RMSE of 18\)$", result.stdout, re.MULTILINE)
+    assert re.search(r"^\d+ epochs, \d+\.\d s each \(median\)$", result.stdout, re.MULTILINE)
+    manifest = json.loads((tmp_path / "source" / "manifest.json").read_text())
+    assert (manifest["config"]["split"], manifest["card"]["n_structures"]) == ([50, 12], 62)
+
+
+@pytest.mark.parametrize("split", ["50", "50,0", "4e4,1", "50,12,18"])
+def test_train_source_with_another_split_says_how_to_write_it(run: Run, folder: Path, tmp_path: Path, split) -> None:
+    words = ("train-source", "--structures", folder / "molecules.extxyz", "--label", "gap_eV", "--species", "H", "O")
+    result = run(*words, "--split", split, "--out", tmp_path / "source")
+    assert result.exit_code == 2
+    assert "such as 40000,10000" in " ".join(result.stderr.split())
 
 
 def test_list_of_methods_has_title_and_cost(run: Run) -> None:

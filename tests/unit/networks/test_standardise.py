@@ -121,3 +121,15 @@ def test_standardiser_comes_back_from_storage():
 def test_power_that_is_not_positive_is_refused():
     with pytest.raises(InputError, match="raised to the power -1.0. Accepted: a number above 0"):
         powered(np.ones(2), -1.0)
+
+
+@pytest.mark.parametrize(("n", "p"), [(4096, 3), (4097, 1), (10_001, 2), (9_000, 7), (5_000, 60)])
+def test_statistics_of_many_rows_have_the_bytes_of_numpy(n: int, p: int) -> None:
+    x = (np.random.default_rng(p).normal(size=(n, p)) * 3 + 1).astype(np.float32)
+    before, wide = x.copy(), x.astype(np.float64)
+    mean, scale = feature_statistics(x)
+    sd = wide.std(axis=0)
+    assert mean.tobytes() == wide.mean(axis=0).tobytes()
+    assert scale.tobytes() == np.hypot(sd, FLOOR * np.sqrt(np.mean(sd**2))).tobytes()
+    feature_statistics(wide)
+    assert np.array_equal(x, before) and np.array_equal(wide, before)

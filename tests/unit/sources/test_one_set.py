@@ -68,6 +68,8 @@ def test_card_says_what_the_source_was_trained_on(source):
         "displacement_angstrom": 0.0,
         "potential": "",
         "graph": "",
+        "n_test": 0,
+        "test_rmse_eV": None,
     }
 
 

@@ -1,0 +1,124 @@
+"""Sources of large sets: features on disk give the bytes of those in memory; a split leaves rows to test by."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from bandgap.datasets.table import Table, learnable
+from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.networks import row_blocks
+from bandgap.networks.row_blocks import StandardisedRows
+from bandgap.networks.standardise import Standardiser, fit_standardiser
+from bandgap.networks.swag import SnapshotConfig
+from bandgap.networks.variational import VariationalConfig
+from bandgap.sources import training
+from bandgap.sources.held_back import without_test_rows
+from bandgap.sources.stored import load_source, source_predictions_eV
+from bandgap.sources.training import add_extras_run, train_source_run
+
+
+def trained(world, out, **changes):
+    config = replace(world.source_config, **changes)
+    return train_source_run(
+        world.source_records, world.source_gaps_eV, descriptor=world.descriptor, config=config, out=out, seed=3,
+        device="cpu",
+    )  # fmt: skip
+
+
+def files_of(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@pytest.fixture
+def on_disk(monkeypatch):
+    """Every set counts as large, and is standardised in blocks of a few rows."""
+
+    def switch():
+        monkeypatch.setattr(row_blocks, "IN_MEMORY_BYTES", 0)
+        monkeypatch.setattr(row_blocks, "ROWS_PER_BLOCK", 7)
+        monkeypatch.setattr(training, "IN_MEMORY_BYTES", 0)
+
+    return switch
+
+
+def test_features_on_disk_give_the_bytes_of_those_in_memory(world, tmp_path, on_disk):
+    parts = {
+        "split": (len(world.source_records) - 12, 8),
+        "variational": (VariationalConfig(epochs=5, batch_size=16),),
+        "snapshots": SnapshotConfig(count=3, rank=2, burn_in=1, batch_size=16),
+    }
+    expected = files_of(trained(world, tmp_path / "memory", **parts))
+    on_disk()
+    assert files_of(trained(world, tmp_path / "disk", **parts)) == expected
+
+
+def test_features_above_the_limit_are_mapped(world):
+    settings = {"descriptor": world.descriptor, "mapped_from_bytes": 0}
+    gaps = np.where(np.arange(len(world.source_gaps_eV)) % 5 == 2, np.nan, world.source_gaps_eV)
+    table = learnable(world.source_records, gaps, **settings)
+    plain = learnable(world.source_records, gaps, descriptor=world.descriptor)
+    assert isinstance(table.features, np.memmap) and not isinstance(plain.features, np.memmap)
+    np.testing.assert_array_equal(table.features, plain.features)
+
+
+def test_rows_made_when_visited_are_those_of_all_at_once():
+    rng = np.random.default_rng(0)
+    raw = rng.normal(1.0, 2.0, (50, 6)).astype(np.float32)
+    raw[:, 4] = 1.0
+    scale = fit_standardiser(raw, rng.normal(size=50))
+    scale = Standardiser(scale.x_mean, scale.x_scale, 0.0, 1.0, power=2.0)
+    silent, used = np.arange(6) == 4, np.arange(6) != 1
+    whole = torch.from_numpy(scale.features(raw)).float()
+    whole[:, 4] = 0.0
+    rows = torch.tensor([7, 3, 49, 3])
+    lazy = StandardisedRows(raw, scale, silent=silent).to("cpu")
+    assert torch.equal(lazy[rows], whole[rows]) and lazy.shape == (50, 6)
+    narrow = StandardisedRows(raw, scale, used=used, silent=silent).to("cpu")
+    assert torch.equal(torch.cat(list(narrow.blocks(16))), whole[:, torch.from_numpy(used)])
+    assert narrow.shape == (50, 5) and torch.equal(narrow[rows], whole[rows][:, torch.from_numpy(used)])
+
+
+def test_split_holds_rows_back_and_their_error_is_told(world, tmp_path):
+    n = len(world.source_records)
+    folder = trained(world, tmp_path / "source", split=(n - 20, 8))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert (manifest["card"]["n_structures"], manifest["card"]["n_test"]) == (n - 12, 12)
+    assert manifest["config"]["split"] == [n - 20, 8]
+    source = load_source(folder)
+    table = learnable(world.source_records, world.source_gaps_eV, descriptor=world.descriptor)
+    kept, test = without_test_rows(table, (n - 20, 8), seed=3)
+    assert test is not None and sorted(kept.ids + test.ids) == sorted(table.ids) and len(test) == 12
+    errors = source_predictions_eV(source, test.features) - test.gaps_eV
+    assert manifest["metrics"]["test_rmse_eV"] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-12)
+    assert round(source.config.training.validation_share * (n - 12)) == 8
+
+
+def test_extras_of_a_source_with_test_rows_come_from_the_rest(world, tmp_path):
+    n = len(world.source_records)
+    folder = trained(world, tmp_path / "source", split=(n - 20, 8))
+    add_extras_run(
+        folder,
+        world.source_records,
+        world.source_gaps_eV,
+        snapshots=SnapshotConfig(count=3, rank=2, burn_in=1, batch_size=16),
+        device="cpu",
+    )
+    again = load_source(folder)
+    assert again.snapshots is not None and again.features is not None and again.features.n == n - 12
+
+
+def test_split_of_more_rows_than_there_are_is_refused(world, tmp_path):
+    n = len(world.source_records)
+    with pytest.raises(InputError, match=f"needs 50,000; there are {n:,} to learn from"):
+        trained(world, tmp_path / "a", split=(40_000, 10_000))
+    with pytest.raises(ConfigError, match="0 to stop by"):
+        trained(world, tmp_path / "b", split=(10, 0))
+
+
+def test_split_into_all_rows_leaves_none_to_test(world):
+    table = Table(list(world.source_records[:9]), np.zeros((9, 2), np.float32), np.arange(9.0))
+    kept, test = without_test_rows(table, (6, 3), seed=0)
+    assert test is None and kept.ids == table.ids
