@@ -6,13 +6,15 @@ from typing import Any
 import session
 import streamlit as st
 from components.predict.prediction_view import Shown, prediction_view
-from components.shared import frame, stores, uploads
+from components.shared import frame, stores, uploads, words
+from components.shared.actions import carry_out
 from components.shared.job_panel import job_panel
 from components.shared.run_choice import choose, choose_run
 from components.shared.run_files import extxyz_of, read_calibrator, read_details, read_predictions, read_run
 
 from bandgap.datasets.labels import Labels, read_labels
 from bandgap.foundation.errors import BandgapError
+from bandgap.jobs import resuming
 from bandgap.jobs.rows import Dataset, RunRow
 from bandgap.jobs.store import Job
 
@@ -24,7 +26,8 @@ def page() -> None:
     run = choose_run("Predicting needs a finished transfer.")
     if run is None:
         return
-    predictions = [job for job in stores.jobs_of("predict").values() if job.payload["run"] == run.id]
+    own = [job for job in stores.jobs_of("predict").values() if job.payload["run"] == run.id]
+    predictions = resuming.without_continued(own)
     if not predictions:
         predict_form(run)
         return
@@ -43,6 +46,8 @@ def result(run: RunRow, predictions: list[Job]) -> None:
     job = by_id[picked]
     if job.state != "finished":
         job_panel(job, noun="prediction")
+        if job.state in resuming.STOPPED:
+            stopped(job)
         return
     found = read_predictions(run.id, job.id)
     files = read_run(run.id)
@@ -63,6 +68,24 @@ def result(run: RunRow, predictions: list[Job]) -> None:
             frozenset(files.manifest.get("split", {}).get("train", ())) if own else frozenset(),
         )
     )
+
+
+def stopped(job: Job) -> None:
+    """Offer to go on after the last finished chunk, or to start the same again where none was finished."""
+    label = "Start it again"
+    if kept := resuming.kept_rows(stores.home(), job.payload):
+        st.caption(
+            f"Kept: {words.count(kept, 'structure')} predicted already. It goes on after them, and ends with the table "
+            "that it would have had without the break. What is kept stays for 14 days."
+        )
+        label = "Go on with this prediction"
+    if st.button(label, type="primary", key=f"again-{job.id}", icon=":material/resume:"):
+        carry_out(partial(go_on, job))
+
+
+def go_on(job: Job) -> None:
+    """Ask the worker to go on with a prediction, and choose what it does now."""
+    session.choose("prediction", resuming.go_on(stores.jobs(), job).id)
 
 
 def predict_form(run: RunRow) -> None:

@@ -15,11 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from bandgap.predictions.table import Predictions
     from bandgap.runs.chunks import ChunkPlan
     from bandgap.structures.spool import Spool
-
-LIKE, UNLIKE, FAR, ELEMENTS = "like", "unlike", "far", "elements"  # names of counts by domain
 
 
 def write_growing(
@@ -36,6 +33,7 @@ def write_growing(
     A table whose name ends in .parquet grows as CSV beside it, and is made of that at the end.
     The counts are those of the columns status and domain of all rows (`counts_of`).
     """
+    from bandgap.predictions.counting import counts_of
     from bandgap.predictions.extxyz import predicted_blocks
     from bandgap.predictions.growing import GrowingTable
     from bandgap.predictions.parquet import check_parquet, csv_to_parquet, is_parquet
@@ -67,20 +65,10 @@ def write_growing(
     return table.counts
 
 
-def counts_of(predictions: Predictions) -> Counter[str]:
-    """Count rows by status, and by how they stand to the model's domain those that have a prediction."""
-    counts = Counter(predictions.status)
-    for text in predictions.domain:
-        counts[LIKE] += text == "ok"
-        counts[UNLIKE] += text not in ("", "ok")
-        counts[FAR] += "Farther from the training set" in text
-        counts[ELEMENTS] += text.startswith("Contains ")
-    return counts
-
-
 def say_predicted(counts: Counter[str], plan: ChunkPlan, *, out: Path, extxyz: Path | None) -> None:
     """Say how many rows were written and refused, and what to mind about them."""
     from bandgap.evaluation.calibrators import load_calibrator
+    from bandgap.predictions.counting import UNLIKE, domain_sentence
     from bandgap.storage.manifests import read_manifest
 
     refused, predicted = counts["refused"], counts["ok"] + counts["warning"]
@@ -91,7 +79,6 @@ def say_predicted(counts: Counter[str], plan: ChunkPlan, *, out: Path, extxyz: P
         say(calibrator.sentence)
     for text in read_manifest(plan.model_folder, kind="run")["warnings"]:
         say(f"Warning: {text}")
-    if unusual := counts[UNLIKE]:
-        parts = (f"{counts[LIKE]:,} like the training set", f"{counts[FAR]:,} far from it")
-        say(f"Domain: {', '.join(parts)}, {counts[ELEMENTS]:,} with elements that it lacks or hardly has.")
-        say(f"{unusual:,} structures are unlike what the model was trained on; read the column domain.")
+    if sentence := domain_sentence(counts):
+        say(sentence)
+        say(f"{counts[UNLIKE]:,} structures are unlike what the model was trained on; read the column domain.")

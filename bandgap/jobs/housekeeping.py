@@ -114,10 +114,13 @@ def rename_run(library: Library, run: RunRow, title: str) -> None:
 
 def run_losses(jobs: JobStore, library: Library, run: RunRow) -> RunLosses:
     """Return what a deletion of the run would take away."""
-    named = tuple(str(job.payload.get("name", "a prediction")) for job in _predictions(jobs, run))
+    predictions = _predictions(jobs, run)
+    whole = resuming.without_continued(predictions)
+    named = tuple(str(job.payload.get("name", "a prediction")) for job in whole)
     taken = folder_bytes(library.home.run_folder(run.id))
     if (job := jobs.job(run.workspace, run.job)) is not None:
         taken += folder_bytes(resuming.checkpoints_of(library.home, job.payload))
+    taken += sum(map(folder_bytes, {resuming.parts_of(library.home, job.payload) for job in predictions}))
     return RunLosses(named, taken)
 
 
@@ -135,6 +138,8 @@ def delete_run(jobs: JobStore, library: Library, run: RunRow) -> None:
             raise InputError(f"{run.title}: {job.title} is {job.state}. Cancel it first, then delete the run.")
     for job in own:
         resuming.drop(library.home, job.payload)
+    for job in predictions:
+        shutil.rmtree(resuming.parts_of(library.home, job.payload), ignore_errors=True)
     shutil.rmtree(library.home.run_folder(run.id), ignore_errors=True)
     used = {str(job.payload["dataset"]) for job in others}
     structures = json.dumps([s for job in predictions if (s := str(job.payload["dataset"])) not in used])

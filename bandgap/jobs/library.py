@@ -87,11 +87,13 @@ class Library:
         rows = self.database.rows("SELECT * FROM dataset_file WHERE dataset = ? ORDER BY seq", dataset_id)
         return [StoredFile(row["name"], row["content"], row["n_bytes"]) for row in rows]
 
-    def save_verdicts(self, dataset_id: str, verdicts: Iterable[Verdict], *, level_of_theory: str = "") -> None:
-        """Replace the verdicts of a data set, in the order in which its structures are read."""
-        rows = [(dataset_id, k, *v.to_row()) for k, v in enumerate(verdicts)]
+    def save_verdicts(
+        self, dataset_id: str, verdicts: Iterable[Verdict], *, first: int = 0, level_of_theory: str = ""
+    ) -> None:
+        """Replace the verdicts of a data set from number `first` on, in the order in which its structures are read."""
+        rows = [(dataset_id, k, *v.to_row()) for k, v in enumerate(verdicts, start=first)]
         with self.database.writing() as connection:
-            connection.execute("DELETE FROM structure WHERE dataset = ?", (dataset_id,))
+            connection.execute("DELETE FROM structure WHERE dataset = ? AND row >= ?", (dataset_id, first))
             connection.executemany("INSERT INTO structure VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
             if level_of_theory:
                 connection.execute("UPDATE dataset SET level_of_theory = ? WHERE id = ?", (level_of_theory, dataset_id))

@@ -96,3 +96,23 @@ def row_verdict(library: Library, dataset_id: str, row: int) -> Verdict | None:
     """Return the verdict of one row, None where there is none."""
     found = library.database.row("SELECT * FROM structure WHERE dataset = ? AND row = ?", dataset_id, row)
     return None if found is None else Verdict.of(found)
+
+
+def labelled_rows(library: Library, dataset_id: str) -> NDArray[np.bool_]:
+    """Return of which structures (n,) of a data set the gap is known."""
+    with library.database.reading() as connection:
+        rows = connection.execute(
+            "SELECT gap_eV IS NOT NULL FROM structure WHERE dataset = ? ORDER BY row", (dataset_id,)
+        )
+        return np.fromiter((row[0] for row in rows), dtype=bool)
+
+
+def names_and_numbers(library: Library, dataset_id: str, name: str) -> tuple[list[str], list[str], NDArray[np.float64]]:
+    """Return ids and files of the structures of a data set, and the number of this name (n,) of each, NaN for none."""
+    found = library.database.rows(
+        "SELECT id, file, json_extract(info, ?) FROM structure WHERE dataset = ? ORDER BY row",
+        f'$."{name}"',
+        dataset_id,
+    )
+    ids, files = ([row[k] for row in found] for k in (0, 1))
+    return ids, files, np.array([np.nan if row[2] is None else row[2] for row in found], dtype=np.float64)

@@ -1,11 +1,11 @@
-"""Going on with a run that was interrupted: what its checkpoints hold, and the job that starts from them.
+"""Going on with a run or a prediction that was interrupted: what is kept of it, and the job that starts from there.
 
 Read without torch: the metadata of a checkpoint say how many iterations are done (`bandgap.inference.checkpoints`).
 """
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,11 @@ from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.store import Job, JobStore
+from bandgap.predictions.growing import rows_in
+from bandgap.predictions.store import PREDICTIONS_CSV
 
 STOPPED = ("interrupted", "failed", "cancelled")
+CONTINUES = "continues"  # in the payload of a prediction: the id of that which it goes on with
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,41 @@ def start_again(jobs: JobStore, library: Library, run: RunRow) -> Job:
 def drop(home: Home, payload: Mapping[str, Any]) -> None:
     """Remove the checkpoints of a transfer."""
     shutil.rmtree(checkpoints_of(home, payload), ignore_errors=True)
+
+
+def parts_of(home: Home, payload: Mapping[str, Any]) -> Path:
+    """Return the folder of what an unfinished prediction has written, the same for every job that does the same."""
+    work = {key: value for key, value in payload.items() if key != CONTINUES}
+    return home.checkpoint_folder(fingerprint({"prediction": work}))
+
+
+def kept_rows(home: Home, payload: Mapping[str, Any]) -> int:
+    """Return how many structures are predicted already of a prediction that did not finish."""
+    return rows_in(parts_of(home, payload) / PREDICTIONS_CSV)
+
+
+def go_on(jobs: JobStore, prediction: Job) -> Job:
+    """Queue the work of a prediction that did not finish once more; it goes on after its last finished chunk.
+
+    Raised twice, it makes one job. Raises InputError where the prediction is at work or finished.
+    """
+    if prediction.state not in STOPPED:
+        raise InputError(f"{prediction.title} is {prediction.state}. Only a prediction that was stopped goes on.")
+    return jobs.submit(
+        prediction.workspace,
+        "predict",
+        title=prediction.title,
+        payload={**prediction.payload, CONTINUES: prediction.id},
+        subject=prediction.subject,
+        submit_key=f"again-{prediction.id}",
+    )
+
+
+def without_continued(predictions: Iterable[Job]) -> list[Job]:
+    """Return the jobs without those that another one went on with."""
+    found = list(predictions)
+    continued = {job.payload.get(CONTINUES) for job in found}
+    return [job for job in found if job.id not in continued]
 
 
 def _iteration(path: Path) -> int | None:

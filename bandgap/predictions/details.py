@@ -58,11 +58,16 @@ def keep_jointly(
     draws, noise = np.asarray(means_eV, dtype=np.float32), np.asarray(noise_variance, dtype=np.float64)
     places = np.asarray(rows, dtype=np.int64)
     every = np.linspace(0, len(draws) - 1, min(len(draws), MAX_DRAWS)).round().astype(int)
-    most = MAX_NUMBERS // max(every.size, 1)
-    chosen = np.arange(places.size)
-    if places.size > most:
-        chosen = np.sort(np.random.default_rng(seed).choice(places.size, most, replace=False))
+    chosen = chosen_of(places.size, draws=every.size, seed=seed)
     return places[chosen], np.ascontiguousarray(draws[every][:, chosen]), noise[chosen]
+
+
+def chosen_of(n: int, *, draws: int, seed: int = 0) -> NDArray[np.int64]:
+    """Return which of `n` structures are kept with so many draws each: all, or a random choice, in their order."""
+    most = MAX_NUMBERS // max(draws, 1)
+    if n <= most:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
 
 
 def noise_variances(sds_eV: ArrayLike, n: int) -> Floats:

@@ -4,7 +4,6 @@ Nothing but these numbers changes in a stored file: pages write it anew without 
 it writes structures.
 """
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,30 +20,6 @@ LEVEL = 0.95
 
 _TOKEN = re.compile(r'[^\s="]+="(?:[^"\\]|\\.)*"|\S+')
 _NUMBER = re.compile(r"(?:predicted_gap_eV|predicted_sd_eV|(?:lower|upper)_[0-9.]+_eV|interval)=")
-
-
-def write_extxyz(
-    path: Path,
-    predictions: Predictions,
-    records: "Sequence[StructureRecord]",
-    *,
-    level: float = LEVEL,
-    kind: IntervalKind = "prediction",
-    most_bytes: float = math.inf,
-) -> bool:
-    """Write the structures that were predicted, with mean, sd and the ends of an interval in eV; return whether.
-
-    A file that would be longer than `most_bytes` is removed.
-    """
-    written = 0
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        for block in predicted_blocks(predictions, records, level=level, kind=kind):
-            written += file.write(block)
-            if written > most_bytes:
-                break
-    if written > most_bytes:
-        path.unlink()
-    return written <= most_bytes
 
 
 def predicted_blocks(

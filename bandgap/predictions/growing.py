@@ -28,9 +28,9 @@ class GrowingFile:
     size: int = 0
     digest: Any = field(default_factory=hashlib.sha256)
 
-    def append(self, text: str) -> None:
+    def append(self, text: str | bytes) -> None:
         """Write at the end, through to the disk."""
-        data = text.encode()
+        data = text.encode() if isinstance(text, str) else text
         with self.path.open("r+b" if self.path.exists() else "wb") as file:
             file.seek(self.size)
             file.write(data)
@@ -76,7 +76,7 @@ class GrowingTable:
                 file.end()
             self.beside.unlink(missing_ok=True)
 
-    def commit(self, rows: int, counts: Mapping[str, int], **texts: str) -> None:
+    def commit(self, rows: int, counts: Mapping[str, int], **texts: str | bytes) -> None:
         """Add so many rows to the files, by name, and note that they are there; a file that is not named gets none."""
         for name, text in texts.items():
             self.files[name].append(text)
@@ -118,6 +118,14 @@ class GrowingTable:
             file.size, file.digest = 0, hashlib.sha256()
             if file.path.is_dir():
                 raise InputError(f"{file.path} is a folder. Name a file to write.")
+
+
+def rows_in(table: Path) -> int:
+    """Return how many rows a table that is not finished has for certain, 0 where nothing is noted of it."""
+    try:
+        return int(json.loads(table.with_name(table.name + SUFFIX).read_text(encoding="utf-8"))["rows"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
 
 
 def _restored(file: GrowingFile, state: Mapping[str, Any]) -> bool:

@@ -4,41 +4,24 @@ Numbers are stored as safetensors, texts as JSON in its metadata; nothing is eve
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from bandgap.foundation.errors import ArtifactError, InputError
+from bandgap.foundation.tensor_files import LongTensor, write_tensors
 from bandgap.predictions.conformal import ConformalScores
 from bandgap.predictions.details import KEPT, ROWS, PredictionDetails
-from bandgap.predictions.extxyz import write_extxyz
 from bandgap.predictions.table import LEVELS, NUMBERS, TEXTS, Predictions
-
-if TYPE_CHECKING:
-    from bandgap.structures import StructureRecord
 
 PREDICTIONS_CSV, QUANTILES = "predictions.csv", "quantiles.safetensors"  # names of the files of a prediction
 DETAILS, EXTXYZ = "details.safetensors", "predictions.extxyz"
 FORMAT, DETAILS_FORMAT = "bandgap-predictions-1", "bandgap-prediction-details-1"
-MAX_EXTXYZ_BYTES = 100_000_000
-
-_SCORES = "conformal_scores"
-
-
-def write_prediction(
-    folder: Path, predictions: Predictions, details: PredictionDetails, records: "Sequence[StructureRecord]"
-) -> None:
-    """Write everything that pages show of a prediction; the extXYZ file is left out over `MAX_EXTXYZ_BYTES`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    predictions.to_csv(folder / PREDICTIONS_CSV)
-    save_predictions(folder / QUANTILES, predictions)
-    save_details(folder / DETAILS, details)
-    write_extxyz(folder / EXTXYZ, predictions, records, most_bytes=MAX_EXTXYZ_BYTES)
+SCORES = "conformal_scores"  # name of the array, and of its ids among the metadata
 
 
 def save_predictions(path: Path | str, predictions: Predictions) -> None:
@@ -48,11 +31,11 @@ def save_predictions(path: Path | str, predictions: Predictions) -> None:
     """
     texts: dict[str, tuple[str, ...]] = {name: getattr(predictions, name) for name in TEXTS}
     metadata = {"format": FORMAT, "texts": json.dumps(texts), "level_of_theory": predictions.level_of_theory}
-    arrays = {name: np.ascontiguousarray(getattr(predictions, name), dtype=np.float64) for name in NUMBERS}
+    arrays = {name: np.asarray(getattr(predictions, name), dtype=np.float64) for name in NUMBERS}
     if predictions.conformal is not None:
-        arrays[_SCORES] = np.ascontiguousarray(predictions.conformal.scores, dtype=np.float64)
-        metadata[_SCORES] = json.dumps(predictions.conformal.ids)
-    Path(path).write_bytes(save(arrays, metadata=metadata))
+        arrays[SCORES] = np.asarray(predictions.conformal.scores, dtype=np.float64)
+        metadata[SCORES] = json.dumps(predictions.conformal.ids)
+    write_tensors(Path(path), {k: LongTensor.of(array) for k, array in arrays.items()}, metadata=metadata)
 
 
 def load_predictions(path: Path | str) -> Predictions:
@@ -62,15 +45,15 @@ def load_predictions(path: Path | str) -> Predictions:
     """
     with _opened(path, FORMAT, f"stored predictions with {LEVELS.size} quantiles") as (metadata, arrays):
         texts: dict[str, Any] = {name: tuple(values) for name, values in json.loads(metadata["texts"]).items()}
-        scores = arrays.pop(_SCORES, None)
-        conformal = None if scores is None else ConformalScores(tuple(json.loads(metadata[_SCORES])), scores)
+        scores = arrays.pop(SCORES, None)
+        conformal = None if scores is None else ConformalScores(tuple(json.loads(metadata[SCORES])), scores)
         return Predictions(**texts, **arrays, level_of_theory=metadata["level_of_theory"], conformal=conformal)
 
 
 def save_details(path: Path | str, details: PredictionDetails) -> None:
     """Write details to one safetensors file."""
-    arrays = {name: np.ascontiguousarray(getattr(details, name)) for name in (*ROWS, *KEPT)}
-    Path(path).write_bytes(save(arrays, metadata={"format": DETAILS_FORMAT, "nearest": json.dumps(details.nearest)}))
+    arrays = {name: LongTensor.of(getattr(details, name)) for name in (*ROWS, *KEPT)}
+    write_tensors(Path(path), arrays, metadata={"format": DETAILS_FORMAT, "nearest": json.dumps(details.nearest)})
 
 
 def load_details(path: Path | str) -> PredictionDetails:

@@ -22,8 +22,9 @@ from bandgap.foundation.engines import engine_in_use, mapped
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import few_blas_threads, set_threads
 from bandgap.foundation.progress import RATE, Progress, Update, no_progress
+from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.table import IntervalKind, Predictions
-from bandgap.runs.prediction import draw_records, load_for, record_predictions
+from bandgap.runs.prediction import draw_records, load_for, record_details, record_predictions
 from bandgap.runs.stored import DOMAIN, DRAWS, Run
 from bandgap.storage.manifests import MANIFEST
 from bandgap.structures import StructureRecord
@@ -41,13 +42,15 @@ class Chunk:
 
     records: tuple[StructureRecord, ...]
     predictions: Predictions
+    details: PredictionDetails | None = None  # its rows begin at 0
 
 
 @dataclass(frozen=True)
 class ChunkPlan:
     """How an input is predicted: where from, with which interval, how much at once and in how many processes.
 
-    The rows do not depend on `size` and `n_jobs`. Raises ConfigError where one of both is below 1.
+    The rows do not depend on `size` and `n_jobs`. A calibrator that is stored with the run is applied where
+    `calibrated`. Raises ConfigError where one of both is below 1.
     """
 
     model_folder: Path
@@ -56,6 +59,7 @@ class ChunkPlan:
     cache: DescriptorCache | None = None
     size: int = CHUNK
     n_jobs: int = 1
+    calibrated: bool = True
 
     def __post_init__(self) -> None:
         if self.size < 1 or self.n_jobs < 1:
@@ -69,28 +73,35 @@ def predict_chunks(
     n: int,
     first: int = 0,
     baseline_eV: Floats | None = None,
+    labelled: NDArray[np.bool_] | None = None,
     progress: Progress = no_progress,
 ) -> Iterator[Chunk]:
     """Yield the predictions of `n` records from number `first` on; `baseline_eV` (n,) as `predict_run` takes it.
 
+    With `labelled` (n,), which records have a known gap, details stand beside the predictions.
     With several processes, or on an engine elsewhere, whose workers must see the folder of the model, each predicts
     whole chunks with one thread, and as many chunks are held as there are processes, twice. Raises what `predict_run`
     raises, but for a baseline, which the caller checks.
     """
-    parts = _parts(records, plan, n=n, first=first, baseline_eV=baseline_eV)
-    done, started = first, time.monotonic()
-    progress(Update("predicting", done, n))
-    for chunk in (_together if _pays(plan, n - first) else _alone)(parts, plan):
-        done += len(chunk.records)
+    parts = _parts(records, plan, n=n, first=first, baseline_eV=baseline_eV, labelled=labelled)
+    started, said = time.monotonic(), Update("predicting", first, n)
+
+    def within(update: Update, /) -> None:  # a chunk that is slow to describe can be cancelled, too
+        progress(replace(said, message=f"{update.phase}, {update.done:,} of the next {update.total or 0:,}"))
+
+    progress(said)
+    for chunk in _together(parts, plan) if _pays(plan, n - first) else _alone(parts, plan, within):
+        done = said.done + len(chunk.records)
         rate = (done - first) / max(time.monotonic() - started, 1e-9)
-        progress(Update("predicting", done, n, values={RATE: rate}))
+        said = replace(said, done=done, values={RATE: rate})
+        progress(said)
         yield chunk
 
 
 def work_of(records: Spool, plan: ChunkPlan, *, baseline_eV: Floats | None) -> str:
     """Return the name of the work that a plan does on records: the same for the same rows of a table."""
     folder = plan.model_folder
-    paths = [folder / name for name in (MANIFEST, DRAWS, DOMAIN, CALIBRATOR)]
+    paths = [folder / name for name in (MANIFEST, DRAWS, DOMAIN, *([CALIBRATOR] if plan.calibrated else []))]
     facts = {
         "records": records.digest,
         "model": [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths if path.exists()],
@@ -101,17 +112,25 @@ def work_of(records: Spool, plan: ChunkPlan, *, baseline_eV: Floats | None) -> s
     return fingerprint(facts)
 
 
-Part = tuple[tuple[StructureRecord, ...], Floats | None]
+Part = tuple[tuple[StructureRecord, ...], Floats | None, NDArray[np.bool_] | None]  # of which the rows are known
+Found = tuple[Predictions, PredictionDetails | None]
 
 
 def _parts(
-    records: Iterable[StructureRecord], plan: ChunkPlan, *, n: int, first: int, baseline_eV: Floats | None
+    records: Iterable[StructureRecord],
+    plan: ChunkPlan,
+    *,
+    n: int,
+    first: int,
+    baseline_eV: Floats | None,
+    labelled: NDArray[np.bool_] | None,
 ) -> Iterator[Part]:
     size = min(plan.size, -(-(n - first) // plan.n_jobs)) if _pays(plan, n - first) else plan.size
     left = islice(records, first, None)
     for at in range(first, n, size):
         part = tuple(islice(left, min(size, n - at)))
-        yield part, None if baseline_eV is None else baseline_eV[at : at + len(part)]
+        own = slice(at, at + len(part))
+        yield part, None if baseline_eV is None else baseline_eV[own], None if labelled is None else labelled[own]
 
 
 def _pays(plan: ChunkPlan, n: int) -> bool:
@@ -119,23 +138,36 @@ def _pays(plan: ChunkPlan, n: int) -> bool:
     return (plan.n_jobs > 1 or engine_in_use().remote) and n >= PROCESSES_FROM
 
 
-def _alone(parts: Iterator[Part], plan: ChunkPlan) -> Iterator[Chunk]:
-    run, calibrator = load_for(plan.model_folder, level=plan.level, interval=plan.interval)
+def _alone(parts: Iterator[Part], plan: ChunkPlan, progress: Progress) -> Iterator[Chunk]:
+    run, calibrator = _loaded(plan)
     for part in parts:
-        yield _predicted(part, run, calibrator, plan.cache, n_jobs=plan.n_jobs)
+        found = _predicted(part, run, calibrator, plan.cache, n_jobs=plan.n_jobs, progress=progress)
+        yield Chunk(part[0], *found)
+
+
+def _loaded(plan: ChunkPlan) -> tuple[Run, Calibrator | None]:
+    return load_for(plan.model_folder, level=plan.level, interval=plan.interval, calibrated=plan.calibrated)
 
 
 def _predicted(
-    part: Part, run: Run, calibrator: Calibrator | None, cache: DescriptorCache | None, *, n_jobs: int = 1
-) -> Chunk:
-    records, baseline = part
-    described = featurize(records, run.descriptor, cache=cache, n_jobs=n_jobs)
-    predictions = record_predictions(run, records, draw_records(run, records, described, baseline_eV=baseline))
-    return Chunk(records, predictions if calibrator is None else calibrator.apply(predictions))
+    part: Part,
+    run: Run,
+    calibrator: Calibrator | None,
+    cache: DescriptorCache | None,
+    *,
+    n_jobs: int = 1,
+    progress: Progress = no_progress,
+) -> Found:
+    records, baseline, labelled = part
+    described = featurize(records, run.descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
+    drawn = draw_records(run, records, described, baseline_eV=baseline)
+    predictions = record_predictions(run, records, drawn)
+    details = None if labelled is None else record_details(records, drawn, labelled=labelled)
+    return predictions if calibrator is None else calibrator.apply(predictions), details
 
 
 def _together(parts: Iterator[Part], plan: ChunkPlan) -> Generator[Chunk, None, None]:
-    load_for(plan.model_folder, level=plan.level, interval=plan.interval)  # what is wrong with it is said here
+    _loaded(plan)  # what is wrong with it is said here
     own = replace(plan, cache=None) if engine_in_use().remote else plan  # the cache is a file of this machine
     held: deque[tuple[StructureRecord, ...]] = deque()
 
@@ -145,18 +177,18 @@ def _together(parts: Iterator[Part], plan: ChunkPlan) -> Generator[Chunk, None, 
             yield part, own
 
     with contextlib.closing(mapped(_in_process, tasks(), n_jobs=plan.n_jobs, ahead=2)) as found:
-        for predictions in found:
-            yield Chunk(held.popleft(), predictions)
+        for predictions, details in found:
+            yield Chunk(held.popleft(), predictions, details)
 
 
-_LOADED: dict[tuple[Path, float, IntervalKind], tuple[Run, Calibrator | None]] = {}  # of this process
+_LOADED: dict[tuple[Path, float, IntervalKind, bool], tuple[Run, Calibrator | None]] = {}  # of this process
 
 
-def _in_process(part: Part, plan: ChunkPlan) -> Predictions:
+def _in_process(part: Part, plan: ChunkPlan) -> Found:
     """Predict in a process of its own, which keeps the model for the next chunk."""
     set_threads()
-    key = (plan.model_folder, plan.level, plan.interval)
+    key = (plan.model_folder, plan.level, plan.interval, plan.calibrated)
     with few_blas_threads():
         if key not in _LOADED:
-            _LOADED[key] = load_for(plan.model_folder, level=plan.level, interval=plan.interval)
-        return _predicted(part, *_LOADED[key], plan.cache).predictions
+            _LOADED[key] = _loaded(plan)
+        return _predicted(part, *_LOADED[key], plan.cache)

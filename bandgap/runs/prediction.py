@@ -73,22 +73,6 @@ def load_for(
     return run, calibrator
 
 
-def predict_in_detail(
-    model_folder: Path | str,
-    records: Sequence[StructureRecord],
-    *,
-    labelled: NDArray[np.bool_],
-    baseline_eV: Floats | None = None,
-    cache: DescriptorCache | None = None,
-    n_jobs: int = 1,
-    progress: Progress = no_progress,
-) -> tuple[Predictions, PredictionDetails]:
-    """Predict as `predict_run` does, and return the details beside; `labelled` (n,) are records with a known gap."""
-    run = load_run(model_folder)
-    drawn = _drawn(run, records, baseline_eV, cache=cache, n_jobs=n_jobs, progress=progress)
-    return record_predictions(run, records, drawn), record_details(records, drawn, labelled=labelled)
-
-
 def _drawn(
     run: Run,
     records: Sequence[StructureRecord],

@@ -35,7 +35,12 @@ def read_structures(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS) 
     `name` is the file's name or path, which ids are taken from: the structure's own id (extXYZ), else the file's name
     without its suffix, with the block's name or a running number where a file holds several.
     """
-    return with_unique_ids(list(_records(data, name, limits=limits, left=limits.max_structures)))
+    return with_unique_ids(list(stream_structures(data, name, limits=limits)))
+
+
+def stream_structures(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[StructureRecord]:
+    """Yield the records of `read_structures` as they are read, with the ids that they have by themselves."""
+    return _records(data, name, limits=limits, left=limits.max_structures)
 
 
 def read_paths(

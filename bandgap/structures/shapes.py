@@ -3,21 +3,40 @@
 Loads numpy and safetensors only, so that pages can read what the worker wrote when it checked the files.
 """
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from bandgap.foundation.errors import ArtifactError
+from bandgap.foundation.tensor_files import LongTensor, write_tensors
 
 FORMAT = "bandgap-shapes-1"
 
 Floats = NDArray[np.float64]
+BATCH = 500  # shapes that are held while they are written
+
 _NUMBERS = ("density_g_cm3", "shortest_angstrom", "contact_angstrom")
+_JOINED = ("numbers", "positions", "bonds", "shifts")
+_ARRAYS: dict[str, tuple[type[np.generic], tuple[int, ...]]] = {  # of the file, with the width of their rows
+    "atom_ends": (np.int64, ()),
+    "bond_ends": (np.int64, ()),
+    "numbers": (np.uint8, ()),
+    "positions": (np.float32, (3,)),
+    "bonds": (np.uint16, (2,)),
+    "shifts": (np.int8, (3,)),
+    "cells": (np.float32, (9,)),
+    "pbc": (np.uint8, (3,)),
+    "scalars": (np.float32, (3,)),
+    "counts": (np.int32, (5,)),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,25 +63,47 @@ class Shape:
         return np.asarray(second + self.shifts @ self.cell - first, dtype=np.float64)
 
 
-def save_shapes(path: Path, shapes: Sequence[Shape | None]) -> None:
-    """Write one shape for every row of a data set, None for a refused structure; about 21 bytes an atom."""
-    kept = [shape or _NOTHING for shape in shapes]
-    arrays = {
-        "atom_ends": np.cumsum([len(s.numbers) for s in kept], dtype=np.int64),
-        "bond_ends": np.cumsum([len(s.bonds) for s in kept], dtype=np.int64),
-        "numbers": _joined(kept, "numbers", np.uint8),
-        "positions": _joined(kept, "positions", np.float32),
-        "bonds": _joined(kept, "bonds", np.uint16),
-        "shifts": _joined(kept, "shifts", np.int8),
-        "cells": np.array([s.cell for s in kept], dtype=np.float32).reshape(-1, 9),
-        "pbc": np.array([s.pbc for s in kept], dtype=np.uint8).reshape(-1, 3),
-        "scalars": np.array([[getattr(s, name) for name in _NUMBERS] for s in kept], dtype=np.float32).reshape(-1, 3),
-        "counts": np.array([[*s.shortest_pair, *s.contact_pair, s.n_molecules] for s in kept], np.int32).reshape(-1, 5),
+def save_shapes(path: Path, shapes: Iterable[Shape | None]) -> None:
+    """Write one shape for every row of a data set, None for a refused structure; about 21 bytes an atom.
+
+    Needs the memory of `BATCH` shapes: the others lie in unnamed files until all are there.
+    """
+    with ExitStack() as opened:
+        files = {name: opened.enter_context(tempfile.TemporaryFile()) for name in _ARRAYS}
+        lengths, rest = dict.fromkeys(_ARRAYS, 0), iter(shapes)
+        while batch := [shape or _NOTHING for shape in islice(rest, BATCH)]:
+            for name, array in _arrays(batch, atoms=lengths["numbers"], bonds=lengths["bonds"]).items():
+                files[name].write(array.tobytes())
+                lengths[name] += len(array)
+        tensors = {
+            name: LongTensor.read(files[name], dtype, (lengths[name], *width))
+            for name, (dtype, width) in _ARRAYS.items()
+        }
+        write_tensors(path, tensors, metadata={"format": FORMAT})
+
+
+def has_shapes(path: Path, n: int) -> bool:
+    """Return whether a file holds the shapes of so many rows."""
+    try:
+        with safe_open(str(path), framework="numpy") as stored:
+            found = (stored.metadata() or {}).get("format"), stored.get_slice("cells").get_shape()[0]
+    except (OSError, SafetensorError):
+        return False
+    return found == (FORMAT, n)
+
+
+def _arrays(shapes: Sequence[Shape], *, atoms: int, bonds: int) -> dict[str, NDArray[np.generic]]:
+    """Return the arrays of some shapes by name; so many atoms and bonds stand before them."""
+    found: dict[str, Any] = {
+        "atom_ends": atoms + np.cumsum([len(s.numbers) for s in shapes]),
+        "bond_ends": bonds + np.cumsum([len(s.bonds) for s in shapes]),
+        **{name: np.concatenate([getattr(s, name) for s in shapes]) for name in _JOINED},
+        "cells": [s.cell for s in shapes],
+        "pbc": [s.pbc for s in shapes],
+        "scalars": [[getattr(s, name) for name in _NUMBERS] for s in shapes],
+        "counts": [[*s.shortest_pair, *s.contact_pair, s.n_molecules] for s in shapes],
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".part")
-    partial.write_bytes(save(arrays, metadata={"format": FORMAT}))
-    partial.replace(path)
+    return {name: np.asarray(found[name], dtype).reshape(-1, *width) for name, (dtype, width) in _ARRAYS.items()}
 
 
 def load_shape(path: Path, row: int) -> Shape | None:
@@ -84,13 +125,14 @@ def load_shape(path: Path, row: int) -> Shape | None:
             atoms, bonds = slice(start[0], end[0]), slice(start[1], end[1])
             density, shortest, contact = part("scalars")[row : row + 1][0].astype(float)
             counts = [int(value) for value in part("counts")[row : row + 1][0]]
+            bonded = end[1] > start[1]  # an empty part at the end of a tensor is out of its bounds
             return Shape(
                 numbers=part("numbers")[atoms],
                 positions=part("positions")[atoms].astype(np.float64),
                 cell=part("cells")[row : row + 1].astype(np.float64).reshape(3, 3),
                 pbc=part("pbc")[row : row + 1][0].astype(bool),
-                bonds=part("bonds")[bonds],
-                shifts=part("shifts")[bonds],
+                bonds=part("bonds")[bonds] if bonded else _NOTHING.bonds,
+                shifts=part("shifts")[bonds] if bonded else _NOTHING.shifts,
                 density_g_cm3=float(density),
                 shortest_angstrom=float(shortest),
                 shortest_pair=(counts[0], counts[1]),
@@ -114,10 +156,6 @@ def cell_lengths_angles(cell: Floats) -> tuple[Floats, Floats]:
     with np.errstate(invalid="ignore", divide="ignore"):
         cosines = [cell[i] @ cell[j] / (lengths[i] * lengths[j]) for i, j in ((1, 2), (0, 2), (0, 1))]
     return lengths, np.degrees(np.arccos(np.clip(cosines, -1.0, 1.0)))
-
-
-def _joined(shapes: Sequence[Shape], name: str, dtype: type[np.generic]) -> NDArray[np.generic]:
-    return np.concatenate([np.asarray(getattr(s, name)) for s in [*shapes, _NOTHING]]).astype(dtype)
 
 
 _NOTHING = Shape(

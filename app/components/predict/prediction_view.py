@@ -11,6 +11,7 @@ import streamlit as st
 
 from bandgap import plots
 from bandgap.jobs.rows import RunRow
+from bandgap.predictions.counting import counts_of, domain_sentence
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.extxyz import with_interval
 from bandgap.predictions.table import NEGATIVE_END_NOTE, IntervalKind, Predictions
@@ -51,6 +52,8 @@ def prediction_view(shown: Shown) -> None:
 def _predicted(shown: Shown, *, level: float, kind: IntervalKind) -> None:
     table = shown.predictions.to_frame(level, kind)
     st.markdown(summary(table))
+    if domain := domain_sentence(counts_of(shown.predictions)):
+        st.caption(domain)
     frame_shown = prediction_table.display_frame(table, shown.details, learned=shown.learned)
     wanted = prediction_table.filter_row(table, key=shown.id)
     left, right = st.columns([3, 2], gap="medium")

@@ -68,8 +68,8 @@ def _progress(job: Job) -> None:
         st.progress(min(update.done / update.total, 1.0), text=line)
     else:
         st.write(line)
-    if update.values:
-        st.markdown(words.value_line(last))
+    if figures := words.value_line(last):
+        st.markdown(figures)
     spent = words.duration(time.time() - (job.started or job.created))
     st.caption(" · ".join(filter(None, [f"running for {spent}", words.escaped(words.log_line(events))])))
 

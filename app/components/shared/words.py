@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bandgap.foundation.progress import RATE
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.store import Event, Job, State
 
@@ -93,6 +94,9 @@ def progress_line(event: Event, *, now: float) -> str:
     if not update.total:
         return f"{duration(now - event.since)} so far"
     parts = [f"{update.done:,} of {update.total:,}"]
+    if RATE in update.values and update.done < update.total:
+        rate = update.values[RATE]
+        parts.append(f"{rate:,.0f} a second" if rate >= 10 else f"{rate:.2g} a second")
     spent, done = event.time - event.since, update.done - event.since_done
     if done >= _EARLY * update.total and update.done < update.total and spent > 1:
         left = spent * (update.total - update.done) / done - (now - event.time)
@@ -101,8 +105,9 @@ def progress_line(event: Event, *, now: float) -> str:
 
 
 def value_line(event: Event) -> str:
-    """Name the current figures, such as "R-hat 1.02 · acceptance 0.79"."""
-    return " · ".join(f"{_label(name)} {value:.3g}{_unit(name)}" for name, value in event.update.values.items())
+    """Name the current figures, such as "R-hat 1.02 · acceptance 0.79"; the rate stands in `progress_line`."""
+    figures = {name: value for name, value in event.update.values.items() if name != RATE}
+    return " · ".join(f"{_label(name)} {value:.3g}{_unit(name)}" for name, value in figures.items())
 
 
 def log_line(events: Sequence[Event]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from bandgap.foundation.progress import Progress
 from bandgap.jobs.home import Home
 from bandgap.jobs.store import Job
-from bandgap.jobs.tasks import data, sources, transfer
+from bandgap.jobs.tasks import data, prediction, sources, transfer
 
 Task = Callable[[Job, Home, Progress], dict[str, Any]]
 
@@ -20,6 +20,6 @@ TASKS: Mapping[str, Task] = {
     "shapes": data.shapes,
     "domain": data.domain,
     "transfer": transfer.transfer,
-    "predict": transfer.predict,
+    "predict": prediction.predict,
     "train_source": sources.train_source,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from bandgap.jobs.server_files import files_of
 from bandgap.jobs.sources import source_path
 from bandgap.jobs.store import Job
 from bandgap.jobs.tasks.records import dataset_of, read_records, verdict
-from bandgap.structures.shapes import save_shapes
+from bandgap.structures.shapes import Shape, save_shapes
 
 if TYPE_CHECKING:
     from bandgap.structures import StructureRecord
@@ -36,7 +36,7 @@ def check(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     library, dataset = dataset_of(job, home)
     records = read_records(library, dataset, progress=progress)
     library.save_verdicts(dataset.id, [verdict(record) for record in records])
-    write_shapes(home, dataset.id, records, progress=progress)
+    write_shapes(home, dataset.id, records, n=len(records), progress=progress)
     return {"n": len(records), "refused": sum(record.status == "refused" for record in records)}
 
 
@@ -50,7 +50,7 @@ def import_demo(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     library.save_verdicts(dataset.id, verdicts)
     labels = {"source": f"demo data ({demo.licence})", "matched": int(np.isfinite(gaps).sum())}
     library.save_gaps(dataset.id, gaps, labels=labels, level_of_theory=demo.level_of_theory)
-    write_shapes(home, dataset.id, demo.records, progress=progress)
+    write_shapes(home, dataset.id, demo.records, n=len(verdicts), progress=progress)
     return {"n": len(verdicts)}
 
 
@@ -100,20 +100,23 @@ def shapes(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     """Write the shapes of a data set again; verdicts and gaps stay."""
     library, dataset = dataset_of(job, home)
     records = read_records(library, dataset, progress=progress)
-    write_shapes(home, dataset.id, records, progress=progress)
+    write_shapes(home, dataset.id, records, n=len(records), progress=progress)
     return {"n": len(records)}
 
 
-def write_shapes(home: Home, dataset_id: str, records: Sequence[StructureRecord], *, progress: Progress) -> None:
-    """Write what the viewer draws of every structure of a data set to one file."""
+def write_shapes(
+    home: Home, dataset_id: str, records: Iterable[StructureRecord], *, n: int, progress: Progress
+) -> None:
+    """Write what the viewer draws of the `n` structures of a data set to one file."""
     from bandgap.structures.drawing import shape_of
 
-    found = []
-    for done, record in enumerate(records):
-        if done % _EVERY == 0:
-            progress(Update("finding bonds and contacts", done, len(records), message=record.id))
-        found.append(shape_of(record))
-    save_shapes(shapes_path(home, dataset_id), found)
+    def found() -> Iterator[Shape | None]:
+        for done, record in enumerate(records):
+            if done % _EVERY == 0:
+                progress(Update("finding bonds and contacts", done, n, message=record.id))
+            yield shape_of(record)
+
+    save_shapes(shapes_path(home, dataset_id), found())
 
 
 def domain(job: Job, home: Home, progress: Progress) -> dict[str, Any]:

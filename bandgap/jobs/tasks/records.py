@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,19 +31,28 @@ def dataset_of(job: Job, home: Home) -> tuple[Library, Dataset]:
 
 def read_records(library: Library, dataset: Dataset, *, progress: Progress) -> list[StructureRecord]:
     """Return every record of a data set, at least one for every file, always in the same order."""
-    if demo := DEMOS.get(dataset.origin):
-        progress(Update("reading structures"))
-        return list(demo.load().records)
-    from bandgap.structures import read_structures
     from bandgap.structures.reading import with_unique_ids
 
+    return with_unique_ids(list(stream_records(library, dataset, progress=progress)))
+
+
+def stream_records(library: Library, dataset: Dataset, *, progress: Progress) -> Iterator[StructureRecord]:
+    """Yield the records of a data set file by file, with ids of their own in each; needs the memory of one file.
+
+    All together get ids of their own by a `Spool`, or by `with_unique_ids`.
+    """
+    if demo := DEMOS.get(dataset.origin):
+        progress(Update("reading structures"))
+        yield from demo.load().records
+        return
+    from bandgap.structures.reading import stream_structures
+    from bandgap.structures.spool import Spool
+
     files = library.files(dataset.id)
-    records: list[StructureRecord] = []
     for done, file in enumerate(files):
         progress(Update("reading structures", done, len(files), message=file.name))
-        records += read_structures(library.home.read_upload(file.content), file.name)
+        yield from Spool(stream_structures(library.home.read_upload(file.content), file.name))
     progress(Update("reading structures", len(files), len(files)))
-    return with_unique_ids(records)
 
 
 def labelled_records(

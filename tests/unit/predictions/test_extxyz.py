@@ -9,7 +9,7 @@ import pytest
 from ase import Atoms
 
 from bandgap.foundation.errors import ArtifactError
-from bandgap.predictions.extxyz import with_interval, write_extxyz
+from bandgap.predictions.extxyz import LEVEL, predicted_blocks, with_interval
 from bandgap.predictions.table import Predictions
 from bandgap.structures import StructureRecord, read_structures
 from tests.unit.predictions.three_predictions import three_predictions
@@ -27,6 +27,11 @@ def records() -> list[StructureRecord]:
 @pytest.fixture
 def predictions() -> Predictions:
     return replace(three_predictions(), ids=IDS)
+
+
+def write_extxyz(path: Path, predictions, records, *, level=LEVEL, kind="prediction") -> None:
+    blocks = predicted_blocks(predictions, records, level=level, kind=kind)
+    path.write_text("".join(blocks), encoding="utf-8", newline="\n")
 
 
 def test_numbers_are_those_of_the_level_and_kind_and_nothing_else_changes(tmp_path, predictions, records):

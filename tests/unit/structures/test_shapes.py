@@ -1,12 +1,13 @@
 """Shapes on disk: what was written comes back row by row, and damage is named."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bandgap.foundation.errors import ArtifactError
-from bandgap.structures.shapes import Shape, cell_lengths_angles, load_shape, save_shapes
+from bandgap.structures.shapes import Shape, cell_lengths_angles, has_shapes, load_shape, save_shapes
 
 
 def a_shape(n: int, *, seed: int = 0) -> Shape:
@@ -42,6 +43,23 @@ def test_every_row_comes_back_and_a_refused_one_is_none(tmp_path: Path) -> None:
             expected.shortest_pair,
         )
         assert np.isnan(found.contact_angstrom) and found.n_molecules == 2
+
+
+def test_last_structure_may_have_no_bonds(tmp_path: Path) -> None:
+    lone = replace(a_shape(1), bonds=np.zeros((0, 2), np.uint16), shifts=np.zeros((0, 3), np.int8))
+    save_shapes(tmp_path / "s", [a_shape(3), lone])
+    found = load_shape(tmp_path / "s", 1)
+    assert found is not None and found.bonds.shape == (0, 2) and found.bond_vectors.shape == (0, 3)
+
+
+def test_file_does_not_depend_on_how_many_are_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [a_shape(2 + k % 5, seed=k) if k % 3 else None for k in range(20)]
+    save_shapes(tmp_path / "whole", made)
+    monkeypatch.setattr("bandgap.structures.shapes.BATCH", 3)
+    save_shapes(tmp_path / "parts", iter(made))
+    assert (tmp_path / "parts").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert has_shapes(tmp_path / "parts", 20) and not has_shapes(tmp_path / "parts", 21)
+    assert not has_shapes(tmp_path / "absent", 20)
 
 
 def test_bond_over_a_cell_face_points_to_the_image() -> None:

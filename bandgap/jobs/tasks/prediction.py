@@ -1,0 +1,133 @@
+"""The job that predicts all structures of a data set with a finished run, chunk by chunk as `bandgap predict` does.
+
+However many structures there are, few of them are held: they lie on the disk once they are read, and so does what is
+predicted. A job that was cancelled or killed leaves its finished chunks, and the next that does the same goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.datasets.matching import match_names
+from bandgap.foundation.config import fingerprint
+from bandgap.foundation.errors import InputError
+from bandgap.foundation.progress import Progress, Update
+from bandgap.jobs import resuming
+from bandgap.jobs.home import Home, shapes_path
+from bandgap.jobs.library import Library
+from bandgap.jobs.listing import labelled_rows, names_and_numbers
+from bandgap.jobs.rows import Dataset, RunRow
+from bandgap.jobs.store import Job
+from bandgap.jobs.tasks.data import write_shapes
+from bandgap.jobs.tasks.records import dataset_of, stream_records, verdict
+from bandgap.predictions.table import STATUSES
+from bandgap.structures.shapes import has_shapes
+
+if TYPE_CHECKING:
+    from bandgap.predictions.growing_store import GrowingPrediction
+    from bandgap.runs.chunks import ChunkPlan
+    from bandgap.structures.spool import Spool
+
+CHUNK = 256  # structures that are predicted and written at once: about a second of work
+_BATCH = 1_000  # verdicts that are written at once
+
+
+def predict(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
+    """Predict the gaps of every structure of a data set with a finished run; return counts of the rows."""
+    from bandgap.descriptors.cache import DescriptorCache
+    from bandgap.foundation.machine import set_threads
+    from bandgap.predictions.growing_store import GrowingPrediction
+    from bandgap.runs.chunks import ChunkPlan, work_of
+    from bandgap.structures.spool import Spool
+
+    set_threads()
+    (library, dataset), run_id = dataset_of(job, home), job.payload["run"]
+    if (run := library.run(job.workspace, run_id)) is None:
+        raise InputError("This workspace has no such run. Choose a finished run from the list.")
+    records = Spool(stream_records(library, dataset, progress=progress))
+    if not len(records):
+        raise InputError(f"{dataset.name} holds no files. Upload its structures again.")
+    if dataset.purpose == "prediction":
+        _check(library, dataset, records, progress=progress)
+    known = labelled_rows(library, dataset.id)
+    labelled = known if known.size == len(records) else np.zeros(len(records), dtype=bool)
+    baseline = baseline_of(library, dataset, run, job.payload.get("baselines"))
+    plan = ChunkPlan(  # as trained: pages apply a stored calibrator
+        home.run_folder(run_id), cache=DescriptorCache(home.cache), size=CHUNK, calibrated=False
+    )
+    work = [work_of(records, plan, baseline_eV=baseline), hashlib.sha256(labelled.tobytes()).hexdigest()]
+    parts = resuming.parts_of(home, job.payload)
+    with GrowingPrediction(parts, work=fingerprint(work)) as growing:
+        _predict(growing, records, plan, baseline_eV=baseline, labelled=labelled, progress=progress)
+        progress(Update("writing the table"))
+        growing.finish(home.prediction_folder(run_id, job.id))
+    shutil.rmtree(parts, ignore_errors=True)
+    counts = dict.fromkeys(STATUSES, 0) | growing.counts
+    return {"n": growing.rows, "taken_up": growing.taken_up, **counts}
+
+
+def _predict(
+    growing: GrowingPrediction,
+    records: Spool,
+    plan: ChunkPlan,
+    *,
+    baseline_eV: NDArray[np.float64] | None,
+    labelled: NDArray[np.bool_],
+    progress: Progress,
+) -> None:
+    """Add the chunks that are not there yet."""
+    from bandgap.runs.chunks import predict_chunks
+
+    chunks = predict_chunks(
+        records,
+        plan,
+        n=len(records),
+        first=growing.rows,
+        baseline_eV=baseline_eV,
+        labelled=labelled,
+        progress=progress,
+    )
+    for chunk in chunks:
+        assert chunk.details is not None  # as `labelled` is given
+        growing.add(chunk.predictions, chunk.details, chunk.records)
+
+
+def _check(library: Library, dataset: Dataset, records: Spool, *, progress: Progress) -> None:
+    """Store the verdicts and the shapes of structures that were uploaded to be predicted."""
+    left = iter(records)
+    for first in range(0, len(records), _BATCH):
+        progress(Update("storing verdicts", first, len(records)))
+        library.save_verdicts(dataset.id, map(verdict, islice(left, _BATCH)), first=first)
+    if not has_shapes(shapes_path(library.home, dataset.id), len(records)):  # an earlier attempt may have written them
+        write_shapes(library.home, dataset.id, records, n=len(records), progress=progress)
+
+
+def baseline_of(
+    library: Library, dataset: Dataset, run: RunRow, table: Mapping[str, Any] | None
+) -> NDArray[np.float64] | None:
+    """Return the baseline (n,) in eV that a run asks for, of all structures of a data set; None where it asks for none.
+
+    What a table has (`ids`, `files`, `gaps_eV`) goes before what the store has. Raises InputError where no structure
+    has any.
+    """
+    name = str(run.config.get("baseline", ""))
+    if not name:
+        return None
+    ids, files, values = names_and_numbers(library, dataset.id, name)
+    if table is not None:
+        gaps = np.array(table["gaps_eV"], dtype=np.float64)
+        found = match_names(ids, files, label_ids=table["ids"], label_files=table["files"], gaps_eV=gaps).gaps
+        values = np.where(np.isfinite(found), found, values)
+    if not np.isfinite(values).any():
+        raise InputError(
+            f"This run corrects {name} of every structure, and none of these has it. Give a table with a column id or "
+            f"file and a column {name}, or extXYZ files that hold it."
+        )
+    return values

@@ -1,0 +1,37 @@
+"""How many predicted structures there are of each status, and how they stand to the domain of the model.
+
+Loads no torch.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+from bandgap.predictions.table import Predictions
+
+LIKE: Final = "like"  # names of counts by domain, beside those of the statuses
+UNLIKE: Final = "unlike"
+FAR: Final = "far"
+ELEMENTS: Final = "elements"
+
+
+def counts_of(predictions: Predictions) -> Counter[str]:
+    """Count rows by status, and by how they stand to the model's domain those that have a prediction."""
+    counts = Counter(predictions.status)
+    for text in predictions.domain:
+        counts[LIKE] += text == "ok"
+        counts[UNLIKE] += text not in ("", "ok")
+        counts[FAR] += "Farther from the training set" in text
+        counts[ELEMENTS] += text.startswith("Contains ")
+    return counts
+
+
+def domain_sentence(counts: Mapping[str, int]) -> str:
+    """Say how the predicted structures stand to the domain; empty where all are like the training set."""
+    if not counts.get(UNLIKE):
+        return ""
+    like, far, elements = (counts.get(name, 0) for name in (LIKE, FAR, ELEMENTS))
+    return (
+        f"Domain: {like:,} like the training set, {far:,} far from it, {elements:,} with elements that it lacks or "
+        "hardly has."
+    )

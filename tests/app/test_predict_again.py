@@ -1,0 +1,107 @@
+"""Predict while a prediction is at work, after it was stopped, and when it has gone on to its end."""
+
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from bandgap.foundation.progress import RATE, Update
+from bandgap.jobs import resuming
+from bandgap.jobs.store import Job
+from bandgap.jobs.tasks import prediction
+from bandgap.jobs.worker import work_all
+from tests.app.conftest import WATER, Workspace, texts
+from tests.app.test_actions import click
+from tests.app.test_finished_run import train_source
+
+Visit = Callable[..., AppTest]
+
+
+@pytest.fixture
+def run(workspace: Workspace, tmp_path: Path) -> str:
+    """A finished run."""
+    shown = {"title": "demo molecules", "folder": str(train_source(tmp_path / "source"))}
+    workspace.library.register("source", {"demo": shown})
+    run, _ = workspace.add_run(workspace.add_labelled(), method="fine_tune")
+    work_all(workspace.home)
+    return run
+
+
+def asked(workspace: Workspace, run: str) -> Job:
+    """A prediction of 20 structures that waits."""
+    text = b"".join(WATER.replace(b"0.763", f"{0.70 + 0.01 * k:.3f}".encode()) for k in range(20))
+    files = [("new.extxyz", text)]
+    dataset = workspace.library.add_dataset(workspace.id, "new.extxyz", purpose="prediction", files=files)
+    payload = {"run": run, "dataset": dataset.id, "name": "new.extxyz"}
+    return workspace.jobs.submit(workspace.id, "predict", title="Predicting new", payload=payload, subject=dataset.id)
+
+
+def cancelled_after(workspace: Workspace, job: Job, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do the job as its process would, until somebody asks for its end after so many structures."""
+    monkeypatch.setattr(prediction, "CHUNK", 4)
+    add = prediction._predict
+
+    def watched(growing: object, *args: object, progress: Callable[[Update], None], **named: object) -> None:
+        def told(update: Update, /) -> None:
+            if update.done >= rows:
+                workspace.jobs.request_cancel(workspace.id, job.id)
+                time.sleep(0.3)  # the request is looked up four times a second
+            progress(update)
+
+        add(growing, *args, progress=told, **named)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(prediction, "_predict", watched)
+        work_all(workspace.home)
+
+
+def test_panel_of_a_running_prediction_shows_rate_and_time_left(workspace: Workspace, visit: Visit, run: str) -> None:
+    job = asked(workspace, run)
+    workspace.jobs.claim("a worker", lanes=["short"])
+    update = Update("predicting", 4_096, 16_000, values={RATE: 128.3})
+    workspace.jobs.add_event(job.id, "progress", update, since=time.time() - 32)
+    at = visit("predict", run=run, prediction=job.id)
+    (bar,) = at.get("progress")
+    assert bar.proto.text.startswith("Predicting · 4,096 of 16,000 · 128 a second · about 1 min 3")
+    assert bar.proto.text.endswith(" left") and "items a second" not in texts(at)
+
+
+def test_cancelled_prediction_goes_on_from_the_page(
+    workspace: Workspace, visit: Visit, run: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = asked(workspace, run)
+    cancelled_after(workspace, job, 12, monkeypatch)
+    stopped = workspace.jobs.job(workspace.id, job.id)
+    assert stopped is not None and stopped.state == "cancelled"
+    at = visit("predict", run=run, prediction=job.id)
+    assert "Kept: 8 structures predicted already." in texts(at)
+    click(at, "Go on with this prediction")
+    again = at.query_params["prediction"]
+    assert again != job.id and "Predicting new" in texts(at)
+    work_all(workspace.home)
+    ended = workspace.jobs.job(workspace.id, again)
+    assert ended is not None and ended.state == "finished" and ended.result["taken_up"] == 8
+    at = visit("predict", run=run)
+    assert "**20 structures predicted**" in texts(at) and len(at.dataframe[0].value) == 20
+    assert "Domain: " in texts(at) and " like the training set, " in texts(at)
+    assert "Predicted structures" not in [box.label for box in at.selectbox]  # the stopped one is not listed beside it
+
+
+def test_stopped_prediction_without_a_chunk_is_started_again(workspace: Workspace, visit: Visit, run: str) -> None:
+    job = asked(workspace, run)
+    workspace.jobs.request_cancel(workspace.id, job.id)
+    at = visit("predict", run=run)
+    assert "Kept:" not in texts(at)
+    click(at, "Start it again")
+    (again,) = resuming.without_continued(workspace.jobs.jobs(workspace.id, kinds=["predict"]))
+    assert again.state == "queued" and again.payload["continues"] == job.id
+
+
+def test_another_visitor_cannot_go_on_with_it(workspace: Workspace, visit: Visit, run: str) -> None:
+    job = asked(workspace, run)
+    workspace.jobs.request_cancel(workspace.id, job.id)
+    at = visit("predict", ws=str(uuid.uuid4()), run=run, prediction=job.id)
+    assert "Start it again" not in [button.label for button in at.button] and "Predicting new" not in texts(at)
