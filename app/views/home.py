@@ -33,6 +33,7 @@ NOUNS = {  # of jobs whose kind is not already a word
     "import_folder": "check",
     "shapes": "reading",
     "domain": "comparison",
+    "add_source": "check of the source model",
     "predict": "prediction",
     "train_source": "training of the source model",
 }

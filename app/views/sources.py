@@ -12,12 +12,14 @@ from components.shared.drawing import figure
 from components.shared.job_panel import job_panel
 from components.shared.waiting import registered
 from components.sources.source_setup import source_form
+from components.sources.source_upload import source_upload
 
 from bandgap import plots
-from bandgap.jobs.sources import Source, delete_source
+from bandgap.jobs.sources import OWN, Source, delete_source
 from bandgap.jobs.store import Job
 from bandgap.sources.cards import extras_sentence
 
+NOUNS = {"train_source": "training", "add_source": "check of the source model"}
 CAPTION = (
     "Error on structures that the network did not learn from. A curve that still falls at its end asks for more "
     "epochs; a dotted curve far below the solid one asks for more structures."
@@ -26,11 +28,11 @@ CAPTION = (
 
 def page() -> None:
     frame.heading("Source models", "Networks that learned gaps from many structures; a transfer starts from one.")
-    trainings = list(stores.jobs_of("train_source").values())
-    active = [job for job in trainings if job.active]
+    begun = [job for kind in OWN for job in stores.jobs_of(kind).values()]
+    active = [job for job in begun if job.active]
     for job in active:
-        job_panel(job, noun="training")
-    ended_too_early(trainings)
+        job_panel(job, noun=NOUNS[job.kind])
+    ended_too_early(begun)
     registered("source")
     sources = stores.sources()
     if sources:
@@ -40,13 +42,15 @@ def page() -> None:
     own = any(source.job for source in sources.values())
     with st.expander("Train another source model", expanded=not own and not active):
         source_form(datasets, usable, primary=True)
+    with st.expander("Add a source model that was trained in a shell"):
+        source_upload()
 
 
-def ended_too_early(trainings: list[Job]) -> None:
-    """Show how the training that the address names ended, when it left no model."""
-    for job in trainings:
+def ended_too_early(begun: list[Job]) -> None:
+    """Show how the training or the check that the address names ended, when it left no model."""
+    for job in begun:
         if job.subject == session.chosen("source") and not job.active and job.state != "finished":
-            job_panel(job, noun="training")
+            job_panel(job, noun=NOUNS[job.kind])
 
 
 def present(sources: dict[str, Source]) -> None:
@@ -77,7 +81,7 @@ def source_frame(sources: Mapping[str, Source]) -> pd.DataFrame:
             "validation RMSE (eV)": pd.array([card.get("validation_rmse_eV") for card in cards], dtype="Float64"),
             "features": pd.array([_features(source.manifest) for source in sources.values()], dtype="Int64"),
             "licence": [_licence(card) for card in cards],
-            "trained": ["here" if source.job else "with the package" for source in sources.values()],
+            "trained": [source.trained for source in sources.values()],
         }
     )
 
@@ -126,7 +130,7 @@ def descriptor_sentence(manifest: Mapping[str, Any]) -> str:
 
 
 def delete_expander(source: Source) -> None:
-    """Offer to delete a source model that was trained here, and say what goes with it."""
+    """Offer to delete a source model of the workspace's own, and say what goes with it."""
     with st.expander("Delete this source model"):
         st.markdown(
             "Deleting it removes its weights for good. Runs that started from it stay and can still predict, but no "

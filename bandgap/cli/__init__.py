@@ -64,6 +64,7 @@ _COMMANDS: dict[str, dict[Callable[..., None], str]] = {
     _HOUSE: {
         services.app: "--port 8501",
         data.add_data: "crystals/ --workspace ADDRESS",
+        data.add_source: "source --workspace ADDRESS",
         services.worker: "",
         serving.serve: "--model run --port 8600",
         services.doctor: "",

@@ -1,25 +1,30 @@
-"""`bandgap add-data` and `bandgap data fetch`: files of this machine into a workspace, and published data sets."""
+"""`bandgap add-data`, `add-source` and `data fetch`: files of this machine into a workspace, published data sets."""
 
 from __future__ import annotations
 
 import re
 import uuid
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from bandgap.cli.inputs import say
 from bandgap.foundation.errors import InputError
 
+if TYPE_CHECKING:
+    from bandgap.jobs.library import Library
+    from bandgap.jobs.store import JobStore
+
 _WORKSPACE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+Workspace = Annotated[
+    str, typer.Option(help="The workspace: what stands after ws= in the page's address, or the whole address.")
+]
 
 
 def add_data(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A file, a zip archive or a folder.")],
-    workspace: Annotated[
-        str, typer.Option(help="The workspace: what stands after ws= in the page's address, or the whole address.")
-    ],
+    workspace: Workspace,
     name: Annotated[str, typer.Option(help="Name of the data set; default: that of the file or folder.")] = "",
 ) -> None:
     """Add a data set to a workspace of the dashboard on this machine; its worker checks the files.
@@ -27,11 +32,57 @@ def add_data(
     For data above the limits of an upload. The files are copied into the data directory (BANDGAP_HOME) and count
     against the workspace's quota.
     """
+    from bandgap.jobs.server_files import files_below
+    from bandgap.jobs.tasks.data import store_files
+
+    jobs, library, id = _opened(workspace, path)
+    top = path.resolve()
+    dataset_id = str(uuid.uuid4())
+    stored = store_files(library, id, files_below(top, base=top.parent), name=str(path))
+    dataset = library.add_dataset(
+        id,
+        name or top.name,
+        dataset_id=dataset_id,
+        stored=stored,
+        then=lambda new: jobs.submit(
+            id, "check", title=f"Checking {new.name}", payload={"dataset": new.id}, subject=new.id
+        ),
+    )
+    say(f"{len(stored):,} files stored as {dataset.name!r}; open the page Data to see the verdicts.")
+
+
+def add_source(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What train-source or train-sources wrote.")],
+    workspace: Workspace,
+    name: Annotated[str, typer.Option(help="Name of the source model; default: that of the folder.")] = "",
+) -> None:
+    """Add a source model to a workspace of the dashboard on this machine; the pages then offer it like their own.
+
+    Every network is opened and its stored predictions are repeated before the folder is copied into the data directory
+    (BANDGAP_HOME), where it counts against the workspace's quota.
+    """
+    from bandgap.foundation.machine import set_threads
+    from bandgap.jobs.added_sources import add_folder, check_source
+    from bandgap.jobs.sources import MAX_NAME
+    from bandgap.storage.manifests import MANIFEST
+
+    set_threads()
+    jobs, library, id = _opened(workspace, folder)
+    if (folder / MANIFEST).is_file():
+        check_source(folder)
+    job = add_folder(jobs, library, id, folder, name=" ".join(name.split())[:MAX_NAME])
+    known = "is there already" if job.state == "finished" else "is stored"
+    say(f"The source model {job.payload['name']!r} {known}; open the page Source models to see its card.")
+
+
+def _opened(workspace: str, path: Path) -> tuple[JobStore, Library, str]:
+    """Return jobs, library and id of the workspace that an address names; says so where nobody has visited it yet.
+
+    Raises BadParameter where it names none, and InputError where there is no such path.
+    """
     from bandgap.jobs.home import open_home
     from bandgap.jobs.library import Library
-    from bandgap.jobs.server_files import files_below
     from bandgap.jobs.store import JobStore
-    from bandgap.jobs.tasks.data import store_files
 
     found = _WORKSPACE.search(workspace)
     if found is None:
@@ -42,23 +93,11 @@ def add_data(
     if not path.exists():
         raise InputError(f"{path}: there is no such file or folder.")
     home = open_home()
-    library, jobs = Library(home), JobStore(home)
+    library = Library(home)
     with library.database.reading() as connection:
         if connection.execute("SELECT 1 FROM workspace WHERE id = ?", (found.group(),)).fetchone() is None:
             say(f"The workspace {found.group()} is new in {home.folder}; is BANDGAP_HOME that of the dashboard?")
-    top = path.resolve()
-    dataset_id = str(uuid.uuid4())
-    stored = store_files(library, found.group(), files_below(top, base=top.parent), name=str(path))
-    dataset = library.add_dataset(
-        found.group(),
-        name or top.name,
-        dataset_id=dataset_id,
-        stored=stored,
-        then=lambda new: jobs.submit(
-            found.group(), "check", title=f"Checking {new.name}", payload={"dataset": new.id}, subject=new.id
-        ),
-    )
-    say(f"{len(stored):,} files stored as {dataset.name!r}; open the page Data to see the verdicts.")
+    return JobStore(home), library, found.group()
 
 
 published = typer.Typer(no_args_is_help=True)

@@ -29,7 +29,7 @@ class Room:
     """Bytes: data sets by id and run folders of one workspace, the descriptor cache of all, and what is free."""
 
     datasets: Mapping[str, int]  # uploaded files, and what was computed from them when they were checked
-    runs: int  # and source models that were trained in the workspace
+    runs: int  # and source models of the workspace
     cache: int
     free: int
 
@@ -46,7 +46,7 @@ class Room:
 
 def room(store: Store, workspace: str) -> Room:
     """Return the room of a workspace; files that two data sets share count in both."""
-    own = "SELECT DISTINCT subject FROM job WHERE workspace = ? AND kind = 'train_source'"
+    own = "SELECT DISTINCT subject FROM job WHERE workspace = ? AND kind IN ('train_source', 'add_source')"
     folders = [store.home.source_folder(row["subject"]) for row in store.database.rows(own, workspace)]
     made = store.database.rows("SELECT id FROM run WHERE workspace = ?", workspace)
     runs = sum(map(folder_bytes, [*folders, *(store.home.run_folder(row["id"]) for row in made)]))

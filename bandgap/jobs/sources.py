@@ -1,7 +1,7 @@
-"""The source models that a workspace may start from: those that travel with the package and those trained in it.
+"""The source models that a workspace may start from: shipped with the package, trained in it, or added to it.
 
 Read without torch: cards and learning curves are in the manifest of a source's folder. The job that trained a source
-is what makes it the workspace's own.
+or checked one that was added is what makes it the workspace's own.
 """
 
 import json
@@ -14,14 +14,16 @@ from typing import Any
 from bandgap.foundation.errors import InputError
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
+from bandgap.sources.cards import joined_card
 from bandgap.storage.manifests import MANIFEST
 
 MAX_NAME = 80
+OWN = {"train_source": "here", "add_source": "elsewhere"}  # jobs that make a source the workspace's own, and where from
 
 
 @dataclass(frozen=True)
 class Source:
-    """A source model: its name, its folder, what its manifest says, and the job that trained it here (None: shipped).
+    """A source model: its name, its folder, what its manifest says, and the job that made it ours (None: shipped).
 
     `problem` is the sentence that says why a manifest cannot be read.
     """
@@ -32,6 +34,7 @@ class Source:
     manifest: Mapping[str, Any] = field(default_factory=dict)
     job: str | None = None
     problem: str = ""
+    trained: str = "with the package"
 
     @property
     def card(self) -> dict[str, Any]:
@@ -52,11 +55,12 @@ def sources_of(jobs: JobStore, library: Library, workspace: str) -> dict[str, So
         found[source_id] = Source(
             source_id, entry["title"], Path(entry["folder"]), manifest or {"card": entry.get("card", {})}
         )
-    for job in jobs.jobs(workspace, kinds=["train_source"], limit=500):
+    for job in jobs.jobs(workspace, kinds=list(OWN), limit=500):
         if job.state == "finished":
             folder = library.home.source_folder(job.subject)
             manifest, problem = _manifest(folder)
-            found[job.subject] = Source(job.subject, str(job.payload["name"]), folder, manifest, job.id, problem)
+            facts = (str(job.payload["name"]), folder, manifest, job.id, problem, OWN[job.kind])
+            found[job.subject] = Source(job.subject, *facts)
     return found
 
 
@@ -73,11 +77,11 @@ def source_path(library: Library, workspace: str, source_id: str) -> str:
 
 
 def delete_source(jobs: JobStore, library: Library, workspace: str, source_id: str) -> None:
-    """Remove a source model that was trained in this workspace; runs that started from it stay usable.
+    """Remove a source model that was trained in this workspace or added to it; runs that started from it stay usable.
 
     Raises InputError for one that is not the workspace's own, and while a job trains it or starts from it.
     """
-    own = [job for job in jobs.jobs(workspace, kinds=["train_source"], limit=500) if job.subject == source_id]
+    own = [job for job in jobs.jobs(workspace, kinds=list(OWN), limit=500) if job.subject == source_id]
     if not own:
         raise InputError("This workspace has not trained that source model; it cannot delete it.")
     starting = jobs.jobs(workspace, kinds=["transfer"], limit=10_000)
@@ -93,9 +97,26 @@ def _uses(job: Job, source_id: str) -> bool:
 
 
 def _manifest(folder: Path) -> tuple[dict[str, Any], str]:
-    """Return the manifest of a source's folder, or an empty one and why."""
+    """Return the manifest of a source's folder, or an empty one and why.
+
+    That of several sets or networks is the first network's, with the card of them all and the extras that all have.
+    """
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest = _read(folder)
+        if manifest.get("kind") == "sources":
+            parts = [_read(folder / path) for member in manifest["members"] for path in member.values()]
+            shared = set.intersection(*(set(part.get("extras", {})) for part in parts))
+            extras = {name: entry for name, entry in parts[0].get("extras", {}).items() if name in shared}
+            manifest = {**parts[0], "card": joined_card(manifest["cards"].values()), "extras": extras, "history": []}
     except (OSError, ValueError) as error:
         return {}, f"its folder cannot be read ({type(error).__name__}). Train it again; runs made with it are safe."
-    return (manifest, "") if isinstance(manifest, dict) else ({}, "its manifest is damaged. Train it again.")
+    except (KeyError, TypeError, AttributeError, IndexError):
+        return {}, "its manifest is damaged. Train it again."
+    return manifest, ""
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    if not isinstance(found, dict):
+        raise TypeError
+    return found

@@ -29,6 +29,7 @@ _LANES: Mapping[str, Lane] = {
     "import_folder": "short",
     "shapes": "short",
     "domain": "short",
+    "add_source": "short",
     "predict": "short",
     "transfer": "long",
     "train_source": "long",

@@ -36,6 +36,7 @@ TIME_LIMITS_S = {
     "import_demo": 1800.0,
     "import_folder": 1800.0,
     "shapes": 1800.0,
+    "add_source": 1800.0,
 }  # reading files must end; training may take as long as it takes
 
 

@@ -4,7 +4,7 @@ Loads no torch.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 NO_SOURCE: Final = "none"  # instead of the name of a source, where there is none
@@ -42,6 +42,31 @@ def card_rows(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None)
     if overlap is not None:
         rows["overlap with your structures"] = overlap_sentence(overlap)
     return rows
+
+
+def joined_card(cards: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return one card of several sets that a source learned from together; its error is the mean of theirs.
+
+    >>> one = {"data": ["a.xyz"], "n_structures": 100, "elements": ["H"], "level_of_theory": "PBE"}
+    >>> joined_card([one, {**one, "elements": ["C"], "level_of_theory": "GW"}])["level_of_theory"]
+    'PBE, GW'
+    """
+    cards = list(cards)
+    errors = [card["validation_rmse_eV"] for card in cards if card.get("validation_rmse_eV") is not None]
+
+    def every(name: str) -> list[str]:
+        return list(dict.fromkeys(text for card in cards for text in card.get(name, ())))
+
+    def words(name: str) -> str:
+        return ", ".join(dict.fromkeys(text for card in cards if (text := card.get(name))))
+
+    return {
+        **cards[0],
+        **{name: every(name) for name in ("data", "elements")},
+        **{name: words(name) for name in ("level_of_theory", "licence")},
+        "n_structures": sum(card["n_structures"] for card in cards),
+        "validation_rmse_eV": sum(errors) / len(errors) if errors else None,
+    }
 
 
 def overlap_sentence(overlap: Mapping[str, int]) -> str:

@@ -22,4 +22,5 @@ TASKS: Mapping[str, Task] = {
     "transfer": transfer.transfer,
     "predict": prediction.predict,
     "train_source": sources.train_source,
+    "add_source": sources.add_source,
 }

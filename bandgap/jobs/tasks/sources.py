@@ -1,4 +1,4 @@
-"""The job that trains a source model, from a data set of the workspace or from a file of the server's folder."""
+"""The jobs that train a source model, from a data set or a file of the server's folder, and that check an added one."""
 
 import shutil
 from collections.abc import Mapping
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update
+from bandgap.jobs.added_sources import check_source, unpack
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.server_files import VARIABLE, allowed_folder, checked_file
@@ -51,6 +52,23 @@ def train_source(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
         shutil.rmtree(out, ignore_errors=True)
         raise
     return {"folder": out.name, "work": work_done(out, data, device=payload.get("device", "auto"))}
+
+
+def add_source(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
+    """Unpack and check a source model that was trained elsewhere; one that fails leaves no folder."""
+    from bandgap.foundation.machine import set_threads
+
+    set_threads()
+    folder = home.source_folder(job.payload["source"])
+    try:
+        progress(Update("unpacking the source model"))
+        unpack(folder)
+        progress(Update("repeating the predictions that the source model was stored with"))
+        check_source(folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return {"folder": folder.name}
 
 
 def work_done(folder: Path, data: "LabelledSet", *, device: str) -> dict[str, Any]:

@@ -1,10 +1,12 @@
-"""`bandgap add-data`: files of this machine become a checked data set of a workspace."""
+"""`bandgap add-data` and `add-source`: files of this machine become a data set or a source model of a workspace."""
 
 import uuid
 from pathlib import Path
 
 from bandgap.jobs.home import open_home
 from bandgap.jobs.library import Library
+from bandgap.jobs.sources import sources_of
+from bandgap.jobs.store import JobStore
 from bandgap.jobs.worker import work_all
 from tests.unit.cli.conftest import Run
 
@@ -38,3 +40,24 @@ def test_add_data_without_a_workspace_says_where_it_stands(run: Run, tmp_path: P
 def test_add_data_of_nothing_is_refused(run: Run, tmp_path: Path) -> None:
     result = run("add-data", str(tmp_path / "absent"), "--workspace", WS)
     assert result.exit_code == 1 and "there is no such file or folder" in result.stderr
+
+
+def test_add_source_puts_a_trained_source_where_the_pages_list_it(run: Run, waters: Path, tmp_path: Path) -> None:
+    source = tmp_path / "shell-trained"
+    given = ("--structures", waters, "--label", "gap_eV", "--unit", "eV", "--species", "H,O")
+    result = run("train-source", *given, "--out", source)
+    assert result.exit_code == 0, result.output
+    result = run("add-source", source, "--workspace", f"http://127.0.0.1:8501/sources?ws={WS}", "--name", "my waters")
+    assert "The source model 'my waters' is stored; open the page Source models" in result.stderr
+    home = open_home()
+    work_all(home)
+    (found,) = [s for s in sources_of(JobStore(home), Library(home), WS).values() if s.job]
+    assert (found.title, found.trained, found.card["n_structures"]) == ("my waters", "elsewhere", 8)
+    result = run("add-source", source, "--workspace", WS)
+    assert "The source model 'my waters' is there already" in result.stderr
+
+
+def test_add_source_refuses_what_is_none_before_it_is_copied(run: Run, waters: Path, home: Path) -> None:
+    result = run("add-source", waters.parent, "--workspace", WS)
+    assert result.exit_code == 1 and "has no readable manifest.json, not of a source model. Give the" in result.stderr
+    assert not (home / "sources").exists()

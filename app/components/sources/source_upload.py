@@ -1,0 +1,44 @@
+"""The form that adds a source model which was trained in a shell, as a zip of its folder; the worker checks it."""
+
+import session
+import streamlit as st
+
+from bandgap.foundation.errors import BandgapError
+from bandgap.jobs.added_sources import add_archive
+from bandgap.jobs.rows import MAX_FILE_BYTES, check_upload
+from bandgap.jobs.sources import MAX_NAME
+from components.shared import frame, stores, words
+
+LARGER = (
+    f"At most {words.size(MAX_FILE_BYTES)}. A larger one is added on this server's machine by "
+    "`bandgap add-source FOLDER --workspace ADDRESS`, with the address of this page."
+)
+
+
+def source_upload() -> None:
+    """Draw the form; one press makes one job, and the same archive again finds the model that is there."""
+    with st.form(f"source-upload-{session.form_key('source-upload')}", border=False):
+        file = st.file_uploader(
+            "Zip of the folder that `bandgap train-source` or `train-sources` wrote (--out)", type=["zip"], help=_HELP
+        )
+        name = st.text_input("Name", max_chars=MAX_NAME, placeholder="named after the file", key="source-upload-name")
+        if not st.form_submit_button("Add the source model"):
+            st.caption(LARGER)
+            return
+        if file is None:
+            st.error("No file was chosen. Choose the zip of a source model's folder.")
+            return
+        named = " ".join(name.split()) or file.name.removesuffix(".zip")[:MAX_NAME]
+        data = file.getvalue()
+        try:
+            check_upload([(file.name, data)])
+            job = add_archive(stores.jobs(), stores.library(), session.workspace(), data, name=named)
+        except BandgapError as error:
+            frame.problem(error)
+            return
+    session.choose("source", job.subject)
+    session.renew("source-upload")
+    st.rerun()
+
+
+_HELP = "The worker opens every network in it and repeats the predictions that it was stored with; nothing is executed."

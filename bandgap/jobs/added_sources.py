@@ -1,0 +1,152 @@
+"""Source models that were trained elsewhere and are added to a workspace: a folder of this machine, or its zip archive.
+
+Both become a folder of the workspace's own, and a job in which the worker opens every network and repeats the
+predictions that it was stored with; where that fails nothing is left. Of the files only manifests and safetensors are
+taken, as nothing else belongs to a source model and nothing is unpickled.
+"""
+
+import hashlib
+import json
+import shutil
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from bandgap.foundation.errors import InputError
+from bandgap.jobs.disk import check_quota
+from bandgap.jobs.home import owner_only
+from bandgap.jobs.library import Library
+from bandgap.jobs.server_files import files_below
+from bandgap.jobs.store import Job, JobStore
+from bandgap.storage.manifests import MANIFEST, manifest_kind
+from bandgap.structures.archives import Member, unzip
+from bandgap.structures.draft import Unreadable
+from bandgap.structures.records import Limits
+
+KINDS: Final = ("source", "sources")  # of manifests: one set, or several sets or networks
+SUFFIXES: Final = (".json", ".safetensors")
+ARCHIVE: Final = "upload.zip"  # in the source's folder until the worker unpacks it
+LIMITS: Final = Limits(max_file_bytes=400_000_000, max_archive_bytes=400_000_000)
+_REMEDY: Final = "Give the folder that `bandgap train-source` or `bandgap train-sources` wrote (--out)"
+
+
+def add_folder(jobs: JobStore, library: Library, workspace: str, folder: Path, *, name: str = "") -> Job:
+    """Copy the folder of a source model into the data directory and ask for its check; the same again is one job.
+
+    Raises InputError where it holds no source model, and over the workspace's quota.
+    """
+    kind = manifest_kind(folder)
+    if kind not in KINDS:
+        found = f"is the folder of a {kind}" if kind else f"has no readable {MANIFEST}"
+        raise InputError(f"{folder} {found}, not of a source model. {_REMEDY}.")
+    files = [(text, path) for text, path in files_below(folder, base=folder) if path.suffix in SUFFIXES]
+    digest = hashlib.sha256()
+    for text, path in files:
+        with path.open("rb") as file:
+            digest.update(f"{text}\0".encode() + hashlib.file_digest(file, "sha256").digest())
+
+    def write(out: Path) -> None:
+        for text, path in files:
+            (out / text).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, out / text)
+
+    n_bytes = sum(path.stat().st_size for _, path in files)
+    return _added(jobs, library, workspace, name or folder.resolve().name, digest.hexdigest(), n_bytes, write)
+
+
+def add_archive(jobs: JobStore, library: Library, workspace: str, data: bytes, *, name: str) -> Job:
+    """Store a zip archive of such a folder and ask for its check; the same again is one job.
+
+    Raises InputError over the workspace's quota.
+    """
+    digest = hashlib.sha256(data).hexdigest()
+    return _added(jobs, library, workspace, name, digest, len(data), lambda out: (out / ARCHIVE).write_bytes(data))
+
+
+def _added(
+    jobs: JobStore,
+    library: Library,
+    workspace: str,
+    name: str,
+    content: str,
+    n_bytes: int,
+    write: Callable[[Path], object],
+) -> Job:
+    """Write the folder of a source of this content and queue its check, unless there is one or was one that passed."""
+    source = str(uuid.uuid5(uuid.UUID(workspace), content))
+    earlier = jobs.latest(workspace, source)
+    if earlier is not None and (earlier.active or earlier.state == "finished"):
+        return earlier
+    check_quota(library, workspace, adding=n_bytes)
+    folder = library.home.source_folder(source)
+    shutil.rmtree(folder, ignore_errors=True)  # of a check that was cancelled while it waited
+    with owner_only():
+        folder.mkdir(parents=True)
+        write(folder)
+    return jobs.submit(
+        workspace,
+        "add_source",
+        title=f"Checking the source model {name}",
+        payload={"source": source, "name": name},
+        subject=source,
+        submit_key=f"add-{source}-{earlier.id if earlier else 'first'}",
+    )
+
+
+def unpack(folder: Path) -> None:
+    """Unpack the archive in the folder of an added source, if there is one, and remove it.
+
+    The source model is the folder of the archive's outermost manifest; what lies elsewhere is left out. Raises
+    InputError where there is none, and for a file of it that is refused, with the reason.
+    """
+    archive = folder / ARCHIVE
+    if not archive.is_file():
+        return
+    try:
+        members = [member for member in unzip(archive, limits=LIMITS) if member.name.endswith(SUFFIXES)]
+    except Unreadable as error:
+        raise InputError(f"The upload is {error}") from None
+    manifests = [member.name for member in members if Path(member.name).name == MANIFEST and _kind(member) in KINDS]
+    if not manifests:
+        raise InputError(f"The archive holds no source model: no {MANIFEST} in it is of one. {_REMEDY}, as a zip.")
+    top = min(manifests, key=lambda name: name.count("/")).removesuffix(MANIFEST)
+    for member in members:
+        if not member.name.startswith(top):
+            continue
+        if member.refusal:
+            raise InputError(f"{member.name} {member.refusal}")
+        try:
+            path = folder / member.name.removeprefix(top)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(member.data)
+        except OSError as error:
+            raise InputError(f"{member.name} cannot be unpacked: {error.strerror}. Pack the folder again.") from None
+    archive.unlink()
+
+
+def check_source(folder: Path) -> None:
+    """Open every network of a source model and repeat the predictions that it was stored with.
+
+    Raises ArtifactError where it is damaged, and InputError where it names files outside of its folder or where its
+    learning curve is none; ConfigError where an extra that it needs is not installed.
+    """
+    from bandgap.sources.sets import open_sources
+
+    sources, top = open_sources(folder), folder.resolve()
+    if not all(path.resolve().is_relative_to(top) for member in sources.members for path in member.values()):
+        raise InputError(f"The {MANIFEST} of the source model names a folder outside of its own. {_REMEDY}.")
+    for member in sources.load():
+        for model in member.values():
+            curve = [value for epoch in model.history for value in (epoch.train, epoch.validation)]
+            if not all(isinstance(value, (int, float)) for value in curve):
+                raise InputError(f"The errors by epoch in the source model's {MANIFEST} are no numbers. {_REMEDY}.")
+
+
+def _kind(member: Member) -> str:
+    """Return the kind of model of which a file is the manifest; an empty text where it is none."""
+    try:
+        found = json.loads(member.data)
+    except ValueError:
+        return ""
+    return str(found.get("kind", "")) if isinstance(found, dict) else ""

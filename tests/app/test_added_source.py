@@ -1,0 +1,81 @@
+"""A source model that was trained in a shell: uploaded on Source models, listed there and on Train, and used."""
+
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from bandgap.jobs.added_sources import add_folder
+from bandgap.jobs.worker import work_all
+from tests.app.conftest import Workspace, texts
+from tests.app.test_actions import click, upload
+from tests.app.test_finished_run import train_source
+from tests.app.test_train import tick
+
+Visit = Callable[..., AppTest]
+PRESS = "Add the source model"
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train_source(tmp_path_factory.mktemp("source") / "waters")
+
+
+def packed(folder: Path) -> bytes:
+    found = io.BytesIO()
+    with zipfile.ZipFile(found, "w") as archive:
+        for path in folder.iterdir():
+            archive.write(path, f"waters/{path.name}")
+    return found.getvalue()
+
+
+def chosen(at: AppTest, name: str, data: bytes) -> AppTest:
+    """Choose a file in the form and press its button."""
+    upload(at, "Zip of the folder that `bandgap train-source` or `train-sources` wrote (--out)", [(name, data, "")])
+    return click(at, PRESS)
+
+
+def test_uploaded_source_is_checked_listed_and_transferred_from(
+    visit: Visit, workspace: Workspace, source: Path
+) -> None:
+    dataset = workspace.add_labelled()
+    at = chosen(visit("sources"), "waters.zip", packed(source))
+    (job,) = workspace.jobs.jobs(workspace.id, kinds=["add_source"])
+    assert job.title == "Checking the source model waters" and at.query_params["source"] == job.subject
+    work_all(workspace.home)
+    at = visit("sources", source=job.subject)
+    assert list(at.dataframe[0].value["source model"]) == ["demo molecules", "waters"]
+    assert list(at.dataframe[0].value["trained"]) == ["with the package", "elsewhere"]
+    assert "molecules.extxyz (80 structures; H O)" in texts(at).replace("\\", "")
+    at = visit("train", source=job.subject, data=dataset)
+    box = next(box for box in at.selectbox if box.label == "Source model")
+    assert box.options == ["demo molecules", "waters", "No source model"] and box.value == job.subject
+    click(tick(tick(at, "Fine-tuning"), "BTL-PCP", on=False), "Start the transfer")
+    work_all(workspace.home)
+    (transfer,) = workspace.jobs.jobs(workspace.id, kinds=["transfer"])
+    assert (transfer.state, transfer.error, transfer.payload["source"]) == ("finished", "", job.subject)
+
+
+def test_source_of_the_shell_command_is_listed_on_both_pages(visit: Visit, workspace: Workspace, source: Path) -> None:
+    workspace.add_labelled()
+    add_folder(workspace.jobs, workspace.library, workspace.id, source, name="by command")
+    work_all(workspace.home)
+    assert list(visit("sources").dataframe[0].value["source model"]) == ["demo molecules", "by command"]
+    at = visit("train")
+    assert "by command" in next(box for box in at.selectbox if box.label == "Source model").options
+
+
+def test_upload_that_holds_no_source_says_what_is_expected(visit: Visit, workspace: Workspace) -> None:
+    chosen(visit("sources"), "a.zip", b"no archive")
+    (job,) = workspace.jobs.jobs(workspace.id, kinds=["add_source"])
+    work_all(workspace.home)
+    at = visit("sources", source=job.subject)
+    assert "The upload is not a zip archive that can be opened" in at.error[0].value
+    assert list(at.dataframe[0].value["source model"]) == ["demo molecules"]
+
+
+def test_nothing_chosen_is_said(visit: Visit) -> None:
+    assert "No file was chosen. Choose the zip of a source model's folder." in texts(click(visit("sources"), PRESS))
