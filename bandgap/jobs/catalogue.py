@@ -89,7 +89,8 @@ def register_system(library: Library) -> None:
 
     versions = {name: _version(name) for name in PACKAGES}
     body = {"python": sys.version.split()[0], "versions": versions, "device": str(choose_device()), "cores": cores()}
-    body |= {"levels": importlib.util.find_spec("tblite") is not None}
+    extras = {"levels": "tblite", "graph": "torch_geometric"}
+    body |= {name: importlib.util.find_spec(package) is not None for name, package in extras.items()}
     library.register("system", {"worker": body})
 
 

@@ -141,6 +141,28 @@ def test_estimate_stands_before_the_training_and_grows_with_the_network(visit: V
     assert trainings(workspace) == []
 
 
+@pytest.mark.parametrize("installed", [True, False])
+def test_graph_network_is_trained_where_its_package_is_installed(
+    visit: Visit, workspace: Workspace, installed: bool
+) -> None:
+    workspace.library.register("system", {"worker": {"graph": installed}})
+    workspace.add_labelled()
+    at = visit("sources")
+    (before,) = estimates(at)
+    at.selectbox(key="preset-own").set_value("megnet").run()
+    assert at.selectbox(key="hidden-own-graph").value == "1024 and 512"
+    assert estimates(at) != [before]
+    button = next(button for button in at.button if button.label == PRESS)
+    told = (
+        "A graph network needs a package that is not installed on this server: `pip install -c constraints.txt '.[graph"
+    )
+    assert (told in texts(at), button.disabled) == (not installed, not installed)
+    if installed:
+        click(at, PRESS)
+        (job,) = trainings(workspace)
+        assert (job.payload["network"], job.payload["preset"], job.payload["hidden"]) == ("megnet", "", [1024, 512])
+
+
 def test_estimate_rests_on_earlier_trainings_of_the_server(visit: Visit, shown: tuple[Workspace, str]) -> None:
     assert "It rests on 1 earlier training on this server." in estimates(visit("sources", ws=shown[0].id))[0]
 

@@ -63,6 +63,11 @@ def levels_installed() -> bool:
     return bool(library().catalogue("system").get("worker", {}).get("levels", False))
 
 
+def graph_installed() -> bool:
+    """Return whether the worker can train a graph network."""
+    return bool(library().catalogue("system").get("worker", {}).get("graph", False))
+
+
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _jobs(folder: str) -> JobStore:
     return JobStore(open_home(folder or None))

@@ -14,6 +14,7 @@ from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.server_files import VARIABLE, ServerFile, allowed_folder, offered_files
 from bandgap.jobs.source_estimates import (
+    MEGNET,
     Molecules,
     PastTraining,
     molecules_in,
@@ -23,11 +24,17 @@ from bandgap.jobs.source_estimates import (
     work_asked,
 )
 from bandgap.jobs.sources import MAX_NAME
+from bandgap.networks.graph_config import GraphConfig
 from components.shared import frame, stores, words
 from components.shared.estimate_words import source_sentence
 
 MIN_LABELLED = 50
-HIDDEN = {"128 and 64": (128, 64), "256 and 128": (256, 128), "512 and 256": (512, 256)}
+HIDDEN = {
+    "128 and 64": (128, 64),
+    "256 and 128": (256, 128),
+    "512 and 256": (512, 256),
+    "1024 and 512": (1024, 512),  # of the network on top of MEGNet's blocks (Abba 2023, section 3.5)
+}
 OWN = ""
 
 
@@ -93,22 +100,26 @@ def _form(key: str, choose: Callable[[], Chosen], *, primary: bool) -> None:
     presets = stores.library().catalogue("descriptor")
     preset = right.selectbox(
         "Descriptor",
-        [OWN, *presets],
+        [OWN, *presets, MEGNET],
         format_func=lambda p: _descriptor_words(p, presets),
         help=_PRESET_HELP,
         key=f"preset-{key}",
     )
     with st.expander("More settings"):
-        settings = _settings(key)
+        settings = _settings(key, graph=preset == MEGNET)
+    missing = preset == MEGNET and not stores.graph_installed()
+    if missing:
+        st.warning(_GRAPH_MISSING, icon=":material/extension_off:")
     past = past_trainings(stores.jobs())
     given = chosen.molecules(past)
-    features = own_features(given.elements) if preset == OWN else int(presets[preset]["n_features"])
+    features = _features(preset, presets, elements=given.elements)
+    settings |= {"preset": "", "network": MEGNET} if preset == MEGNET else {"preset": preset}
     work = work_asked(settings, given, features=features, device=stores.device_of(settings["device"]))
     st.caption(source_sentence(work, past, guessed=given.guessed))
     kind: Literal["primary", "secondary"] = "primary" if primary else "secondary"
-    if st.button("Train the source model", type=kind, key=f"train-{key}"):
+    if st.button("Train the source model", type=kind, key=f"train-{key}", disabled=missing):
         named = " ".join(name.split()) or f"trained on {chosen.about}"
-        _start({**chosen.config, "preset": preset, **settings}, name=named)
+        _start({**chosen.config, **settings}, name=named)
 
 
 @st.cache_data(max_entries=32, show_spinner=False)
@@ -117,9 +128,10 @@ def _molecules(dataset: str, usable: int) -> Molecules:
     return molecules_of(stores.library(), dataset)
 
 
-def _settings(key: str) -> dict[str, Any]:
+def _settings(key: str, *, graph: bool) -> dict[str, Any]:
     left, right = st.columns(2)
-    hidden = left.selectbox("Hidden units", list(HIDDEN), help=_HIDDEN_HELP, key=f"hidden-{key}")
+    usual, own = (len(HIDDEN) - 1, "-graph") if graph else (0, "")
+    hidden = left.selectbox("Hidden units", list(HIDDEN), usual, help=_HIDDEN_HELP, key=f"hidden-{key}{own}")
     epochs = right.number_input("Epochs at most", 5, 1000, 150, help=_EPOCHS_HELP, key=f"epochs-{key}")
     seed = left.number_input("Seed", 0, 2**31 - 1, 0, key=f"seed-{key}")
     device = right.selectbox("Device", ["auto", "cpu", "cuda"], key=f"device-{key}")
@@ -149,16 +161,32 @@ def _start(config: dict[str, Any], *, name: str) -> None:
     st.rerun()
 
 
+def _features(preset: str, presets: Mapping[str, Mapping[str, Any]], *, elements: int) -> int:
+    """Return how many features a descriptor has, of structures of so many elements."""
+    if preset == MEGNET:
+        return GraphConfig(("H",)).n_features
+    return own_features(elements) if preset == OWN else int(presets[preset]["n_features"])
+
+
 def _descriptor_words(preset: str, presets: Mapping[str, Mapping[str, Any]]) -> str:
     if preset == OWN:
         return "for the elements of these structures"
+    if preset == MEGNET:
+        return "learned from the structures by a graph network (MEGNet)"
     return f"{preset} ({len(presets[preset]['species'])} elements, {presets[preset]['n_features']:,} features)"
 
 
 _LEVEL_HELP = (
     "Not every file has every level: df_62k.json has PBE and PBE0, df_31k.json adds PBE0 in water, df_5k.json GW."
 )
-_PRESET_HELP = "A transfer describes your crystals the same way: choose one that has all of their elements."
+_PRESET_HELP = (
+    "A transfer describes your crystals the same way: choose one that has all of their elements. A graph network "
+    "learns its features itself, which takes long and wants thousands of structures."
+)
+_GRAPH_MISSING = (
+    "A graph network needs a package that is not installed on this server: "
+    "`pip install -c constraints.txt '.[graph]'` in the folder of bandgap's README. Then start the worker again."
+)
 _HIDDEN_HELP = "Width of the two hidden layers. Wider takes longer, and pays with tens of thousands of structures."
 _EPOCHS_HELP = "Training ends earlier when the error on held-out structures no longer falls."
 _PARTS_HELP = "Takes minutes; some transfers ask for it, as the page Train says beside them."

@@ -1,7 +1,8 @@
 """The jobs that train a source model, from a data set or a file of the server's folder, and that check an added one."""
 
+import functools
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from bandgap.jobs.added_sources import check_source, unpack
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.server_files import VARIABLE, allowed_folder, checked_file
+from bandgap.jobs.source_estimates import MEGNET
 from bandgap.jobs.store import Job
 from bandgap.jobs.tasks.records import labelled_records
 
@@ -27,18 +29,19 @@ def train_source(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     """Train a source model and write its folder; a job that does not finish leaves none."""
     from bandgap.descriptors.cache import DescriptorCache
     from bandgap.foundation.machine import set_threads
-    from bandgap.sources.training import train_source_run
 
     set_threads()
     library, payload = Library(home), job.payload
+    graph = payload.get("network") == MEGNET
+    if graph:
+        import bandgap.networks.megnet  # noqa: F401 - before structures are read, it says where its package is missing
     data = labelled_molecules(library, job.workspace, payload, progress=progress)
-    descriptor = descriptor_of(payload, data)
+    train = _of_graphs() if graph else _of_vectors(descriptor_of(payload, data))
     out = home.source_folder(payload["source"])
     try:
-        train_source_run(
+        train(
             data.records,
             data.gaps_eV,
-            descriptor=descriptor,
             config=source_config(payload),
             out=out,
             seed=payload["seed"],
@@ -52,6 +55,20 @@ def train_source(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
         shutil.rmtree(out, ignore_errors=True)
         raise
     return {"folder": out.name, "work": work_done(out, data, device=payload.get("device", "auto"))}
+
+
+def _of_vectors(descriptor: "MBTRConfig") -> Callable[..., Path]:
+    """Return the training of a source network on vectors of this descriptor."""
+    from bandgap.sources.training import train_source_run
+
+    return functools.partial(train_source_run, descriptor=descriptor)
+
+
+def _of_graphs() -> Callable[..., Path]:
+    """Return the training of a source network on what a graph network learns beside it."""
+    from bandgap.sources.graph_training import train_graph_source_run
+
+    return train_graph_source_run
 
 
 def add_source(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
@@ -83,7 +100,7 @@ def work_done(folder: Path, data: "LabelledSet", *, device: str) -> dict[str, An
         "features": manifest["network"]["n_features"],
         "epochs": len(manifest["history"]),
         "device": choose_device(device).type,
-    }
+    } | ({"graph": True} if manifest["card"].get("graph") else {})
 
 
 def labelled_molecules(

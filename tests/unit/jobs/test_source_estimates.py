@@ -14,6 +14,7 @@ from bandgap.jobs.rows import Verdict
 from bandgap.jobs.server_files import ServerFile
 from bandgap.jobs.source_estimates import (
     ADAM,
+    GRAPH_S,
     SNAPSHOT_EPOCHS,
     SNAPSHOTS,
     TRAINED_SHARE,
@@ -96,6 +97,17 @@ def test_earlier_trainings_correct_the_rates_by_their_median_and_short_ones_do_n
     )
     assert estimate_source(short, past=runs[:1]).seconds == pytest.approx(9.0 * reference_seconds(short))
     assert estimate_source(WORK, past=runs[:1]).basis == "reference"
+
+
+def test_graph_network_adds_its_epochs_over_atoms_and_is_corrected_by_its_like_alone():
+    graph = replace(WORK, graph=True)
+    assert reference_seconds(graph) - reference_seconds(WORK) == pytest.approx(100 * 180_000 * GRAPH_S)
+    runs = [past(WORK, 3.0), past(graph, 2.0)]
+    assert estimate_source(graph, past=runs).seconds == pytest.approx(2.0 * reference_seconds(graph))
+    assert estimate_source(WORK, past=runs).seconds == pytest.approx(3.0 * reference_seconds(WORK))
+    given = Molecules(6_000, 180_000, 7)
+    asked = {"max_epochs": 100, "hidden": [128, 64], "network": "megnet"}
+    assert work_asked(asked, given, features=1_260, device="cpu") == graph
 
 
 def test_data_set_gives_its_labelled_structures_their_atoms_and_elements(tmp_path):

@@ -1,5 +1,6 @@
 """Source models of a workspace: trained as a job, found by that workspace alone, deleted with their folder."""
 
+import importlib.util
 import io
 import json
 import uuid
@@ -113,9 +114,31 @@ def test_source_of_a_file_of_the_server(home, world, tmp_path, monkeypatch):
 )
 def test_job_that_cannot_train_says_why_and_leaves_no_source(home, monkeypatch, changed, text):
     monkeypatch.delenv(VARIABLE, raising=False)
-    job = ended(home, submitted(home, **changed))
-    assert job.state == "failed" and text in job.error
-    assert known(home, WS) == {} and not home.source_folder(job.subject).exists()
+    assert text in failed(home, submitted(home, **changed))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch_geometric") is not None, reason="torch_geometric is installed")
+def test_graph_network_without_its_package_says_the_command(home):
+    error = failed(home, submitted(home, network="megnet"))
+    assert "which is not installed. Install it by `pip install -c constraints.txt '.[graph]'`" in error
+
+
+def test_graph_network_is_trained_with_its_readout_as_descriptor(home):
+    pytest.importorskip("torch_geometric")
+    job = ended(home, submitted(home, network="megnet"))
+    assert (job.state, job.error) == ("finished", "")
+    found = known(home, WS)[job.subject]
+    assert found.card["graph"].startswith("MEGNet") and found.card["n_structures"] == 36
+    assert load_source(found.folder).descriptor.graph.config.species == ("C", "H", "O")
+    (past,) = past_trainings(JobStore(home))
+    assert past.work.graph and past.work.features == 160
+
+
+def failed(home: Home, job: Job) -> str:
+    """Return why a job failed; it leaves no source."""
+    job = ended(home, job)
+    assert job.state == "failed" and known(home, WS) == {} and not home.source_folder(job.subject).exists()
+    return job.error
 
 
 def test_path_out_of_the_folder_is_refused_by_the_job(home, tmp_path, monkeypatch):
