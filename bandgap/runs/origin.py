@@ -28,13 +28,15 @@ class Origin:
     """The method, the stored source with its networks as they were read (None and empty where there is none).
 
     `descriptor` is that of the run's structures without electron levels: the source's, grown where the method learns
-    of new elements, or the structures' own.
+    of new elements, or the structures' own. `lacking` are the elements for which a source that was given is left aside,
+    as the method does without one.
     """
 
     method: Method
     descriptor: MBTRConfig
     sources: StoredSources | None = None
     stored: Members = ()
+    lacking: tuple[str, ...] = ()
 
     def members(self, data: TargetData) -> Members:
         """Return the source models by output for each network, for the features of this target."""
@@ -49,6 +51,16 @@ class Origin:
         together = self.method.fit_together is not None
         loaded = self.sources.load(None if together else head, extras=not together)
         return grown_members(loaded, self.descriptor, data.features)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the run says of a source that was given and has no part in it."""
+        if not self.lacking:
+            return []
+        return [
+            f"The source model has no {', '.join(self.lacking)}. This method does without one: its descriptor is that "
+            "for all elements of the structures, as with no source model."
+        ]
 
     @property
     def elements(self) -> list[str]:
@@ -90,6 +102,8 @@ def origin_of(
 ) -> Origin:
     """Return what a run of a method on these records with gaps (n,) in eV starts from.
 
+    A method without transfer starts from the structures' own descriptor where that of the source lacks an element of
+    theirs, so that none is left out for a source that has no part in it.
     Raises ConfigError for a method that transfers where there is no source (None), for a descriptor beside a source.
     """
     if source_folder is None:
@@ -98,7 +112,10 @@ def origin_of(
     refuse_beside_source(descriptor)
     chosen, sources = get_method(method), open_sources(source_folder)
     stored = sources.load(verify=not sources.several, extras=not sources.several)
-    own = next(iter(stored[0].values())).descriptor
+    own, elements = next(iter(stored[0].values())).descriptor, elements_to_learn(records, gaps_eV)
     if chosen.new_elements:
-        own = grown_descriptor(own, elements_to_learn(records, gaps_eV))
+        own = grown_descriptor(own, elements)
+    lacking = tuple(sorted(set(elements) - set(own.elements)))
+    if lacking and not chosen.transfers:
+        return Origin(chosen, own_descriptor(records, gaps_eV), lacking=lacking)
     return Origin(chosen, own, sources, stored)

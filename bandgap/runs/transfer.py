@@ -129,6 +129,7 @@ def transfer_run(
     train, held_back, test = (table.rows(rows) for rows in (split.train, split.held_back, split.test))
     data = TargetData(train.inputs, train.gaps_eV, baseline=train.baseline_eV is not None)
     members = origin.members(data)
+    head = None if origin.lacking else head
     head, head_errors = choose_head(members, data.features, data.gaps_eV, seed=seed, head=head)
     wanted = origin.fitted_from(members, head, data)
     models = [member[head] for member in wanted]
@@ -164,7 +165,7 @@ def transfer_run(
         Path(out).mkdir(parents=True, exist_ok=True)
         predictions.to_csv(Path(out) / PREDICTIONS_CSV)
         save_predictions(Path(out) / QUANTILES, predictions)
-    warnings = list(posterior.diagnostics.warnings)
+    warnings = [*posterior.diagnostics.warnings, *origin.warnings]
     if conformal is not None and (short := too_few(len(conformal), level=LEVEL)):
         warnings.append(short)
     everybody = [*train.records, *held_back.records, *test.records]

@@ -99,4 +99,5 @@ METHOD: Final = Method(
     BnnConfig,
     fit,
     resumable=fit,
+    new_elements=True,
 )

@@ -55,4 +55,5 @@ METHOD: Final = Method(
     "seconds",
     TargetOnlyConfig,
     fit,
+    new_elements=True,
 )

@@ -157,17 +157,36 @@ def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     return made
 
 
-def choose_kernel_ridge(at: AppTest) -> AppTest:
+def choose_method(at: AppTest, name: str, *, title: str) -> AppTest:
     at.checkbox(key="method-btl_pcp_pe").uncheck().run()
-    box = at.checkbox(key="method-kernel_ridge").check()
-    assert box.label == "Kernel ridge, no transfer"
+    box = at.checkbox(key=f"method-{name}").check()
+    assert box.label == title
     return box.run()
+
+
+def choose_ridge(at: AppTest) -> AppTest:
+    return choose_method(at, "last_layer_ridge", title="Ridge output layer")
+
+
+def test_method_without_transfer_learns_of_elements_that_the_chosen_source_lacks(
+    visit: Visit, foreign: Workspace
+) -> None:
+    at = choose_method(visit("train", ws=foreign.id), "kernel_ridge", title="Kernel ridge, no transfer")
+    assert next(box for box in at.selectbox if box.label == "Source model").value == "demo"
+    click(at, "Start the transfer")
+    work_all(foreign.home)
+    (job,) = foreign.jobs.jobs(foreign.id, kinds=["transfer"])
+    assert job.state == "finished", job.error
+    at = visit("posterior", ws=foreign.id, run=job.subject)
+    assert any("The source model has no Cs, I, Pb. This method does without one" in box.value for box in at.warning)
+    assert "none; the run learned from its labelled structures alone" in texts(at).replace("\\", "")
+    assert "left out" not in texts(at)
 
 
 def test_elements_that_no_source_has_are_cured_on_the_page_that_the_error_names(
     visit: Visit, foreign: Workspace
 ) -> None:
-    click(choose_kernel_ridge(visit("train", ws=foreign.id)), "Start the transfer")
+    click(choose_ridge(visit("train", ws=foreign.id)), "Start the transfer")
     work_all(foreign.home)
     (error,) = visit("train", ws=foreign.id).error
     assert "contains I, Cs, Pb, which the descriptor was not set up for; accepted: H O." in error.value
@@ -181,7 +200,7 @@ def test_elements_that_no_source_has_are_cured_on_the_page_that_the_error_names(
     work_all(foreign.home)
     at = visit("train", ws=foreign.id, source=at.query_params["source"])
     assert at.selectbox[1].options[1] == "trained on perovskites"
-    click(choose_kernel_ridge(at), "Start the transfer")
+    click(choose_ridge(at), "Start the transfer")
     work_all(foreign.home)
     assert [job.state for job in foreign.jobs.jobs(foreign.id, kinds=["transfer"])] == ["finished", "failed"]
 

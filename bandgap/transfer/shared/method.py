@@ -134,7 +134,8 @@ class Method:
     With `levels` it learns from features behind the descriptor's, such as electron levels, as from the others; without,
     the first of them is its baseline (`baseline`).
     With `new_elements` it learns from the target alone what elements that the source has never seen are worth
-    (`sources.new_elements`); of other methods, structures that hold such elements are left out.
+    (`sources.new_elements`); others without transfer take the descriptor for the structures' elements then, and of the
+    rest such structures are left out.
     A method with `fit_together` takes all networks of a source into one model; of the others, the posteriors from each
     network are mixed.
     """

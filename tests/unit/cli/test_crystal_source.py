@@ -58,7 +58,7 @@ def test_elements_that_no_source_has_are_cured_by_the_commands_that_the_error_na
 ) -> None:
     write_perovskites(tmp_path / "iodides.extxyz", n=60)
     data = ("--structures", tmp_path / "iodides.extxyz", "--label", "gap_eV")
-    refused = shell("transfer", "--source", "demo", *data, "--method", "kernel_ridge", "--out", tmp_path / "run")
+    refused = shell("transfer", "--source", "demo", *data, "--method", "last_layer_ridge", "--out", tmp_path / "run")
     assert refused.returncode == 1 and not (tmp_path / "run").exists()
     said = " ".join(refused.stderr.split())
     assert "None of 60 structures can be learned from: contains I, Cs, Pb, which the descriptor was not set up" in said
@@ -68,7 +68,7 @@ def test_elements_that_no_source_has_are_cured_by_the_commands_that_the_error_na
     assert words[:2] == ["bandgap", "train-source"] and words[words.index("--species") + 1] == "I Cs Pb"
     assert shell(*words[1:]).returncode == 0
     words = [given.get(word, word) for word in shlex.split(transfer)]
-    done = shell(*words[1:], *data, "--method", "kernel_ridge", "--n", "30", "--out", tmp_path / "run")
+    done = shell(*words[1:], *data, "--method", "last_layer_ridge", "--n", "30", "--out", tmp_path / "run")
     assert done.returncode == 0 and "RMSE (eV)" in done.stdout
 
 
@@ -135,7 +135,7 @@ def test_structures_of_foreign_elements_are_counted_and_named(run: Run, crystals
     source, model = tmp_path / "source", tmp_path / "run"
     data = ("--structures", crystals, "--label", "gap_eV")
     others = ("--structures", write_perovskites(tmp_path / "rb.extxyz", n=7, cation="Rb", name="rb"))
-    quick = ("--method", "kernel_ridge", "--n", "30", "--n-test", "20")
+    quick = ("--method", "last_layer_ridge", "--n", "30", "--n-test", "20")
     words = ("--species", "Cs", "Pb", "I", "--device", "cpu", "--out", source)
     assert run("train-source", *data, *words).exit_code == 0
     done = run("transfer", "--source", source, *data, *others, *quick, "--out", model)
@@ -151,10 +151,15 @@ def test_structures_of_foreign_elements_are_counted_and_named(run: Run, crystals
     assert stored["data"]["n_labelled"] == 60 and stored["data"]["n_given"] == 67
 
     compared = run(
-        "compare", "--source", source, *data, *others, "--method", "kernel_ridge", "--n", "30", "--n-test", "20",
+        "compare", "--source", source, *data, *others, "--method", "last_layer_ridge", "--n", "30", "--n-test", "20",
         "--seeds", "1", "--out", tmp_path / "compared",
     )  # fmt: skip
     assert compared.exit_code == 0 and said in compared.stderr.splitlines()
+
+    kernel = ("--method", "kernel_ridge", *quick[2:])
+    whole = run("transfer", "--source", source, *data, *others, *kernel, "--out", tmp_path / "whole")
+    said_of_whole = "The source model has no Rb. This method does without one: its descriptor is that for"
+    assert whole.exit_code == 0 and said_of_whole in whole.output and "left out" not in whole.output
 
     alone = run("transfer", "--source", source, *data, *quick, "--out", tmp_path / "alone")
     assert alone.exit_code == 0 and "left out" not in alone.output

@@ -11,6 +11,7 @@ from bandgap.networks.perceptron import hidden_features
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.stored import load_run
 from bandgap.runs.transfer import transfer_run
+from bandgap.sources.cards import NO_SOURCE
 from bandgap.sources.new_elements import grown, grown_descriptor
 from bandgap.sources.recalibration import source_gaps_eV
 from bandgap.sources.statistics import hidden_layers
@@ -22,11 +23,13 @@ SULFUR = ("SH2", "CH3SH")
 QUICK = {
     "btl_pcp_pe": {"sampler": {"chains": 2, "warmup": 60, "draws": 60, "keep": 60}},
     "btl_bnn": {"sampler": {"chains": 2, "warmup": 60, "draws": 60, "keep": 60}},
+    "bnn": {"sampler": {"chains": 2, "warmup": 60, "draws": 60, "keep": 60}},
     "sghmc": {},
     "nptl": {"samples": 10},
     "nptl_soup": {"samples": 10},
 }
 LEARN = [name for name, method in METHODS.items() if method.new_elements]
+ALONE = [name for name, method in METHODS.items() if not method.transfers and not method.new_elements]
 
 
 def sulfur_records(n, *, seed, prefix, names=SULFUR):
@@ -103,6 +106,46 @@ def test_method_learns_of_elements_that_the_source_lacks(source_folder, mixed, w
     assert found.status[-1] == "refused" and "Si" in found.problem[-1]
     assert np.isfinite(found.mean_eV[:-1]).all()
     assert "Contains S, never seen by the source model; training structures: S in 6" in found.domain[0]
+
+
+def test_every_method_without_transfer_is_one_of_the_two_kinds():
+    assert {"kernel_ridge", "gaussian_process", "parts_gp", "random_forest", "gradient_boosting"} <= set(ALONE)
+    assert {"target_only", "bnn"} <= set(LEARN)
+
+
+@pytest.mark.parametrize("method", ALONE)
+def test_method_without_transfer_does_as_without_the_source_that_lacks_an_element(
+    source_folder, mixed, tmp_path, method
+):
+    """None of the structures is left out, and the run is the one that no source gives."""
+    run = transfer(source_folder, mixed, tmp_path / "beside", method)
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert manifest["n"] == 30 and manifest["left_out"] == []
+    assert {"H", "C", "O", "S"} <= set(load_run(run).descriptor.elements)
+    assert manifest["source"]["fingerprint"] == NO_SOURCE
+    assert any("The source model has no S. This method does without one" in text for text in manifest["warnings"])
+    alone = transfer(None, mixed, tmp_path / "alone", method)
+    new = sulfur_records(4, seed=21, prefix="new")
+    beside, none = (predict_run(folder, new) for folder in (run, alone))
+    assert "refused" not in beside.status
+    np.testing.assert_array_equal(beside.mean_eV, none.mean_eV)
+    np.testing.assert_array_equal(beside.interval(0.9), none.interval(0.9))
+
+
+@pytest.mark.parametrize("method", ["gaussian_process", "kernel_ridge"])
+def test_method_without_transfer_keeps_the_descriptor_of_a_source_that_knows_all_elements(
+    source_folder, world, tmp_path, method
+):
+    manifest = json.loads(
+        (transfer(source_folder, (world.records, world.gaps_eV), tmp_path, method) / "manifest.json").read_text()
+    )
+    assert manifest["descriptor"]["species"] == ["H", "C", "O"] and manifest["source"]["fingerprint"] != NO_SOURCE
+
+
+def test_output_that_was_named_of_a_source_of_several_sets_is_not_asked_for(joint_folder, mixed, tmp_path):
+    run = transfer(joint_folder, mixed, tmp_path, "gaussian_process", head="other")
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert manifest["n"] == 30 and manifest["source"]["members"] == 0
 
 
 @pytest.mark.parametrize("method", ["last_layer_ridge", "freeze"])
