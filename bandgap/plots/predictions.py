@@ -11,6 +11,7 @@ from bandgap.foundation.quantities import Quantity
 from bandgap.plots.structures import binned
 from bandgap.plots.style import (
     BASELINE,
+    LEGEND_ABOVE,
     LEGEND_INSIDE,
     MIND,
     MODEL,
@@ -85,7 +86,10 @@ def parity(
 def intervals(
     mean_eV: ArrayLike, lower_eV: ArrayLike, upper_eV: ArrayLike, *, ids: Sequence[str], unusual: ArrayLike
 ) -> go.Figure:
-    """Return predictions (n,) in eV sorted by their mean, with intervals as bars; `unusual` rows get another marker."""
+    """Return predictions (n,) in eV sorted by their mean, with intervals as bars; `unusual` rows get another marker.
+
+    The legend stands above the figure, as the bars of few structures may reach anywhere in it.
+    """
     mean = np.asarray(mean_eV, dtype=np.float64)
     order = np.argsort(mean)[np.isfinite(np.sort(mean))]
     lower, upper = np.asarray(lower_eV, dtype=np.float64), np.asarray(upper_eV, dtype=np.float64)
@@ -107,7 +111,9 @@ def intervals(
             customdata=np.stack([plain(ids)[rows], lower[rows], upper[rows]], axis=1),
             hovertemplate=_INTERVAL_HOVER,
         )
-    fig.update_layout(template=TEMPLATE, height=340, showlegend=bool(strange.any()), legend=LEGEND_INSIDE)
+    fig.update_layout(template=TEMPLATE, height=340, showlegend=False)
+    if strange.any():
+        fig.update_layout(showlegend=True, **LEGEND_ABOVE)
     ticks = {"tick0": 1, "dtick": max(1, math.ceil(order.size / 8))}  # whole numbers, about eight of them
     fig.update_xaxes(title="structures, sorted by prediction", showgrid=False, **ticks)
     fig.update_yaxes(title=Quantity.MEAN.axis)

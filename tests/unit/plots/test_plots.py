@@ -41,6 +41,14 @@ def test_ticks_of_ranked_structures_are_whole_numbers(n: int, step: int) -> None
     assert (axis.tick0, axis.dtick) == (1, step)
 
 
+def test_legend_of_intervals_lies_above_the_bars_wherever_they_reach() -> None:
+    mean = np.array([1.0, 2.0, 3.0])
+    layout = plots.intervals(mean, mean - 1, mean + 9, ids=["a", "b", "c"], unusual=[True, False, True]).layout
+    assert layout.showlegend and layout.legend.orientation == "h" and layout.legend.yanchor == "bottom"
+    assert layout.legend.y >= 1.0 and layout.margin.t >= 30  # in parts of the plot, whose top is 1, and in pixels
+    assert not plots.intervals(mean, mean - 1, mean + 9, ids=["a", "b", "c"], unusual=[False] * 3).layout.showlegend
+
+
 def test_intervals_of_only_refused_rows_are_an_empty_figure() -> None:
     fig = plots.intervals([np.nan], [np.nan], [np.nan], ids=["a"], unusual=[False])
     assert sum(len(trace.x) for trace in fig.data) == 0
