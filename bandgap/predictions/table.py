@@ -21,7 +21,7 @@ from scipy.special import ndtri
 from bandgap.foundation.csv_tables import csv_text, rearm
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.predictions.conformal import ConformalScores, available
-from bandgap.predictions.mixtures import checked_mixture, finite_means, mixture_quantiles, mixture_sd
+from bandgap.predictions.mixtures import checked_mixture, draw_quantiles, finite_means, mixture_quantiles, mixture_sd
 
 Floats = NDArray[np.float64]
 IntervalKind = Literal["prediction", "credible", "conformal"]
@@ -171,7 +171,7 @@ def predictions_from_draws(
         mean_eV=scatter(drawn.mean(axis=0)),
         sd_mean_eV=scatter(drawn.std(axis=0)),
         sd_new_eV=scatter(mixture_sd(new, spreads)),
-        quantiles_mean=scatter(np.quantile(drawn, LEVELS, axis=0)),
+        quantiles_mean=scatter(draw_quantiles(drawn, LEVELS)),
         quantiles_new=scatter(mixture_quantiles(new, spreads, LEVELS)),
         level_of_theory=level_of_theory,
         conformal=conformal,

@@ -7,7 +7,7 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 from bandgap.foundation.errors import InputError
-from bandgap.predictions.mixtures import mixture_quantiles, mixture_sd
+from bandgap.predictions.mixtures import draw_quantiles, mixture_quantiles, mixture_sd
 from bandgap.predictions.smooth_mixtures import smooth_quantiles
 from bandgap.predictions.table import LEVELS
 
@@ -70,6 +70,21 @@ def test_smooth_and_other_mixtures_agree_and_stand_in_their_own_columns():
     for j in range(4):
         for p, quantile in zip((0.9, 0.2, 0.5), found[:, j], strict=True):
             assert cdf(quantile, means[:, j], sds[:, j]) == pytest.approx(p, abs=1e-6)
+
+
+def test_components_that_vanish_at_the_first_nodes_are_found_where_they_stand():
+    """At the lowest node the upper component's density is 1e-340, below the smallest number, and grows from there."""
+    means, sds = np.array([[0.0], [9.0], [18.0], [27.0], [36.0], [38.5]]), np.full((6, 1), 1.0)
+    found = smooth_quantiles(means, sds, np.array([0.02, 0.08, 0.9, 0.99]))[:, 0]
+    for p, quantile in zip((0.02, 0.08, 0.9, 0.99), found, strict=True):
+        assert cdf(quantile, means[:, 0], sds[:, 0]) == pytest.approx(p, abs=1e-10)
+
+
+@pytest.mark.parametrize("draws", [1, 2, 7, 100, 401])
+def test_draw_quantiles_are_numpys_to_the_last_digit(draws):
+    values = np.random.default_rng(draws).normal(3.0, 0.3, (draws, 11))
+    np.testing.assert_array_equal(draw_quantiles(values, LEVELS), np.quantile(values, LEVELS, axis=0))
+    assert draw_quantiles(values[:, :0], LEVELS).shape == (len(LEVELS), 0)
 
 
 def test_no_probabilities_and_no_structures_give_none():
