@@ -1,26 +1,20 @@
-"""The vector of one structure: the MBTR by DScribe, one DScribe object per term, and the parts behind it.
+"""The vector of one structure: the MBTR by DScribe, term by term, and the parts behind it.
 
 Reference: J. Laakso et al., Updates to the DScribe library: New descriptors and derivatives, J. Chem. Phys. 158,
 234802 (2023). Since DScribe 2.0 one object holds one term, so the order of the terms and their normalisation are ours
 (see `DescriptorConfig`).
 """
 
-import warnings
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 from ase import Atoms
 from ase.geometry import wrap_positions
 from numpy.typing import NDArray
 
-from bandgap.descriptors.config import DescriptorConfig, Term, parts_of
+from bandgap.descriptors.config import DescriptorConfig, parts_of
+from bandgap.descriptors.mbtr_terms import DIRECT, term_of
 from bandgap.structures.elements import ELEMENTS
 from bandgap.structures.neighbours import heights
 from bandgap.structures.zwitterions import neutral_form
-
-if TYPE_CHECKING:
-    from dscribe.descriptors import MBTR
 
 # Bumps have height 1. What is smaller than this is the rounding of erf, and standardising would make a feature of it.
 NEGLIGIBLE = 1e-8
@@ -33,15 +27,10 @@ def describe(atoms: Atoms, config: DescriptorConfig) -> NDArray[np.float64]:
     `atoms` stays as it is. A lone atom has a zero k2 and k3. Call `obstacle` first: this raises what DScribe raises,
     and NoFeaturesError where the structure lacks what a part asks for.
     """
-    plain = _plain_copy(neutral_form(atoms) if config.neutral else atoms)
-    periodic = bool(plain.pbc.any())
-    parts = []
-    with warnings.catch_warnings():
-        # dscribe 2.1.2 calls Atoms.get_calculator, deprecated in ase 3.26 (SINGROUP/dscribe#160).
-        warnings.filterwarnings("ignore", message="Please use atoms.calc", category=FutureWarning)
-        for _, term in config.terms:
-            part = np.asarray(_engine(config.species, term, periodic).create_single(plain), dtype=np.float64)
-            parts.append(_normalised(part, config, atoms=plain))
+    given = neutral_form(atoms) if config.neutral else atoms
+    plain = given if _is_plain(given, config) else _plain_copy(given)
+    found = [term_of(plain, config, order=order, term=term) for order, term in config.terms]
+    parts = [_normalised(part, config, atoms=plain) for part in found]
     if config.roots:
         parts = [np.sqrt(np.maximum(part, 0.0)) for part in parts]
     return np.concatenate([*parts, *(part.describe(plain, value) for part, value in parts_of(config))])
@@ -49,7 +38,8 @@ def describe(atoms: Atoms, config: DescriptorConfig) -> NDArray[np.float64]:
 
 def obstacle(atoms: Atoms, config: DescriptorConfig) -> str | None:
     """Return why `atoms` cannot be described, as one sentence, or None when it can."""
-    present = [ELEMENTS[z - 1] if 0 < z <= len(ELEMENTS) else "X" for z in np.unique(atoms.numbers)]
+    numbers = sorted(set(atoms.numbers.tolist()))
+    present = [ELEMENTS[z - 1] if 0 < z <= len(ELEMENTS) else "X" for z in numbers]
     unseen = [symbol for symbol in present if symbol not in config.elements]
     if unseen:
         accepted = " ".join(config.elements)
@@ -79,6 +69,12 @@ def _cell_obstacle(atoms: Atoms, config: DescriptorConfig) -> str | None:
     return None
 
 
+def _is_plain(atoms: Atoms, config: DescriptorConfig) -> bool:
+    """Return whether all that is asked of `atoms` are numbers and positions."""
+    direct = all(order <= DIRECT for order, _ in config.terms)
+    return direct and not parts_of(config) and not atoms.pbc.any()
+
+
 def _plain_copy(atoms: Atoms) -> Atoms:
     """Return numbers, positions, cell and periodicity only, with the atoms of a periodic structure inside the cell.
 
@@ -104,29 +100,7 @@ def _normalised(part: NDArray[np.float64], config: DescriptorConfig, *, atoms: A
     elif config.normalisation == "per_heavy_atom":
         part = part / (int(np.sum(atoms.numbers > 1)) or len(atoms))
     part = np.where(np.abs(part) < NEGLIGIBLE, 0.0, part)
+    if config.normalisation != "l2_per_term":
+        return part
     length = float(np.linalg.norm(part))
-    return part / length if config.normalisation == "l2_per_term" and length > 0 else part
-
-
-@lru_cache(maxsize=16)
-def _engine(species: tuple[str, ...], term: Term, periodic: bool) -> "MBTR":
-    from dscribe.descriptors import MBTR  # takes seconds to load: only where a term is computed
-
-    return MBTR(
-        species=list(species),
-        geometry={"function": term.function},
-        grid={"min": term.minimum, "max": term.maximum, "n": term.n, "sigma": term.sigma},
-        weighting=_weighting(term),
-        normalize_gaussians=False,  # bumps of height 1 in every term, whatever its unit
-        normalization="none",
-        periodic=periodic,
-        sparse=False,
-        dtype="float64",
-    )
-
-
-def _weighting(term: Term) -> dict[str, Any] | None:
-    if term.weighting == "none":
-        return None
-    values: dict[str, Any] = {"function": term.weighting, "r_cut": term.cutoff_angstrom}
-    return values | ({"threshold": term.threshold} if term.weighting == "exp" else {})
+    return part / length if length > 0 else part

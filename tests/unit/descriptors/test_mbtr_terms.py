@@ -1,0 +1,67 @@
+"""The terms that DScribe's loops are asked for directly, against its public classes: to the last digit."""
+
+import dataclasses
+import warnings
+
+import ase.build
+import numpy as np
+import pytest
+from ase import Atoms
+from dscribe.descriptors import MBTR
+
+from bandgap.descriptors import DescriptorConfig, Term
+from bandgap.descriptors.mbtr_terms import term_of
+from tests.unit.descriptors.samples import K1, K3, SPECIES, crystal, ethanol
+
+K2 = Term("inverse_distance", 0.25, 1.1, n=36, sigma=0.015, weighting="exp", cutoff_angstrom=3.5, threshold=1e-3)
+SQUARE = dataclasses.replace(K2, weighting="inverse_square", threshold=None, cutoff_angstrom=5.0)
+BY_DISTANCE = dataclasses.replace(K2, function="distance", minimum=0.5, maximum=6.0, sigma=0.1)
+SLAB = Atoms("CHOH", [(0, 0, 0), (0.9, 0.5, 0.3), (2.0, 1.0, 1.1), (3.1, 2.9, 0.2)], cell=(4, 4, 9), pbc=(1, 1, 0))
+MANY = ase.build.molecule("C60")  # type: ignore[no-untyped-call]
+
+
+def by_class(atoms: Atoms, term: Term) -> np.ndarray:
+    """Return a term by DScribe's class, as its documentation asks for it."""
+    weighting = {"function": term.weighting, "r_cut": term.cutoff_angstrom, "threshold": term.threshold}
+    mbtr = MBTR(
+        species=list(SPECIES),
+        geometry={"function": term.function},
+        grid={"min": term.minimum, "max": term.maximum, "n": term.n, "sigma": term.sigma},
+        weighting=None if term.weighting == "none" else {k: v for k, v in weighting.items() if v is not None},
+        normalize_gaussians=False,
+        periodic=bool(atoms.pbc.any()),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of its own use of ase
+        return np.asarray(mbtr.create(atoms))
+
+
+@pytest.mark.parametrize("term", [K1, K2, SQUARE, BY_DISTANCE], ids=["k1", "k2", "inverse square", "distance"])
+@pytest.mark.parametrize(
+    "atoms",
+    [
+        pytest.param(ethanol(), id="molecule"),
+        pytest.param(MANY, id="larger than a leaf of the tree"),
+        pytest.param(Atoms("H"), id="lone atom"),
+        pytest.param(crystal(), id="crystal"),
+        pytest.param(SLAB, id="slab"),
+    ],
+)
+def test_a_direct_term_is_that_of_dscribes_class_to_the_last_digit(atoms, term):
+    order = 1 if term is K1 else 2
+    config = DescriptorConfig(species=SPECIES, k1=K1, k2=None if order == 1 else term)
+    found = term_of(atoms, config, order=order, term=term)
+    expected = by_class(atoms, term)
+    np.testing.assert_array_equal(found, expected)
+    assert len(atoms) == 1 or expected.max() > 0.01
+
+
+def test_triples_are_left_to_the_class():
+    config = DescriptorConfig(species=SPECIES, k3=K3)
+    np.testing.assert_array_equal(term_of(ethanol(), config, order=3, term=K3), by_class(ethanol(), K3))
+
+
+def test_a_first_term_that_is_kept_cannot_be_written_to():
+    config = DescriptorConfig(species=SPECIES, k1=K1)
+    with pytest.raises(ValueError, match="read-only"):
+        term_of(ethanol(), config, order=1, term=K1)[0] = 1.0
