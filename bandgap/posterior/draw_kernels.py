@@ -76,19 +76,20 @@ def fours_of_rows(x: Floats, zero: Floats) -> FoursOfRows:
 def drawn_layers(first: Singles, upper: Sequence[Singles], *, base: Floats, blocks: NDArray[np.bool_]) -> DrawnLayers:
     """Return the layers of a draw from their weights (width, inputs + 1), the bias last; of the first, some blocks."""
     p = base.size
-    padded = np.zeros((_filled(p), first.shape[0]), dtype=np.float32)
-    padded[:p] = first[:, :p].T
-    padded = padded[np.repeat(blocks, FOUR)]
+    there = np.flatnonzero(np.repeat(blocks, FOUR))
+    own = there[there < p]
+    weights = np.zeros((there.size, first.shape[0]), dtype=np.float32)
+    weights[: own.size] = first[:, own].T
     constant = first.astype(np.float64) @ np.append(base, 1.0)
     rows = []
     for layer in upper:
         width, inputs = layer.shape[0], layer.shape[1] - 1
-        own = np.zeros((_filled(inputs) + 1, width), dtype=np.float32)
-        own[:inputs], own[-1] = layer[:, :-1].T, layer[:, -1]
-        rows.append(own.ravel())
+        above = np.zeros((_filled(inputs) + 1, width), dtype=np.float32)
+        above[:inputs], above[-1] = layer[:, :-1].T, layer[:, -1]
+        rows.append(above.ravel())
     widths = np.array([first.shape[0], *(layer.shape[0] for layer in upper)], dtype=np.int64)
     flat = np.concatenate([np.zeros(0, dtype=np.float32), *rows])
-    return DrawnLayers(padded, constant.astype(np.float32), flat, widths)
+    return DrawnLayers(weights, constant.astype(np.float32), flat, widths)
 
 
 def evaluate(layers: DrawnLayers, rows: FoursOfRows, *, blocks: Places) -> Floats:

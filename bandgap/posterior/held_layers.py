@@ -4,8 +4,10 @@ Kept are the weights of features that structures have had so far: a tenth to a h
 others, all layers are made anew; what a structure gets does not change by that.
 """
 
+import contextlib
+import threading
 import weakref
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,6 +29,25 @@ class _Kept:
 
 
 _KEPT: MutableMapping[object, _Kept] = weakref.WeakKeyDictionary()
+_HERE = threading.local()  # whether this thread only looks at a few structures
+
+
+@contextlib.contextmanager
+def in_passing() -> Iterator[None]:
+    """Make and keep no layers within this block, for a few structures whose last digits do not matter.
+
+    They may have other features than the structures that are predicted afterwards, for which all would be made anew.
+    """
+    before, _HERE.passing = is_passing(), True
+    try:
+        yield
+    finally:
+        _HERE.passing = before
+
+
+def is_passing() -> bool:
+    """Return whether this thread is within a block of `in_passing`."""
+    return bool(getattr(_HERE, "passing", False))
 
 
 def held(

@@ -18,7 +18,7 @@ from torch import Tensor
 from bandgap.foundation.errors import InputError
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior.draw_kernels import DrawnLayers, drawn_layers, evaluate, fours_of_rows
-from bandgap.posterior.held_layers import MOST_BYTES, held
+from bandgap.posterior.held_layers import MOST_BYTES, held, is_passing
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_block, with_noise
 
 ROWS_PER_BLOCK = 4096  # structures evaluated at once, so that memory stays bounded
@@ -79,7 +79,9 @@ class NetworkPosterior:
 
     def _evaluate(self, x: Floats) -> Floats:
         n_bytes = 4 * self.sigma.size * self.theta_hat_1.numel()
-        return self._evaluate_rows(x, n_bytes) if n_bytes <= MOST_BYTES else self._evaluate_dense(x)
+        if n_bytes > MOST_BYTES or is_passing():
+            return self._evaluate_dense(x)
+        return self._evaluate_rows(x, n_bytes)
 
     def _evaluate_rows(self, x: Floats, n_bytes: int) -> Floats:
         """Evaluate every draw by compiled loops, where the results of rows do not depend on each other."""
@@ -103,8 +105,9 @@ class NetworkPosterior:
         scale, inside = float(self.scale_1[chain, draw]), self.coordinates[chain, draw]
         if not scale > 0:
             return self.theta_hat_1 + inside @ self.basis.T
-        drawn = scale * normal_draw(self.seed, chain, draw, self.theta_hat_1.shape)
-        return self.theta_hat_1 + drawn + (inside - drawn @ self.basis) @ self.basis.T
+        drawn = normal_draw(self.seed, chain, draw, self.theta_hat_1.shape).mul_(scale)
+        within = (inside - drawn @ self.basis) @ self.basis.T
+        return drawn.add_(self.theta_hat_1).add_(within)
 
     def _evaluate_dense(self, x: Floats) -> Floats:
         wide = torch.from_numpy(np.hstack([x, np.ones((x.shape[0], 1))])).float()

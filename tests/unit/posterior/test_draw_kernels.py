@@ -73,6 +73,15 @@ def test_both_ways_to_evaluate_agree(monkeypatch):
     np.testing.assert_allclose(rows, posterior.mean_draws_eV(features), atol=2e-5)
 
 
+def test_a_look_in_passing_keeps_no_layers_and_agrees_to_rounding():
+    posterior, features = posterior_of(), features_of(9, 37)
+    with held_layers.in_passing():
+        looked = posterior.mean_draws_eV(features)
+    assert posterior not in held_layers._KEPT
+    np.testing.assert_allclose(looked, posterior.mean_draws_eV(features), atol=2e-5)
+    assert len(held_layers._KEPT[posterior].layers) == posterior.n_chains * posterior.n_draws
+
+
 def test_features_whose_zero_is_far_away_keep_their_digits():
     """Means of 20 standard deviations: taken as differences from zero, the sums would lose two digits."""
     posterior, features = posterior_of(spread=0.1), features_of(9, 37) + 1.0
