@@ -31,11 +31,12 @@ _MAIN = "from bandgap.cli import main; main()"
 
 @dataclass(frozen=True)
 class Measured:
-    """What one command took: seconds by the clock and of the processor, and its largest process's memory."""
+    """What one command took: seconds by the clock and of the processor, its largest process's memory; what it said."""
 
     clock_s: float
     processor_s: float
     peak_bytes: int
+    said: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,24 +56,26 @@ class SpeedBenchmark:
             raise ConfigError(f"{self.against} is no checkout of bandgap. Name the folder that holds bandgap/cli.")
 
 
-def measure(words: Sequence[object], *, checkout: Path = THIS) -> Measured:
-    """Run a command of a checkout to its end; raises BandgapError with what it said where it fails."""
+def measure(words: Sequence[object], *, checkout: Path = THIS, program: str = _MAIN) -> Measured:
+    """Run a command of a checkout, or another program, to its end; raises BandgapError with what it said on failure."""
     with tempfile.TemporaryDirectory(prefix="bandgap-bench-") as home, tempfile.TemporaryFile() as said:
         kept = {"PYTHONPATH": str(checkout), "BANDGAP_HOME": home, "OMP_NUM_THREADS": "1", "BANDGAP_THREADS": "1"}
         started = time.perf_counter()
         process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _MAIN, *map(str, words)], env={**os.environ, **kept}, stdout=said, stderr=said
+            [sys.executable, "-P", "-c", program, *map(str, words)],
+            env={**os.environ, **kept},
+            stdout=said,
+            stderr=said,
         )
         _, status, usage = os.wait4(process.pid, 0)
         clock = time.perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            said.seek(0)
-            raise BandgapError(
-                f"bandgap {words[0]} of {checkout} failed: {said.read()[-1000:].decode(errors='replace')}"
-            )
+        said.seek(0)
+        text = said.read().decode(errors="replace")
+    if process.returncode:
+        raise BandgapError(f"bandgap {words[0]} of {checkout} failed: {text[-1000:]}")
     scale = 1 if sys.platform == "darwin" else 1024
-    return Measured(clock, usage.ru_utime + usage.ru_stime, scale * usage.ru_maxrss)
+    return Measured(clock, usage.ru_utime + usage.ru_stime, scale * usage.ru_maxrss, text)
 
 
 def run_speed(config: SpeedBenchmark, *, progress: Progress = no_progress) -> dict[str, Any]:

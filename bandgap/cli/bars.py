@@ -1,5 +1,6 @@
 """Progress bars on stderr, driven by the same `Progress` calls that the dashboard's worker receives."""
 
+import statistics
 import sys
 import time
 from collections.abc import Iterator
@@ -89,7 +90,7 @@ class EpochClock:
         """Say how many epochs there were, and how long one took; "" where there were none."""
         if not self.seconds:
             return ""
-        middle = sorted(self.seconds)[len(self.seconds) // 2]
+        middle = statistics.median(self.seconds[1:] or self.seconds)  # the first begins with what comes before it
         return f"{len(self.seconds):,} epochs, {duration(middle)} each (median)"
 
 

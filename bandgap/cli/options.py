@@ -128,3 +128,15 @@ def snapshot_config(kept: int | None) -> SnapshotConfig | None:
     from bandgap.networks.swag import SnapshotConfig
 
     return None if kept is None else SnapshotConfig(count=max(kept, SnapshotConfig.count), rank=kept)
+
+
+def parse_split(text: str) -> tuple[int, int]:
+    """Return the two numbers of a split.
+
+    >>> parse_split("40000,10000")
+    (40000, 10000)
+    """
+    words = text.replace(",", " ").split()
+    if len(words) != 2 or not all(word.isdecimal() and int(word) for word in words):
+        raise typer.BadParameter(f"--split {text!r}. Write two whole numbers from 1, such as 40000,10000.")
+    return int(words[0]), int(words[1])

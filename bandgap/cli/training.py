@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -21,6 +21,9 @@ from bandgap.cli.inputs import (
     say,
 )
 from bandgap.cli.report import check_out, print_run
+
+if TYPE_CHECKING:
+    from bandgap.sources.model import SourceConfig
 
 
 def source_path(source: Path) -> Path | None:
@@ -76,6 +79,9 @@ def train_source(
             "split of OE62 that the method was published with. Default: four fifths and one fifth, no rest.",
         ),
     ] = None,
+    max_epochs: Annotated[
+        int | None, typer.Option(min=1, help="Epochs at most; default: 150, fewer where nothing is gained any more.")
+    ] = None,
     seed: options.Seed = 0,
     level_of_theory: options.LevelOfTheory = "",
     licence: Annotated[
@@ -99,7 +105,8 @@ def train_source(
     set_threads()
     use_engine(engine, scheduler)
     check_out(out)
-    train = _trainer(network, preset, species, split=split, variational=variational, snapshots=snapshots)
+    asked = _source_config(split, max_epochs, variational=variational, snapshots=snapshots)
+    train = _trainer(network, preset, species, config=asked)
     with progress_bars() as progress:
         if oe62 is not None:
             if structures or label or labels:
@@ -136,47 +143,34 @@ def train_source(
     say(f"Next: bandgap transfer --source {folder} --structures CRYSTALS --labels CSV --out RUN")
 
 
-def _trainer(
-    network: str,
-    preset: str | None,
-    species: str | None,
-    *,
-    split: str | None,
-    variational: bool,
-    snapshots: int | None,
-) -> Callable[..., Path]:
-    """Return the training of this network, with its descriptor and extras; refuses what does not go together."""
+def _source_config(
+    split: str | None, max_epochs: int | None, *, variational: bool, snapshots: int | None
+) -> "SourceConfig":
+    from bandgap.networks.training import TrainingConfig
     from bandgap.sources.model import SourceConfig
 
-    config = SourceConfig(
+    return SourceConfig(
+        training=TrainingConfig() if max_epochs is None else TrainingConfig(max_epochs=max_epochs),
         variational=options.variational_configs(variational),
         snapshots=options.snapshot_config(snapshots),
-        split=None if split is None else parse_split(split),
+        split=None if split is None else options.parse_split(split),
     )
+
+
+def _trainer(network: str, preset: str | None, species: str | None, *, config: "SourceConfig") -> Callable[..., Path]:
+    """Return the training of this network with its descriptor; refuses what does not go together."""
     if network == "perceptron":
         from bandgap.sources.training import train_source_run
 
         return functools.partial(train_source_run, descriptor=descriptor_of(preset, species), config=config)
     if preset is not None or species is not None:
         raise typer.BadParameter("--network megnet learns its own features: leave out --preset and --species.")
-    if split is not None:
+    if config.split is not None:
         raise typer.BadParameter("--split is for --network perceptron: a graph network would see all structures.")
     import bandgap.networks.megnet  # noqa: F401 - before structures are read, it says where its package is missing
     from bandgap.sources.graph_training import HIDDEN, train_graph_source_run
 
     return functools.partial(train_graph_source_run, config=replace(config, hidden=HIDDEN))
-
-
-def parse_split(text: str) -> tuple[int, int]:
-    """Return the two numbers of a split.
-
-    >>> parse_split("40000,10000")
-    (40000, 10000)
-    """
-    words = text.replace(",", " ").split()
-    if len(words) != 2 or not all(word.isdecimal() and int(word) for word in words):
-        raise typer.BadParameter(f"--split {text!r}. Write two whole numbers from 1, such as 40000,10000.")
-    return int(words[0]), int(words[1])
 
 
 def transfer(

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.progress import Progress as Bars
 
 from bandgap.cli import bars as bars_module
-from bandgap.cli.bars import _PhaseBars, progress_bars
+from bandgap.cli.bars import EpochClock, _PhaseBars, progress_bars
 from bandgap.foundation.progress import RATE, Update
 
 
@@ -55,3 +55,18 @@ def test_bar_shows_the_rate_and_the_time_left() -> None:
     assert bars.tasks[0].fields["figures"] == "0.5 a second, about 2 min 0 s left"
     progress(Update("predicting", 100, 100, values={RATE: 0.5}))
     assert bars.tasks[0].fields["figures"] == "0.5 a second"
+
+
+def test_time_of_an_epoch_is_the_median_without_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, passed = [0.0], []
+    monkeypatch.setattr(bars_module.time, "perf_counter", lambda: now[0])
+    clock = EpochClock(passed.append, "training")
+    assert clock.sentence == ""
+    updates = [("reading", 1, 5.0), *(("training", k, t) for k, t in enumerate((90.0, 2.0, 3.0, 9.0), start=1))]
+    for phase, done, seconds in updates:
+        now[0] += seconds
+        clock(Update(phase, done, 4))
+    now[0] += 50.0
+    clock(Update("Fisher information", 1, 2))
+    assert clock.sentence == "4 epochs, 3.0 s each (median)"
+    assert len(passed) == 6
