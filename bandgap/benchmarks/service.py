@@ -6,6 +6,7 @@ The service is a process of its own. Clients are threads that send a request, wa
 import contextlib
 import http.client
 import json
+import os
 import re
 import subprocess
 import sys
@@ -39,7 +40,10 @@ class ServiceBenchmark:
 
 
 def run_benchmark(config: ServiceBenchmark, *, model: Path, progress: Progress = no_progress) -> dict[str, Any]:
-    """Return times (ms), requests per second, errors and memory (MB) for every number of clients, and the atoms."""
+    """Return times (ms), requests per second, errors and memory (MB) for every number of clients, and the atoms.
+
+    `processor_ms` is the service's own time on a core for a request, which other work on the machine hardly changes.
+    """
     rows, done, total = [], 0, len(config.clients) * config.requests
     with _served(model) as (port, process):
         records = _crystals(_elements(port))
@@ -48,8 +52,11 @@ def run_benchmark(config: ServiceBenchmark, *, model: Path, progress: Progress =
         start_MB = _memory_MB(process)
         for clients in config.clients:
             progress(Update(f"{clients} clients", done, total))
+            before = _processor_s(process)
             row = _measured(port, bodies, clients=clients, requests=config.requests)
-            rows.append(row | {"memory_MB": _memory_MB(process)})
+            spent = None if before is None else 1e3 * (_processor_s(process) or before) - 1e3 * before
+            own = None if spent is None else spent / config.requests
+            rows.append(row | {"processor_ms": own, "memory_MB": _memory_MB(process)})
             done += config.requests
         progress(Update("asked", done, total))
     atoms = [record.n_atoms for record in records]
@@ -135,6 +142,16 @@ def _served(model: Path) -> Iterator[tuple[int, "subprocess.Popen[str]"]]:
     finally:
         process.terminate()
         process.communicate()
+
+
+def _processor_s(process: "subprocess.Popen[str]") -> float | None:
+    """Return the seconds that all threads of a process have computed, None where the system does not say."""
+    try:
+        text = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8")
+        ticks = [int(number) for number in text.rpartition(")")[2].split()[11:13]]  # in user and in system mode
+        return sum(ticks) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, AttributeError):
+        return None
 
 
 def _memory_MB(process: "subprocess.Popen[str]") -> float | None:

@@ -35,9 +35,11 @@ def print_service(result: dict[str, Any]) -> None:
     rows = []
     for row in result["rows"]:
         memory = "?" if row["memory_MB"] is None else f"{row['memory_MB']:.0f}"
-        times = (f"{row['p50_ms']:.0f}", f"{row['p95_ms']:.0f}", f"{row['per_s']:.1f}")
+        processor = "?" if row["processor_ms"] is None else f"{row['processor_ms']:.1f}"
+        times = (f"{row['p50_ms']:.0f}", f"{row['p95_ms']:.0f}", processor, f"{row['per_s']:.1f}")
         rows.append((str(row["clients"]), f"{row['requests']:,}", str(row["errors"]), *times, memory))
-    print_table(("clients", "requests", "errors", "p50 (ms)", "p95 (ms)", "requests/s", "memory after (MB)"), rows)
+    times = ("p50 (ms)", "p95 (ms)", "processor (ms)", "requests/s")
+    print_table(("clients", "requests", "errors", *times, "memory after (MB)"), rows)
     low, high = result["atoms"]
     start = "" if result["start_MB"] is None else f" Memory after the first requests: {result['start_MB']:.0f} MB."
     typer.echo(f"One crystal of {low} to {high} atoms a request.{start}")

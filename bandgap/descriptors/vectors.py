@@ -1,6 +1,7 @@
 """Vectors of many structures: refused over budget, from the cache where known, else in chunks over processes."""
 
 import contextlib
+import functools
 import hashlib
 import logging
 from collections.abc import Generator, Mapping, Sequence
@@ -107,13 +108,18 @@ def _places_by_key(records: Sequence[StructureRecord], config: DescriptorConfig)
     """Return the rows of every distinct structure that is not refused, by cache key."""
     newer = {part.setting for part in PARTS} - {part.setting for part, _ in parts_of(config)} - {"size"}
     chosen = {name: value for name, value in to_dict(config).items() if name not in newer}  # as keys were without them
-    settings = fingerprint({"mbtr": chosen, "format": FORMAT, "dscribe": version("dscribe")})
+    settings = fingerprint({"mbtr": chosen, "format": FORMAT, "dscribe": _version()})
     places: dict[str, list[int]] = {}
     for i, record in enumerate(records):
         if record.atoms is not None and record.status != "refused":
             key = hashlib.sha256(f"{record.content}:{settings}".encode()).hexdigest()
             places.setdefault(key, []).append(i)
     return places
+
+
+@functools.cache
+def _version() -> str:
+    return version("dscribe")  # takes a millisecond each time
 
 
 def _atoms(record: StructureRecord) -> Atoms:

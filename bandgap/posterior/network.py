@@ -77,11 +77,19 @@ class NetworkPosterior:
             found["kappa"] = function_share(self.layer_weights, self.layer_sensitivity)
         return {name: value for name, value in found.items() if value is not None}
 
+    @property
+    def by_row(self) -> bool:
+        """Whether what a structure gets does not depend, in no bit, on those that are evaluated beside it."""
+        return self._n_bytes <= MOST_BYTES
+
+    @property
+    def _n_bytes(self) -> int:
+        return 4 * self.sigma.size * self.theta_hat_1.numel()
+
     def _evaluate(self, x: Floats) -> Floats:
-        n_bytes = 4 * self.sigma.size * self.theta_hat_1.numel()
-        if n_bytes > MOST_BYTES or is_passing():
+        if is_passing() or not self.by_row:
             return self._evaluate_dense(x)
-        return self._evaluate_rows(x, n_bytes)
+        return self._evaluate_rows(x, self._n_bytes)
 
     def _evaluate_rows(self, x: Floats, n_bytes: int) -> Floats:
         """Evaluate every draw by compiled loops, where the results of rows do not depend on each other."""

@@ -112,13 +112,17 @@ class Predictions:
 
     def to_frame(self, level: float = 0.95, kind: IntervalKind = "prediction") -> pd.DataFrame:
         """Return the table, one row for every row of the input, columns as in `COLUMNS`."""
+        return pd.DataFrame({name: _column(values) for name, values in self.to_columns(level, kind).items()})
+
+    def to_columns(self, level: float = 0.95, kind: IntervalKind = "prediction") -> dict[str, Sequence[str] | Floats]:
+        """Return the columns of the table by name, texts as sequences and numbers as arrays (n,)."""
         lower, upper = self.interval(level, kind)
         sd = self.sd_mean_eV if kind == "credible" else self.sd_new_eV
         constant = (np.full(len(self), float(level)), [kind] * len(self))
         numbers = (self.mean_eV, sd, lower, upper)
         texts = (self.domain, self.status, self.problem, [self.level_of_theory] * len(self))
         columns = (self.ids, self.files, self.formulas, *numbers, *constant, *texts)
-        return pd.DataFrame(dict(zip(COLUMNS, map(_column, columns), strict=True)))
+        return dict(zip(COLUMNS, columns, strict=True))
 
     def to_csv(self, path: Path | str | None = None, *, level: float = 0.95, kind: IntervalKind = "prediction") -> str:
         """Return the table as CSV text and write it to `path` if one is given."""

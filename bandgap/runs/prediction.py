@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from bandgap.evaluation.calibrators import Calibrator, load_calibrator
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior import PredictiveDraws
+from bandgap.posterior.together import draws_together
 from bandgap.predictions.conformal import available, conformal_quantile
 from bandgap.predictions.details import PredictionDetails, keep_jointly, noise_variances
 from bandgap.predictions.domain import Judgement
@@ -110,6 +112,27 @@ def draw_records(
 
     With a baseline (n,) those without it are refused.
     """
+    (found,) = draw_requests(run, [(records, described, baseline_eV)])
+    return found
+
+
+Request = tuple[Sequence[StructureRecord], Descriptors, Floats | None]  # as `draw_records` takes them
+
+
+def draw_requests(run: Run, requests: Sequence[Request]) -> list[DrawnRecords]:
+    """Return what `draw_records` does of every request, bit for bit; they share the passes through the draws."""
+    judged = [_judged(run, *request) for request in requests]
+    draws = draws_together(run.posterior, [inputs for inputs, *_ in judged])
+    return [
+        DrawnRecords(usable, own, domain, problems)
+        for (_, usable, domain, problems), own in zip(judged, draws, strict=True)
+    ]
+
+
+def _judged(
+    run: Run, records: Sequence[StructureRecord], described: Descriptors, baseline_eV: Floats | None
+) -> tuple[NDArray[np.floating[Any]], NDArray[np.int64], tuple[Judgement, ...], tuple[str, ...]]:
+    """Return the inputs (k, p) of usable records, their places (k,), the domain of all, and what is wrong with each."""
     found = [p.text if p else "" for p in described.problems]
     if baseline_eV is not None:
         lacking = f"has no {run.baseline}, which this run needs"
@@ -121,8 +144,7 @@ def draw_records(
     )
     problems = ("; ".join(t for t in (r.problem, p) if t) for r, p in zip(records, found, strict=True))
     inputs = with_baseline_column(described.features, baseline_eV)
-    draws = run.posterior.predictive_draws(inputs[usable])
-    return DrawnRecords(np.array(usable, dtype=np.int64), draws, judged, tuple(problems))
+    return inputs[usable], np.array(usable, dtype=np.int64), judged, tuple(problems)
 
 
 def record_predictions(run: Run, records: Sequence[StructureRecord], drawn: DrawnRecords) -> Predictions:

@@ -1,14 +1,13 @@
-"""One thread that computes: what arrives while it works is taken together, described together, and answered one by one.
+"""One thread that computes: what arrives while it works is taken together, described together, and predicted together.
 
-A descriptor does not depend on what is described beside it. A forward pass does, in its last digits, as products of
-matrices of other shapes are summed in another order: so each request has its own, and is answered as `bandgap predict`
-answers the same structures.
+A descriptor does not depend on what is described beside it, and requests share forward passes where these do not
+either (`bandgap.posterior.together`): each is answered as `bandgap predict` answers the same structures.
 """
 
 import logging
 import queue
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -17,7 +16,7 @@ from bandgap.foundation.errors import BandgapError, Cancelled
 from bandgap.foundation.machine import few_blas_threads, set_threads
 from bandgap.foundation.progress import Update
 from bandgap.jobs.service.limits import Refusal
-from bandgap.jobs.service.models import Row, ServedModel
+from bandgap.jobs.service.models import Row, Rows, ServedModel
 from bandgap.jobs.service.questions import Question
 from bandgap.structures.records import StructureRecord
 
@@ -105,17 +104,35 @@ def _answer(model: ServedModel, batch: Sequence[Asked]) -> None:
         for asked in batch:
             _fail(asked, error)
         return
-    start = 0
+    parts, start = {}, 0
     for asked in batch:
         stop = start + len(asked.question.records)
-        part = Descriptors(described.features[start:stop], described.problems[start:stop], 0)
+        if asked.abandoned:
+            asked.rows.set_result([])
+        else:
+            parts[asked] = Descriptors(described.features[start:stop], described.problems[start:stop], 0)
         start = stop
+    try:
+        _set(parts, model.answer([asked.question for asked in parts], list(parts.values())))
+    except Exception:
+        _LOG.exception("questions were not answered together, and are asked one by one")
+        _one_by_one(model, parts)
+
+
+def _one_by_one(model: ServedModel, parts: Mapping[Asked, Descriptors]) -> None:
+    for asked, part in parts.items():
         try:
-            rows = [] if asked.abandoned else model.answer(asked.question, part)
+            _set([asked], model.answer([asked.question], [part]))
         except Exception as error:
             _fail(asked, error)
+
+
+def _set(batch: Iterable[Asked], answers: Sequence[Rows]) -> None:
+    for asked, answer in zip(batch, answers, strict=True):
+        if isinstance(answer, Exception):
+            _fail(asked, answer)
         else:
-            asked.rows.set_result(rows)
+            asked.rows.set_result(answer)
 
 
 def _fail(asked: Asked, error: Exception) -> None:

@@ -11,15 +11,17 @@ import numpy as np
 from bandgap.datasets.gaps import labels_from_info
 from bandgap.descriptors import Descriptors
 from bandgap.evaluation.calibrators import Calibrator, load_calibrator
-from bandgap.foundation.errors import InputError
+from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.jobs.service.limits import Refusal
-from bandgap.jobs.service.questions import Question
+from bandgap.jobs.service.questions import Choice, Question
 from bandgap.predictions.table import INTERVAL_KINDS, IntervalKind, Predictions, check_kind, check_level
-from bandgap.runs.prediction import Floats, draw_records, record_predictions
+from bandgap.runs.prediction import DrawnRecords, Floats, Request, draw_requests, record_predictions
 from bandgap.runs.stored import Run, load_run
+from bandgap.structures.records import StructureRecord
 
 LEVEL, INTERVAL = 0.95, "prediction"
 Row = dict[str, Any]
+Rows = list[Row] | BandgapError | Refusal  # the answer to a question, or why it has none
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,21 +59,41 @@ class ServedModel:
         mended = [] if self.calibrator is None else [self.calibrator.sentence]
         return [*mended, *self.run.manifest.get("warnings", ())]
 
-    def answer(self, question: Question, described: Descriptors) -> list[Row]:
-        """Return a row for every structure, with the fields of the CSV; numbers of refused ones are None.
+    def answer(self, questions: Sequence[Question], described: Sequence[Descriptors]) -> list[Rows]:
+        """Return for every question a row for every structure, with the fields of the CSV, or why it has no answer.
 
-        Raises Refusal or a BandgapError where the run gives no such interval, or a baseline is missing.
+        Numbers of refused structures are None. The questions share the passes through the run's draws, and each has
+        the digits that it has alone. A Refusal or a BandgapError stands where the run gives no such interval, or a
+        baseline is missing.
         """
-        choice = question.choice
-        level = check_level(LEVEL if choice.level is None else choice.level)
-        kind = choice.interval or INTERVAL
-        check_kind(kind)
-        baseline = self._baseline(question)
-        drawn = draw_records(self.run, question.records, described, baseline_eV=baseline)
-        predictions = record_predictions(self.run, question.records, drawn)
+        found: dict[int, Rows] = {}
+        asked: dict[int, tuple[float, IntervalKind, Request]] = {}
+        for k, (question, own) in enumerate(zip(questions, described, strict=True)):
+            try:
+                level, kind = self._interval(question.choice)
+                asked[k] = level, kind, (question.records, own, self._baseline(question))
+            except (BandgapError, Refusal) as error:
+                found[k] = error
+        drawn = draw_requests(self.run, [request for _, _, request in asked.values()])
+        for (k, (level, kind, (records, *_))), own_draws in zip(asked.items(), drawn, strict=True):
+            try:
+                found[k] = self._rows(records, own_draws, level=level, kind=kind)
+            except (BandgapError, Refusal) as error:
+                found[k] = error
+        return [found[k] for k in range(len(questions))]
+
+    def _rows(
+        self, records: Sequence[StructureRecord], drawn: DrawnRecords, *, level: float, kind: IntervalKind
+    ) -> list[Row]:
+        predictions = record_predictions(self.run, records, drawn)
         if self.calibrator is not None:
             predictions = self.calibrator.apply(predictions)
-        return rows_of(predictions, level=level, kind=cast(IntervalKind, kind))
+        return rows_of(predictions, level=level, kind=kind)
+
+    def _interval(self, choice: Choice) -> tuple[float, IntervalKind]:
+        level, kind = check_level(LEVEL if choice.level is None else choice.level), choice.interval or INTERVAL
+        check_kind(kind)
+        return level, cast(IntervalKind, kind)
 
     def _baseline(self, question: Question) -> Floats | None:
         """Return the baseline (n,) in eV: the one that the request gives, else the structures' own under its name."""
@@ -110,8 +132,7 @@ def load_models(folders: Sequence[Path]) -> dict[str, ServedModel]:
 
 def rows_of(predictions: Predictions, *, level: float, kind: IntervalKind) -> list[Row]:
     """Return the table's rows as plain values, numbers with the six decimals of the CSV."""
-    frame = predictions.to_frame(level, kind)
-    columns = {str(name): [_plain(value) for value in frame[name]] for name in frame.columns}
+    columns = {name: [_plain(v) for v in values] for name, values in predictions.to_columns(level, kind).items()}
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 

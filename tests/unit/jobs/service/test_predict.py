@@ -14,6 +14,11 @@ from ase.build import molecule
 from ase.io import write
 from ase.io.jsonio import encode
 
+from bandgap.descriptors import featurize
+from bandgap.foundation.errors import ConfigError
+from bandgap.jobs.service.batching import Asked, _answer
+from bandgap.jobs.service.models import ServedModel
+from bandgap.jobs.service.questions import Choice, Question
 from bandgap.predictions.table import COLUMNS
 from tests.unit.conftest import make_records
 from tests.unit.jobs.service.conftest import Predict, Runs, assert_same, rows
@@ -164,3 +169,35 @@ def test_requests_that_arrive_together_are_answered_as_if_alone(
     with ThreadPoolExecutor(20) as pool:
         for number, answer in enumerate(pool.map(ask, range(20))):
             assert_same(answer, tables[number % 4])
+
+
+def test_questions_share_the_draws_and_one_that_fails_costs_no_other(runs: Runs) -> None:
+    """Questions of one batch: a level out of range and an interval that the run lacks stand beside good ones."""
+    model = ServedModel.load(runs.bayesian, name="bayesian")
+    records = make_records(6, seed=31, prefix="asked")
+    choices = [Choice(level=0.9), Choice(level=2.0), Choice(interval="credible"), Choice(interval="conformal")]
+    questions = [
+        Question(choice, records[k : k + 2], [None, None]) for k, choice in zip((0, 1, 3, 4), choices, strict=True)
+    ]
+    described = [featurize(question.records, model.run.descriptor) for question in questions]
+    found = model.answer(questions, described)
+    assert isinstance(found[1], ConfigError) and "level is 2" in str(found[1])
+    assert isinstance(found[3], ConfigError) and "held no structures back" in str(found[3])
+    for k in (0, 2):
+        assert found[k] == model.answer([questions[k]], [described[k]])[0]
+        assert [row["id"] for row in found[k]] == [record.id for record in questions[k].records]
+
+
+def test_batch_that_cannot_be_predicted_together_is_predicted_one_by_one(runs: Runs) -> None:
+    """An error that nobody foresaw, here of a baseline that no request could give, ends its own question alone."""
+    model = ServedModel.load(runs.cheap, name="cheap")
+    good, odd = (
+        Asked(model, Question(Choice(), [record], [value]))
+        for record, value in zip(make_records(2, seed=32, prefix="q"), (2.5, "two"), strict=True)
+    )
+    for asked in (good, odd):
+        assert asked.rows.set_running_or_notify_cancel()
+    _answer(model, [good, odd])
+    assert good.rows.result()[0]["id"] == "q-00" and good.rows.result()[0]["mean_eV"] is not None
+    with pytest.raises(ValueError, match="could not convert string to float"):
+        odd.rows.result()
