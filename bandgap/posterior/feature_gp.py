@@ -1,12 +1,11 @@
 """The posterior of a Gaussian process on what source networks see and on the descriptor (`sum_kernel`).
 
 Stored are the training rows' descriptors, the networks, and draws of the kernel's scales; kernels and factors are
-computed again where predictions are wanted. Draws of the mean at a structure are normal scores of its conditional
-distribution, stratified over all draws, so that their quantiles are those of the mixture.
+computed again where predictions are wanted.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -17,12 +16,9 @@ from torch import Tensor
 
 from bandgap.inference.gaussian_process.sum_kernel import INTERCEPT_VARIANCE, Kernels, SumKernelProblem
 from bandgap.networks.standardise import FLOOR
-from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_block, part, tensors
-from bandgap.posterior.stratified import stratified_scores
+from bandgap.posterior.protocol import Diagnostics, Floats, part, tensors
+from bandgap.posterior.scale_draws import ScaleDraws
 from bandgap.sources.views import NetworkView, SourceNetwork
-
-SCORES = 8  # draws of the mean for each draw of the scales
-ROWS_PER_BLOCK = 1024  # structures predicted at once
 
 _ARRAYS = ("kernel_mean", "kernel_scale", "columns", "inputs", "gaps_eV", "theta", "levels")
 
@@ -87,47 +83,22 @@ class LevelKernels:
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureGPPosterior:
-    """Training rows and draws of the scales.
+class FeatureGPPosterior(ScaleDraws):
+    """Training rows as the networks and the kernels see them.
 
     `inputs` (n, column) are raw descriptors where they differ among the training rows or where a network has weights.
     `levels` (n, k) are the electron levels in eV, the last features of every structure; k is 0 where there are none.
     """
 
     kind: ClassVar[str] = "feature_gp"
-    n_chains: ClassVar[int] = 1
-    n_members: ClassVar[int] = 1  # the networks are parts of one model
 
-    networks: tuple[SourceNetwork, ...]
+    networks: tuple[SourceNetwork, ...]  # parts of one model
     kernel_mean: Floats  # (p,)
     kernel_scale: Floats  # (p,)
     columns: NDArray[np.int64]
     inputs: NDArray[np.float32]
-    gaps_eV: Floats  # (n,)
-    theta: Floats  # (draw, scale)
     levels: Floats  # (n, k)
     size_apart: bool  # whether the last feature is the size, with a length of its own
-    seed: int
-    diagnostics: Diagnostics = field(default_factory=Diagnostics)
-
-    def with_draws(self, theta: Floats, diagnostics: Diagnostics) -> Self:
-        """Return the same with draws (draw, scale) of the scales."""
-        return replace(self, theta=theta, diagnostics=diagnostics)
-
-    @property
-    def n_draws(self) -> int:
-        """Number of draws of the mean."""
-        return SCORES * len(self.theta)
-
-    @cached_property
-    def y_mean_eV(self) -> float:
-        """Mean of the training gaps."""
-        return float(self.gaps_eV.mean())
-
-    @cached_property
-    def y_sd_eV(self) -> float:
-        """Standard deviation of the training gaps."""
-        return float(self.gaps_eV.std())
 
     @cached_property
     def problem(self) -> SumKernelProblem:
@@ -156,21 +127,8 @@ class FeatureGPPosterior:
         typical = [float(np.median(d[upper])) for d in self._distances(self._train, self._train)]
         return Units(heads, first, np.where(grams > 0, grams, 1.0), np.array([t if t > 1e-3 else 1.0 for t in typical]))
 
-    @cached_property
-    def _levels(self) -> Floats:
-        """Normal scores (draw of the scales, SCORES), stratified over all."""
-        return stratified_scores(len(self.theta), SCORES, seed=self.seed)
-
-    def mean_draws_eV(self, features: NDArray[np.floating[Any]]) -> Floats:
-        """Return draws of the mean, (1, draw, n), in eV, for raw features (n, p)."""
-        return self.predictive_draws(features).means_eV
-
-    def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
-        """Return draws of the mean; a new observation is the mixture over draws of the scales, for raw (n, p)."""
-        means, centres, sds = by_block(self._block, features, rows=ROWS_PER_BLOCK)
-        return PredictiveDraws(means[None], centres, sds)
-
-    def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats, Floats]:
+    def conditional(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
+        """Return mean and variance (draw, n) of the process at raw features (n, p) given each draw of the scales."""
         rows = self._rows(features.astype(np.float64))
         cross, own = self._kernels(rows, self._train), self._own(rows)
         shape = (len(self.theta), len(features))
@@ -179,10 +137,7 @@ class FeatureGPPosterior:
         for k, theta in enumerate(self.theta):
             prior = INTERCEPT_VARIANCE + np.exp(2 * theta[:n_grams]) @ own + np.exp(2 * theta[n_grams])
             centres[k], latent[k] = self.problem.conditional(theta, cross, prior)
-        noise = np.exp(2 * self.theta[:, -1:])
-        draws = centres[:, None] + np.sqrt(latent)[:, None] * self._levels[:, :, None]
-        means = self.y_mean_eV + self.y_sd_eV * draws.reshape(self.n_draws, len(features))
-        return means, self.y_mean_eV + self.y_sd_eV * centres, self.y_sd_eV * np.sqrt(latent + noise)
+        return centres, latent
 
     def _rows(self, features: Floats) -> Rows:
         p = len(self.kernel_mean)
@@ -215,10 +170,6 @@ class FeatureGPPosterior:
             grams += self._of_levels.grams(a.levels, b.levels)
         distances = zip(self._distances(a, b), units.distances, strict=True)
         return Kernels(tuple(grams), tuple(d / typical for d, typical in distances))
-
-    def summaries(self) -> dict[str, Floats]:
-        """Return draws of the noise in eV."""
-        return {"sigma_eV": (np.exp(self.theta[:, -1]) * self.y_sd_eV)[None]}
 
     def to_arrays(self) -> dict[str, Tensor]:
         """Return everything but the scalars and the diagnostics as named tensors."""

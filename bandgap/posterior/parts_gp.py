@@ -1,12 +1,11 @@
 """The posterior of a Gaussian process in which every part of the descriptor has a length of its own (`product_kernel`).
 
 Stored are the training rows and draws of the kernel's scales; distances and factors are computed again where
-predictions are wanted. Draws of the mean at a structure are normal scores of its conditional distribution, stratified
-over all draws, so that their quantiles are those of the mixture.
+predictions are wanted.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -18,33 +17,24 @@ from scipy.stats import norm
 from torch import Tensor
 
 from bandgap.inference.gaussian_process.product_kernel import ProductKernelProblem
-from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_block, tensors
-from bandgap.posterior.stratified import stratified_scores
+from bandgap.posterior.protocol import Diagnostics, Floats, tensors
+from bandgap.posterior.scale_draws import ScaleDraws
 from bandgap.posterior.training_rows import TrainingRows, typical_distance
-
-SCORES = 8  # draws of the mean for each draw of the scales
-ROWS_PER_BLOCK = 1024  # structures predicted at once
 
 _ARRAYS = ("ends", "gaps_eV", "theta")
 
 
 @dataclass(frozen=True, eq=False)
-class PartsGPPosterior:
-    """Training rows and draws of the scales.
+class PartsGPPosterior(ScaleDraws):
+    """Training rows in their parts.
 
     `ends` (part,) says where in the varying columns of the rows each part ends.
     """
 
     kind: ClassVar[str] = "parts_gp"
-    n_chains: ClassVar[int] = 1
-    n_members: ClassVar[int] = 1
 
     rows: TrainingRows
     ends: NDArray[np.int64]
-    gaps_eV: Floats  # (n,)
-    theta: Floats  # (draw, scale)
-    seed: int
-    diagnostics: Diagnostics = field(default_factory=Diagnostics)
 
     @classmethod
     def before_draws(
@@ -56,26 +46,8 @@ class PartsGPPosterior:
         """
         rows = TrainingRows.of(features)
         ends = np.unique(np.searchsorted(rows.columns, [part.stop for part in parts]))
-        return cls(rows, ends[ends > 0].astype(np.int64), gaps_eV.astype(np.float64), np.empty((0, 0)), seed)
-
-    def with_draws(self, theta: Floats, diagnostics: Diagnostics) -> Self:
-        """Return the same with draws (draw, scale) of the scales."""
-        return replace(self, theta=theta, diagnostics=diagnostics)
-
-    @property
-    def n_draws(self) -> int:
-        """Number of draws of the mean."""
-        return SCORES * len(self.theta)
-
-    @cached_property
-    def y_mean_eV(self) -> float:
-        """Mean of the training gaps."""
-        return float(self.gaps_eV.mean())
-
-    @cached_property
-    def y_sd_eV(self) -> float:
-        """Standard deviation of the training gaps."""
-        return float(self.gaps_eV.std())
+        gaps, none_yet = gaps_eV.astype(np.float64), np.empty((0, 0))
+        return cls(rows, ends[ends > 0].astype(np.int64), gaps_eV=gaps, theta=none_yet, seed=seed)
 
     @cached_property
     def problem(self) -> ProductKernelProblem:
@@ -96,25 +68,13 @@ class PartsGPPosterior:
         starts = [0, *self.ends[:-1]]
         return [scaled[:, start:end] for start, end in zip(starts, self.ends, strict=True)]
 
-    def mean_draws_eV(self, features: NDArray[np.floating[Any]]) -> Floats:
-        """Return draws of the mean, (1, draw, n), in eV, for raw features (n, p)."""
-        return self.predictive_draws(features).means_eV
-
-    def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
-        """Return draws of the mean; a new observation is the mixture over draws of the scales, for raw (n, p)."""
-        means, centres, sds = by_block(self._block, features, rows=ROWS_PER_BLOCK)
-        return PredictiveDraws(means[None], centres, sds)
-
-    def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats, Floats]:
+    def conditional(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
+        """Return mean and variance (draw, n) of the process at raw features (n, p) given each draw of the scales."""
         new = self._by_part(self.rows.scaled(features))
         squares = tuple((cdist(a, b) / t) ** 2 for a, b, t in zip(new, self._own, self._typical, strict=True))
         found = [self.problem.conditional(theta, squares) for theta in self.theta]
-        centres, latent = (np.stack(values) for values in zip(*found, strict=True))
-        scores = stratified_scores(len(self.theta), SCORES, seed=self.seed)
-        draws = centres[:, None] + np.sqrt(latent)[:, None] * scores[:, :, None]
-        means = self.y_mean_eV + self.y_sd_eV * draws.reshape(self.n_draws, len(features))
-        noise = np.exp(2 * self.theta[:, -1:])
-        return means, self.y_mean_eV + self.y_sd_eV * centres, self.y_sd_eV * np.sqrt(latent + noise)
+        centres, variances = (np.stack(values) for values in zip(*found, strict=True))
+        return centres, variances
 
     def left_out_log_densities(self, spreads: Floats) -> Floats:
         """Return log p(y_i | all others), (n, spread), in 1/eV, distances from its mean times each of `spreads`.
@@ -135,10 +95,6 @@ class PartsGPPosterior:
         ]
         result: Floats = np.stack(columns, axis=1) - np.log(self.y_sd_eV)
         return result
-
-    def summaries(self) -> dict[str, Floats]:
-        """Return draws of the noise in eV."""
-        return {"sigma_eV": (np.exp(self.theta[:, -1]) * self.y_sd_eV)[None]}
 
     def to_arrays(self) -> dict[str, Tensor]:
         """Return everything but the scalars and the diagnostics as named tensors."""

@@ -24,14 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.inference.gaussian_process.importance import importance_draws
 from bandgap.inference.gaussian_process.sum_kernel import prior_of
 from bandgap.networks.standardise import FLOOR
 from bandgap.posterior import FeatureGPPosterior, Floats
 from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import StatisticsChoice, standardiser_for
 from bandgap.sources.views import SourceNetwork
-from bandgap.transfer.shared.importance_diagnosis import check_settings, diagnose
+from bandgap.transfer.shared.importance_diagnosis import check_settings, integrated
 from bandgap.transfer.shared.method import Method, TargetData
 
 
@@ -93,18 +92,7 @@ def fit_together(
         size_apart=first.descriptor.size,
         seed=seed,
     )
-    theta, info = importance_draws(
-        start.problem.log_density,
-        prior_of(start.problem.kernels)[0],
-        n_draws=config.draws,
-        n_proposals=config.proposals,
-        rounds=config.rounds,
-        log_value=start.problem.log_value,
-        rng=np.random.default_rng(seed),
-        phase="integrating the kernel's scales",
-        progress=progress,
-    )
-    return start.with_draws(theta, diagnose(info))
+    return integrated(start, prior_of(start.problem.kernels)[0], config, seed=seed, progress=progress)
 
 
 def _kernel_scales(features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats, NDArray[np.bool_]]:

@@ -15,16 +15,13 @@ kernels (Matern 1/2 and 5/2, a Gaussian, Laplacians), sums over parts, and gaps 
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from bandgap.descriptors.config import feature_terms
 from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.inference.gaussian_process.importance import importance_draws
 from bandgap.inference.gaussian_process.product_kernel import prior_of
 from bandgap.posterior import PartsGPPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.transfer.shared.importance_diagnosis import check_settings, diagnose
+from bandgap.transfer.shared.importance_diagnosis import check_settings, integrated
 from bandgap.transfer.shared.method import Method, TargetData
 
 
@@ -55,18 +52,7 @@ def fit(
     parts = [*terms, slice(terms[-1].stop, data.features.shape[1])]
     start = PartsGPPosterior.before_draws(data.features, data.gaps_eV, parts=parts, seed=seed)
     with few_blas_threads():
-        theta, info = importance_draws(
-            start.problem.log_density,
-            prior_of(len(start.ends))[0],
-            n_draws=config.draws,
-            n_proposals=config.proposals,
-            rounds=config.rounds,
-            log_value=start.problem.log_value,
-            rng=np.random.default_rng(seed),
-            phase="integrating the kernel's scales",
-            progress=progress,
-        )
-    return start.with_draws(theta, diagnose(info))
+        return integrated(start, prior_of(len(start.ends))[0], config, seed=seed, progress=progress)
 
 
 METHOD: Final = Method(

@@ -1,12 +1,48 @@
-"""What importance sampling of a kernel's scales asks, and what it tells of itself, in figures and in words."""
+"""Importance sampling of a kernel's scales: what it asks, the call, and what it tells of itself in words."""
+
+from typing import Protocol, TypeVar
+
+import numpy as np
 
 from bandgap.foundation.errors import ConfigError
-from bandgap.inference.gaussian_process.importance import MIN_PROPOSALS, MIN_ROUNDS, ImportanceInfo
-from bandgap.posterior import Diagnostics
+from bandgap.foundation.progress import Progress, no_progress
+from bandgap.inference.gaussian_process.importance import MIN_PROPOSALS, MIN_ROUNDS, ImportanceInfo, importance_draws
+from bandgap.posterior import Diagnostics, Floats
+from bandgap.posterior.scale_draws import ScaleDraws
 
 K_HAT_LIMIT = 0.7  # of the Pareto tail of the weights (Vehtari et al., 2024)
 MIN_DRAWS = 8
 MIN_ESS = 20.0  # effective draws of the scales
+
+
+S = TypeVar("S", bound=ScaleDraws)
+
+
+class Settings(Protocol):
+    """Draws of the scales that are kept, proposals of a round, most rounds."""
+
+    @property
+    def draws(self) -> int: ...
+    @property
+    def proposals(self) -> int: ...
+    @property
+    def rounds(self) -> int: ...
+
+
+def integrated(start: S, first: Floats, settings: Settings, *, seed: int, progress: Progress = no_progress) -> S:
+    """Return the posterior with draws of its scales, from the scales `first` (k,), and how well they cover it."""
+    theta, info = importance_draws(
+        start.problem.log_density,
+        first,
+        n_draws=settings.draws,
+        n_proposals=settings.proposals,
+        rounds=settings.rounds,
+        log_value=start.problem.log_value,
+        rng=np.random.default_rng(seed),
+        phase="integrating the kernel's scales",
+        progress=progress,
+    )
+    return start.with_draws(theta, diagnose(info))
 
 
 def check_settings(method: str, *, draws: int, proposals: int, rounds: int) -> None:
