@@ -9,6 +9,7 @@ from bandgap.jobs import resuming
 from bandgap.jobs.disk import folder_bytes
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import RunRow
+from bandgap.jobs.sources import OWN
 from bandgap.jobs.store import ACTIVE, Job, JobStore
 
 MAX_NAME = 120
@@ -95,6 +96,22 @@ def drop_unused_uploads(library: Library) -> None:
             shutil.rmtree(folder, ignore_errors=True)
     present = [path.name for path in (library.home.folder / "uploads").glob("*")]
     library.home.drop_uploads([name for name in present if name not in named], older_than_s=SHARED_S)
+
+
+def drop_left_sources(library: Library) -> None:
+    """Remove folders of source models whose training or check ended without one, as when it waited or was killed.
+
+    The worker does so when it starts; a job that ends by itself leaves none.
+    """
+    lasting = ("finished", *ACTIVE)
+    kinds, marks = ", ".join("?" * len(OWN)), ", ".join("?" * len(lasting))
+    left = library.database.rows(
+        f"SELECT subject FROM job WHERE kind IN ({kinds}) GROUP BY subject HAVING sum(state IN ({marks})) = 0",
+        *OWN,
+        *lasting,
+    )
+    for row in left:
+        shutil.rmtree(library.home.source_folder(row["subject"]), ignore_errors=True)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from bandgap.foundation.errors import InputError
 from bandgap.jobs.added_sources import ARCHIVE, add_archive, add_folder
 from bandgap.jobs.disk import room
 from bandgap.jobs.home import Home, open_home
+from bandgap.jobs.housekeeping import drop_left_sources
 from bandgap.jobs.library import Library
 from bandgap.jobs.sources import delete_source, source_path, sources_of
 from bandgap.jobs.store import Job, JobStore
@@ -163,6 +164,20 @@ def test_learning_curve_of_words_is_refused(home, tmp_path, trained):
     assert "The errors by epoch in the source model's manifest.json are no numbers." in failure(
         home, by_folder(home, folder)
     )
+
+
+def test_source_whose_check_was_cancelled_while_it_waited_is_cleared_away_and_may_come_again(home, trained):
+    finished = ended(home, by_folder(home, trained))
+    waiting = by_archive(home, zipped(trained))
+    left = home.source_folder(waiting.subject)
+    drop_left_sources(Library(home))
+    assert left.exists()  # as the check is still to come
+    JobStore(home).request_cancel(WS, waiting.id)
+    drop_left_sources(Library(home))
+    assert not left.exists() and home.source_folder(finished.subject).exists()
+    assert ended(home, by_archive(home, zipped(trained))).state == "finished"
+    drop_left_sources(Library(home))
+    assert left.exists()
 
 
 def test_added_source_is_deleted_with_its_folder(home, trained):
