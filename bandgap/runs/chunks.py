@@ -4,11 +4,12 @@ import contextlib
 import hashlib
 import time
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from bandgap.evaluation.calibrators import Calibrator
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.engines import engine_in_use, mapped
 from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.forks import can_fork, mapped_by_forks
 from bandgap.foundation.machine import few_blas_threads, set_threads
 from bandgap.foundation.progress import RATE, Progress, Update, no_progress
 from bandgap.predictions.details import PredictionDetails
@@ -31,6 +33,7 @@ from bandgap.structures import StructureRecord
 from bandgap.structures.spool import Spool
 
 CHUNK = 512  # structures: half a second of work, and about 15 MB with all draws of a network
+FIRST = 128  # structures that are predicted before processes are forked
 PROCESSES_FROM = 2_000  # structures; of fewer only what is slow to describe is spread over processes
 
 Floats = NDArray[np.float64]
@@ -116,6 +119,12 @@ Part = tuple[tuple[StructureRecord, ...], Floats | None, NDArray[np.bool_] | Non
 Found = tuple[Predictions, PredictionDetails | None]
 
 
+class _Map(Protocol):
+    def __call__(
+        self, function: Callable[..., Found], tasks: Iterable[tuple[Any, ...]], *, n_jobs: int, ahead: int
+    ) -> Generator[Found, None, None]: ...
+
+
 def _parts(
     records: Iterable[StructureRecord],
     plan: ChunkPlan,
@@ -167,7 +176,28 @@ def _predicted(
 
 
 def _together(parts: Iterator[Part], plan: ChunkPlan) -> Generator[Chunk, None, None]:
-    _loaded(plan)  # what is wrong with it is said here
+    loaded = _loaded(plan)  # what is wrong with it is said here
+    if engine_in_use().remote or not can_fork():
+        yield from _elsewhere(parts, plan, mapped)
+        return
+    _LOADED[_key(plan)] = loaded
+    try:
+        for part in islice(parts, 1):  # a few first, so that forks have all that is loaded or made for it
+            few = _cut(part, slice(FIRST))
+            yield Chunk(few[0], *_predicted(few, *loaded, plan.cache))
+            if part[0][FIRST:]:
+                parts = chain([_cut(part, slice(FIRST, None))], parts)
+        yield from _elsewhere(parts, plan, mapped_by_forks)
+    finally:
+        del _LOADED[_key(plan)]
+
+
+def _cut(part: Part, rows: slice) -> Part:
+    records, baseline, known = part
+    return records[rows], None if baseline is None else baseline[rows], None if known is None else known[rows]
+
+
+def _elsewhere(parts: Iterator[Part], plan: ChunkPlan, over: _Map) -> Generator[Chunk, None, None]:
     own = replace(plan, cache=None) if engine_in_use().remote else plan  # the cache is a file of this machine
     held: deque[tuple[StructureRecord, ...]] = deque()
 
@@ -176,18 +206,23 @@ def _together(parts: Iterator[Part], plan: ChunkPlan) -> Generator[Chunk, None, 
             held.append(part[0])
             yield part, own
 
-    with contextlib.closing(mapped(_in_process, tasks(), n_jobs=plan.n_jobs, ahead=2)) as found:
+    with contextlib.closing(over(_in_process, tasks(), n_jobs=plan.n_jobs, ahead=2)) as found:
         for predictions, details in found:
             yield Chunk(held.popleft(), predictions, details)
 
 
-_LOADED: dict[tuple[Path, float, IntervalKind, bool], tuple[Run, Calibrator | None]] = {}  # of this process
+_Key = tuple[Path, float, IntervalKind, bool]
+_LOADED: dict[_Key, tuple[Run, Calibrator | None]] = {}  # of this process and its forks
+
+
+def _key(plan: ChunkPlan) -> _Key:
+    return plan.model_folder, plan.level, plan.interval, plan.calibrated
 
 
 def _in_process(part: Part, plan: ChunkPlan) -> Found:
     """Predict in a process of its own, which keeps the model for the next chunk."""
     set_threads()
-    key = (plan.model_folder, plan.level, plan.interval, plan.calibrated)
+    key = _key(plan)
     with few_blas_threads():
         if key not in _LOADED:
             _LOADED[key] = _loaded(plan)

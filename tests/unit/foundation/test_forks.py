@@ -1,0 +1,67 @@
+"""A map in forked processes: the results of a loop, with what this process holds, and clear ends."""
+
+import os
+import signal
+import sys
+
+import pytest
+
+from bandgap.foundation.errors import BandgapError, InputError
+from bandgap.foundation.forks import can_fork, mapped_by_forks
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are used on Linux only")
+HELD: list[int] = []
+
+
+def add_held(number):
+    return number + HELD[0], os.getpid()
+
+
+def refuse(number):
+    if number == 3:
+        raise InputError("three is refused")
+    return number
+
+
+def die(number):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.fixture
+def held():
+    HELD.append(100)  # after the import: a process that is spawned would not have it
+    yield
+    HELD.clear()
+
+
+def test_forks_see_what_is_loaded_and_answer_in_order(held):
+    assert can_fork()
+    found = list(mapped_by_forks(add_held, ((n,) for n in range(20)), n_jobs=2, ahead=2))
+    assert [number for number, _ in found] == list(range(100, 120))
+    assert 1 <= len({pid for _, pid in found}) <= 2 and os.getpid() not in {pid for _, pid in found}
+
+
+def test_tasks_are_taken_as_they_are_needed():
+    taken = []
+
+    def tasks():
+        for n in range(1000):
+            taken.append(n)
+            yield (n,)
+
+    found = mapped_by_forks(abs, tasks(), n_jobs=2, ahead=3)
+    assert [next(found) for _ in range(4)] == [0, 1, 2, 3]
+    found.close()
+    assert len(taken) == 4 + 5
+
+
+def test_what_the_function_raises_is_raised_after_the_results_before_it():
+    found = mapped_by_forks(refuse, ((n,) for n in range(9)), n_jobs=2, ahead=2)
+    assert [next(found) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(InputError, match="three is refused"):
+        next(found)
+
+
+def test_a_killed_process_is_said_in_a_sentence():
+    with pytest.raises(BandgapError, match="was killed, probably as memory ran out. Use fewer jobs"):
+        list(mapped_by_forks(die, ((n,) for n in range(9)), n_jobs=2, ahead=2))
