@@ -55,15 +55,18 @@ def check_count(n_atoms: int, limits: Limits) -> None:
 
 
 def _check_finite(draft: Draft, cell: Floats) -> None:
+    largest = float(np.abs(draft.positions).max()), float(np.abs(cell).max())
+    if largest[0] <= LARGEST_ANGSTROM and largest[1] <= LARGEST_ANGSTROM:  # False where one is not a number
+        return
     if not np.isfinite(cell).all():
         raise Unreadable("the unit cell holds a value that is not a finite number")
     finite = np.isfinite(draft.positions).all(axis=1)
     if not finite.all():
         atom = int(np.argmin(finite))
         raise Unreadable(f"the position of atom {draft.name(atom)} is not a finite number")
-    largest = max(float(np.abs(draft.positions).max()), float(np.abs(cell).max()))
-    if largest > LARGEST_ANGSTROM:
-        raise Unreadable(f"a coordinate or cell vector of {largest:.3g} A is out of all proportion; is the unit right?")
+    raise Unreadable(
+        f"a coordinate or cell vector of {max(largest):.3g} A is out of all proportion; is the unit right?"
+    )
 
 
 def _check_cell(cell: Floats, pbc: tuple[bool, bool, bool]) -> None:

@@ -61,19 +61,25 @@ def close_pairs(positions: Floats, *, cell: Floats, pbc: tuple[bool, bool, bool]
 
 def close_vectors(positions: Floats, *, cell: Floats, pbc: tuple[bool, bool, bool], cutoff_angstrom: float) -> Pairs:
     """Return the pairs of `close_pairs` with the vector (pair, 3), Angstrom, from atom i to j or to the image of j."""
-    if any(pbc):
-        points, origin, shift = _with_images(positions, completed(cell, pbc), np.array(pbc), cutoff_angstrom)
-    else:
-        points, origin, shift = positions, np.arange(len(positions)), np.zeros((len(positions), 3), dtype=int)
-    pairs = cKDTree(points).query_pairs(cutoff_angstrom, output_type="ndarray")
-    if not len(pairs):
-        return pairs[:, 0], pairs[:, 1], np.zeros((0, 3))
-    first, second = pairs.min(axis=1), pairs.max(axis=1)  # atoms at home come before images
+    if not any(pbc):
+        first, second = _pairs(positions, cutoff_angstrom)
+        apart: Floats = positions[second] - positions[first]
+        return first, second, apart
+    points, origin, shift = _with_images(positions, completed(cell, pbc), np.array(pbc), cutoff_angstrom)
+    first, second = _pairs(points, cutoff_angstrom)  # atoms at home come before images
     i, j = origin[first], origin[second]
     image: NDArray[np.bool_] = np.any(shift, axis=1)
     keep = ~image[first] & (~image[second] | (i < j) | ((i == j) & _is_positive(shift[second])))  # each pair once
     vectors: Floats = points[second] - points[first]
     return i[keep], j[keep], vectors[keep]
+
+
+def _pairs(points: Floats, cutoff_angstrom: float) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the points i < j (pair,) of every pair within the cutoff."""
+    pairs = cKDTree(points).query_pairs(cutoff_angstrom, output_type="ndarray")
+    if not len(pairs):
+        return pairs[:, 0], pairs[:, 1]
+    return pairs.min(axis=1), pairs.max(axis=1)
 
 
 def _is_positive(shift: NDArray[np.int_]) -> NDArray[np.bool_]:

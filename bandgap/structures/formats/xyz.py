@@ -8,6 +8,7 @@ import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,6 +170,7 @@ def _pbc(text: str) -> tuple[bool, bool, bool]:
     return bool(flags[0]), bool(flags[1]), bool(flags[2])
 
 
+@lru_cache(maxsize=64)
 def _columns(text: str) -> tuple[int, int]:
     """Return where a row holds the element, and the first of the three coordinates."""
     parts = text.split(":")
