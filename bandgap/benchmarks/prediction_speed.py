@@ -79,21 +79,30 @@ def measure(words: Sequence[object], *, checkout: Path = THIS, program: str = _M
 
 
 def run_speed(config: SpeedBenchmark, *, progress: Progress = no_progress) -> dict[str, Any]:
-    """Return the number of structures and, for every side and number of processes, all that was measured."""
-    n = len(read_paths([config.structures]))
+    """Return the number of structures and, for every side and number of processes, all that was measured.
+
+    The start is what a prediction of one structure takes: imports, loading the model and making its layers.
+    """
+    records = read_paths([config.structures])
     sides = {"this": THIS} | ({} if config.against is None else {"other": config.against})
     runs = [(side, jobs) for jobs in config.jobs for side in sides if side == "this" or jobs == config.jobs[0]]
-    found: dict[str, list[Measured]] = {f"{side}, {jobs} jobs": [] for side, jobs in runs}
+    found: dict[str, list[tuple[Measured, Measured]]] = {f"{side}, {jobs} jobs": [] for side, jobs in runs}
     with tempfile.TemporaryDirectory(prefix="bandgap-bench-") as folder:
+        one = Path(folder) / "one.extxyz"
+        write_copies(one, [record for record in records if record.status != "refused"], 1)
         for repeat in range(config.repeats + 1):  # the first compiles, and is not counted
             for side, jobs in runs:
-                words = ("predict", "--model", config.model, "--structures", config.structures)
-                more = ("--out", Path(folder) / "table.csv", "--jobs", jobs)
-                measured = measure((*words, *more), checkout=sides[side])
+                rest = ("--out", Path(folder) / "table.csv", "--jobs", jobs)
+                words = [("predict", "--model", config.model, "--structures", f) for f in (config.structures, one)]
+                whole, start = (measure((*w, *rest), checkout=sides[side]) for w in words)
                 if repeat:
-                    found[f"{side}, {jobs} jobs"].append(measured)
+                    found[f"{side}, {jobs} jobs"].append((whole, start))
             progress(Update("predicting in turns", repeat, config.repeats))
-    return {"n": n, "load": os.getloadavg()[0], "runs": {k: _medians(v) for k, v in found.items()}}
+    return {
+        "n": len(records),
+        "load": os.getloadavg()[0],
+        "runs": {k: _medians([whole for whole, _ in v]) | _starts([start for _, start in v]) for k, v in found.items()},
+    }
 
 
 def run_scale(
@@ -160,6 +169,11 @@ def _medians(measured: Sequence[Measured]) -> dict[str, float]:
         "processor_s": float(np.median([m.processor_s for m in measured])),
         "peak_MB": max(m.peak_bytes for m in measured) / 1e6,
     }
+
+
+def _starts(measured: Sequence[Measured]) -> dict[str, float]:
+    found = _medians(measured)
+    return {"start_clock_s": found["clock_s"], "start_processor_s": found["processor_s"]}
 
 
 def _elements(records: Sequence[StructureRecord]) -> list[str]:

@@ -44,6 +44,17 @@ def test_ratios_are_those_of_the_medians(capsys: pytest.CaptureFixture[str]) -> 
     assert "4,000 structures; load of the machine 0.4" in out
 
 
+def test_ratios_without_the_start_leave_out_each_sides_own(capsys: pytest.CaptureFixture[str]) -> None:
+    sides = {"this, 1 jobs": (5.0, 4.0), "other, 1 jobs": (21.0, 8.0), "this, 2 jobs": (4.0, 5.0)}
+    start = {"start_clock_s": 3.0, "start_processor_s": 2.0, "peak_MB": 400.0}
+    runs = {name: {"clock_s": clock, "processor_s": work} | start for name, (clock, work) in sides.items()}
+    print_speed({"n": 4000, "load": 0.4, "runs": runs})
+    out = capsys.readouterr().out
+    assert "; without the start 9.00 and 3.00 times." in out
+    assert "as this, 2 jobs by the clock, 1.25 times by the processor; without the start 0.50 and 1.50 times." in out
+    assert "by the clock: this, 1 jobs 3.0 s, other, 1 jobs 3.0 s, this, 2 jobs 3.0 s." in out
+
+
 def test_slopes_are_printed_for_every_task(capsys: pytest.CaptureFixture[str]) -> None:
     print_scale([{"task": "check", "n": n, "clock_s": n / 2, "processor_s": n / 3, "peak_MB": 90.0} for n in (10, 20)])
     assert "check: work grows with the number of structures to the power 1, memory to 0." in capsys.readouterr().out
