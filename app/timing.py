@@ -19,9 +19,10 @@ FOLDER = Path(__file__).parent
 
 
 def main() -> None:
-    """Read the query parameters of the pages and the number of visits from the command line."""
-    choices, visits = json.loads(sys.argv[1]), int(sys.argv[2])
-    pages = {path.stem: visited(path, choices, visits) for path in sorted((FOLDER / "views").glob("*.py"))}
+    """Read the query parameters, the number of visits and the pages (none: all of them) from the command line."""
+    choices, visits, wanted = json.loads(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+    paths = [path for path in sorted((FOLDER / "views").glob("*.py")) if not wanted or path.stem in wanted]
+    pages = {path.stem: visited(path, choices, visits) for path in paths}
     peak = peak_memory_bytes()["process"]
     result = {"pages": pages, "memory_MB": (peak or 0) / 1e6, "heavy": [m for m in HEAVY if m in sys.modules]}
     sys.stdout.write(json.dumps(result) + "\n")

@@ -5,11 +5,11 @@ with an empty data directory: descriptors are computed, not looked up. The work 
 processor that it and its children took; on a machine that others use as well, the clock says less.
 """
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,15 @@ from bandgap.structures.formats.xyz import extxyz_blocks
 THIS = Path(bandgap.__file__).parent.parent
 DISPLACED_ANGSTROM = 0.02
 _MAIN = "from bandgap.cli import main; main()"
+_LAUNCHER = """
+import json, os, sys, time
+started = time.perf_counter()
+command = json.loads(sys.argv[1])
+child = os.posix_spawn(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, 2, 1)])
+_, status, usage = os.wait4(child, 0)
+json.dump({"clock_s": time.perf_counter() - started, "processor_s": usage.ru_utime + usage.ru_stime,
+           "maxrss": usage.ru_maxrss, "code": os.waitstatus_to_exitcode(status)}, sys.stdout)
+"""  # what the command says goes to stderr
 
 
 @dataclass(frozen=True)
@@ -57,25 +66,24 @@ class SpeedBenchmark:
 
 
 def measure(words: Sequence[object], *, checkout: Path = THIS, program: str = _MAIN) -> Measured:
-    """Run a command of a checkout, or another program, to its end; raises BandgapError with what it said on failure."""
+    """Run a command of a checkout, or another program, to its end; raises BandgapError with what it said on failure.
+
+    A small process starts it and reads its use, as the peak of a process counts what its parent held when it began.
+    """
+    command = [sys.executable, "-P", "-c", program, *map(str, words)]
     with tempfile.TemporaryDirectory(prefix="bandgap-bench-") as home, tempfile.TemporaryFile() as said:
         kept = {"PYTHONPATH": str(checkout), "BANDGAP_HOME": home, "OMP_NUM_THREADS": "1", "BANDGAP_THREADS": "1"}
-        started = time.perf_counter()
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-c", program, *map(str, words)],
-            env={**os.environ, **kept},
-            stdout=said,
-            stderr=said,
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-        clock = time.perf_counter() - started
-        process.returncode = os.waitstatus_to_exitcode(status)
+        launched = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", _LAUNCHER, json.dumps(command)],
+            env={**os.environ, **kept}, stdout=subprocess.PIPE, stderr=said, check=True,
+        )  # fmt: skip
+        used = json.loads(launched.stdout)
         said.seek(0)
         text = said.read().decode(errors="replace")
-    if process.returncode:
+    if used["code"]:
         raise BandgapError(f"bandgap {words[0]} of {checkout} failed: {text[-1000:]}")
     scale = 1 if sys.platform == "darwin" else 1024
-    return Measured(clock, usage.ru_utime + usage.ru_stime, scale * usage.ru_maxrss, text)
+    return Measured(used["clock_s"], used["processor_s"], scale * used["maxrss"], text)
 
 
 def run_speed(config: SpeedBenchmark, *, progress: Progress = no_progress) -> dict[str, Any]:
@@ -105,47 +113,17 @@ def run_speed(config: SpeedBenchmark, *, progress: Progress = no_progress) -> di
     }
 
 
-def run_scale(
-    model: Path, structures: Path, sizes: Sequence[int], *, progress: Progress = no_progress
-) -> list[dict[str, Any]]:
-    """Return seconds and peak memory of `check`, `featurize` and `predict` at every number of structures.
+def write_copies(path: Path, records: Sequence[StructureRecord], n: int, *, gaps: bool = False) -> None:
+    """Write so many structures as extXYZ: the records, and then copies of them with displaced atoms.
 
-    Structures beyond those of the file are copies with displaced atoms.
+    With `gaps` every one has a made-up gap_eV, which falls with its number of atoms.
     """
-    records = [record for record in read_paths([structures]) if record.status != "refused"]
-    rows = []
-    with tempfile.TemporaryDirectory(prefix="bandgap-bench-") as folder:
-        for size in sizes:
-            file = Path(folder) / f"{size}.extxyz"
-            write_copies(file, records, size)
-            out = Path(folder) / "out"
-            commands: dict[str, tuple[object, ...]] = {
-                "check": ("check", file),
-                "featurize": (
-                    "featurize",
-                    "--structures",
-                    file,
-                    "--species",
-                    *_elements(records),
-                    "--out",
-                    out.with_suffix(".npz"),
-                ),
-                "predict": ("predict", "--model", model, "--structures", file, "--out", out.with_suffix(".csv")),
-            }
-            for task, words in commands.items():
-                progress(Update(f"{task} of {size:,} structures"))
-                rows.append({"task": task, "n": size} | _medians([measure(words)]))
-            file.unlink()
-    return rows
-
-
-def write_copies(path: Path, records: Sequence[StructureRecord], n: int) -> None:
-    """Write so many structures as extXYZ: the records, and then copies of them with displaced atoms."""
     with path.open("w", encoding="utf-8") as file:
         for copy in range(-(-n // len(records))):
             chosen = list(records[: n - copy * len(records)])
             moved = displaced(chosen, DISPLACED_ANGSTROM, seed=0, copy=copy) if copy else chosen
-            file.writelines(extxyz_blocks(moved, [{"id": f"{r.id}_{copy}"} for r in moved]))
+            keys = [{"id": f"{r.id}_{copy}"} | ({"gap_eV": 2 + 40 / (10 + r.n_atoms)} if gaps else {}) for r in moved]
+            file.writelines(extxyz_blocks(moved, keys))
 
 
 def slopes(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
@@ -174,7 +152,3 @@ def _medians(measured: Sequence[Measured]) -> dict[str, float]:
 def _starts(measured: Sequence[Measured]) -> dict[str, float]:
     found = _medians(measured)
     return {"start_clock_s": found["clock_s"], "start_processor_s": found["processor_s"]}
-
-
-def _elements(records: Sequence[StructureRecord]) -> list[str]:
-    return sorted({str(symbol) for record in records if record.atoms for symbol in record.atoms.symbols})

@@ -1,9 +1,5 @@
 """`bandgap bench`: measurements of speed and accuracy, each beside its rival in the same run."""
 
-import json
-import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,7 +23,6 @@ from bandgap.cli.bars import progress_bars
 from bandgap.cli.compare import print_comparison
 from bandgap.cli.inputs import descriptor_cache
 from bandgap.cli.report import print_table, write_figures
-from bandgap.foundation.errors import BandgapError
 
 PEERS = ("kernel_ridge", "gaussian_process", "random_forest", "gradient_boosting")
 LEVELS = tuple(f"{name}+levels" for name in ("feature_gp", "last_layer_ridge@1", "fine_tune@1", *PEERS))
@@ -115,24 +110,15 @@ def pages(
     The workspace is made in a temporary folder; two runs are really trained, the others are copies.
     """
     from bandgap.jobs.home import Home
+    from bandgap.jobs.page_times import visit
     from bandgap.jobs.sample_workspace import build_workspace
-    from bandgap.jobs.serve import app_folder
 
     with tempfile.TemporaryDirectory(prefix="bandgap-pages-") as folder:
         with progress_bars() as progress:
             made = build_workspace(Home(Path(folder)), structures=structures, runs=runs, progress=progress)
         choices = {"ws": made.id, "data": made.dataset, "run": made.runs[0], "prediction": made.prediction}
         choices["runs"] = ",".join(made.runs[:COMPARED])
-        found = subprocess.run(
-            [sys.executable, str(app_folder() / "timing.py"), json.dumps(choices), str(visits)],
-            env={**os.environ, "BANDGAP_HOME": folder, "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    if found.returncode:
-        raise BandgapError(f"The pages could not be visited: {found.stderr.strip().splitlines()[-1:]}")
-    result: dict[str, Any] = json.loads(found.stdout.strip().splitlines()[-1])
+        result = visit(Home(Path(folder)), choices, visits=visits)
     result["settings"] = {"structures": structures, "runs": runs, "visits": visits}
     print_pages(result)
     write_figures(json_file, result)

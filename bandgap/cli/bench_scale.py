@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,8 @@ import typer
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.report import print_table, write_figures
+
+PAGES = ("data", "predict")
 
 Model = Annotated[Path, typer.Option(metavar="DIR", help="Run folder that `bandgap transfer` wrote.")]
 File = Annotated[Path, typer.Option(metavar="FILE", help="Structures, as `bandgap predict` takes them.")]
@@ -69,33 +72,45 @@ def scale(
     model: Model,
     structures: File,
     sizes: Annotated[list[int], typer.Option("--n", min=1, help="Numbers of structures.")] = [1000, 4000, 16000, 64000],  # noqa: B006
+    pages: Annotated[bool, typer.Option(help="Whether the pages Data and Predict are measured too.")] = True,
+    figure: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the result to this file, .png or .svg.")
+    ] = None,
     json_file: options.JsonFile = None,
 ) -> None:
-    """Seconds and peak memory of check, featurize and predict as the number of structures grows, with slopes.
+    """Seconds and peak memory of check, featurize, train-source, predict and pages as structures grow, with slopes.
 
-    What the file has fewer of is filled up with copies whose atoms are displaced.
+    What the file has fewer of is filled up with copies whose atoms are displaced. Takes half an hour or more.
     """
-    from bandgap.benchmarks.prediction_speed import run_scale
+    from bandgap.benchmarks.scale import ScaleBenchmark, above, draw_scale, run_scale
+    from bandgap.jobs.page_times import PageScale
 
-    with progress_bars() as progress:
-        rows = run_scale(model, structures, sizes, progress=progress)
+    config = ScaleBenchmark(model, structures, tuple(sizes))
+    rows: list[dict[str, Any]] = []
+
+    def keep(row: dict[str, Any]) -> None:
+        rows.append(row)
+        write_figures(json_file, {"rows": rows})
+
+    with progress_bars() as progress, tempfile.TemporaryDirectory(prefix="bandgap-pages-") as folder:
+        visited = PageScale(Path(folder) / "home", PAGES) if pages else None
+        run_scale(config, pages=visited, tell=keep, progress=progress)
     print_scale(rows)
-    write_figures(json_file, {"rows": rows})
+    for sentence in above(rows):
+        typer.echo(f"Warning: {sentence}", err=True)
+    if figure is not None:
+        draw_scale(rows, figure)
+        typer.echo(f"drawn to {figure}")
 
 
 def print_scale(rows: list[dict[str, Any]]) -> None:
     """Print a row for every task and size, and the slopes of both logarithms."""
     from bandgap.benchmarks.prediction_speed import slopes
 
-    cells = [
-        (
-            row["task"],
-            f"{row['n']:,}",
-            *(f"{row[name]:.1f}" for name in ("clock_s", "processor_s")),
-            f"{row['peak_MB']:.0f}",
-        )
-        for row in rows
-    ]
+    cells = []
+    for row in sorted(rows, key=lambda row: [r["task"] for r in rows].index(row["task"])):
+        seconds = (f"{row[name]:.1f}" if row[name] >= 1 else f"{row[name]:.3f}" for name in ("clock_s", "processor_s"))
+        cells.append((row["task"], f"{row['n']:,}", *seconds, f"{row['peak_MB']:.0f}"))
     print_table(("task", "structures", "clock (s)", "processor (s)", "peak (MB)"), cells)
     memory = slopes(rows, "peak_MB")
     for task, slope in slopes(rows, "processor_s").items():

@@ -10,6 +10,7 @@ import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from bandgap.foundation.progress import Progress, Update
 from bandgap.jobs.catalogue import register_all
 from bandgap.jobs.home import Home, shapes_path
 from bandgap.jobs.library import Library
+from bandgap.jobs.rows import StoredFile
 from bandgap.jobs.starting import start_transfer
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.worker import work_all
@@ -71,6 +73,26 @@ def build_workspace(
         copies.append(_copy(library, store, workspace, trained[number % len(trained)], number))
     large = _repeat(library, workspace, dataset, structures, progress=progress)
     return SampleWorkspace(workspace, large, (*trained, *copies), prediction)
+
+
+def add_trained(home: Home) -> tuple[str, str]:
+    """Return the ids of a new workspace and of a run in it that was really trained, on crystals of the demo."""
+    library, store, workspace = Library(home), JobStore(home), str(uuid.uuid4())
+    register_all(str(home.folder))
+    dataset = add_crystals(home, workspace)
+    return workspace, _train(library, store, workspace, dataset, METHODS[1], {})
+
+
+def add_predicted(home: Home, workspace: str, run: str, file: Path) -> tuple[str, str]:
+    """Return the ids of a data set of the file's structures and of their prediction, both made by the jobs."""
+    library, store = Library(home), JobStore(home)
+    data = file.read_bytes()
+    stored = [StoredFile(file.name, home.save_upload(data), len(data))]
+    dataset = library.add_dataset(workspace, file.name, purpose="prediction", stored=stored)
+    del data
+    _do(store, workspace, "check", dataset.id, {"dataset": dataset.id})
+    payload = {"run": run, "dataset": dataset.id, "name": file.name}
+    return dataset.id, _do(store, workspace, "predict", dataset.id, payload)
 
 
 def add_crystals(home: Home, workspace: str) -> str:
