@@ -40,7 +40,7 @@ PUBLISHED_ROWS: Final = 61_489
 PUBLISHED_BYTES: Final = 387_000_000
 DISPLACED_ANGSTROM: Final = 0.02
 _MADE_UP: Final = ("pbe", "pbe0")  # levels whose columns fill the file to its size
-_CHARACTERS_A_LEVEL: Final = 11.2
+_CHARACTERS_A_LEVEL: Final = 10.9
 _READ: Final = (
     "import sys\nfrom bandgap.datasets.oe62 import read_oe62\n"
     f"found = read_oe62(sys.argv[1], level={LEVEL!r})\nprint(found.summary)"

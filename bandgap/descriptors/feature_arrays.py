@@ -3,6 +3,7 @@
 A mapped file takes memory only while there is some to spare, as the system can always read its pages again.
 """
 
+import mmap
 import os
 import tempfile
 from pathlib import Path
@@ -36,6 +37,7 @@ def mapped_array(n: int, n_features: int, *, folder: Path | None = None) -> NDAr
         array: NDArray[np.float32] = np.memmap(file, dtype=np.float32, mode="r+", shape=(n, n_features))
     for start in range(0, n, _ROWS):
         array[start : start + _ROWS] = np.nan
+    _release(array)
     return array
 
 
@@ -48,4 +50,11 @@ def chosen_rows(features: NDArray[np.float32], rows: NDArray[np.int64]) -> NDArr
     for start in range(0, rows.size, _ROWS):
         block = rows[start : start + _ROWS]
         features[start : start + block.size] = features[block]  # the right side is a copy, and rows only move up
+    _release(features)
     return features[: rows.size]
+
+
+def _release(array: NDArray[np.float32]) -> None:
+    """Let go of the memory of a mapped array, whose numbers stay in its file; pages come back as they are read."""
+    if isinstance(array.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        array.base.madvise(mmap.MADV_DONTNEED)

@@ -2,6 +2,7 @@
 
 import gc
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,6 +32,21 @@ def test_chosen_rows_are_those_asked_for(mapped, monkeypatch):
     rows = np.array([0, 2, 3, 4, 9, 10, 11, 17, 19])
     np.testing.assert_array_equal(chosen_rows(features, rows), whole[rows])
     assert chosen_rows(whole, np.arange(20)) is whole
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not tell what is in memory")
+def test_chosen_rows_of_a_mapped_array_give_memory_back():
+    features = mapped_array(50_000, 500)
+    features[:] = 1.0
+    before = resident_bytes()
+    kept = chosen_rows(features, np.arange(0, 50_000, 2))
+    assert resident_bytes() < before - 0.8 * features.nbytes
+    assert (kept == 1.0).all() and kept.shape == (25_000, 500)
+
+
+def resident_bytes() -> int:
+    """Memory of this process, mapped files included."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the system cannot reserve room on a disk")
