@@ -172,7 +172,7 @@ def _descriptor_words(preset: str, presets: Mapping[str, Mapping[str, Any]]) -> 
     if preset == OWN:
         return "for the elements of these structures"
     if preset == MEGNET:
-        return "learned from the structures by a graph network (MEGNet)"
+        return "learned by a graph network (MEGNet)"
     return f"{preset} ({len(presets[preset]['species'])} elements, {presets[preset]['n_features']:,} features)"
 
 
