@@ -199,7 +199,8 @@ def transfer(
         str,
         typer.Option(
             metavar="METHOD",
-            help="Learn from each structure's own frontier levels too: GFN1-xTB (needs the extra xtb) or none. "
+            help="Learn from each structure's own frontier levels too: GFN1-xTB (needs the extra xtb), "
+            "GFN1-xTB-supercell (at more k points where a cell is small, as of inorganic crystals) or none. "
             "Gaussian processes, kernel ridge and trees take all three, other methods the gap as a baseline.",
         ),
     ] = "none",

@@ -13,9 +13,10 @@ from bandgap.foundation.errors import ConfigError, InputError
 if TYPE_CHECKING:
     from ase import Atoms
 
-Levels = Literal["none", "GFN1-xTB"]
+Levels = Literal["none", "GFN1-xTB", "GFN1-xTB-supercell"]
 
 METHOD: Final = "GFN1-xTB"
+SUPERCELL: Final = "GFN1-xTB-supercell"  # of a supercell, where the cell is small: at more k points than Gamma
 
 
 def check_levels(levels: str) -> None:
@@ -28,9 +29,9 @@ def electron_levels(atoms: "Atoms", levels: Levels) -> NDArray[np.float64]:
     """Return gap, HOMO and LUMO (3,) in eV by this method. Raises NoFeaturesError where the structure has none."""
     assert levels != "none"  # which is described by no features
     try:
-        return tight_binding.levels_eV(atoms, method=levels)
+        return tight_binding.levels_eV(atoms, method=METHOD, supercell=levels == SUPERCELL)
     except tight_binding.NoLevelsError as error:
-        raise NoFeaturesError(f"has no {levels} levels: {error}.") from error
+        raise NoFeaturesError(f"has no {METHOD} levels: {error}.") from error
 
 
 def own_gaps_problem(level_of_theory: str) -> str:

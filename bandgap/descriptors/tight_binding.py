@@ -2,7 +2,15 @@
 
 GFN1-xTB (Grimme et al., J. Chem. Theory Comput. 13, 1989 (2017)) and GFN2-xTB (Bannwarth et al., ibid. 15, 1652 (2019))
 by tblite, which the extra `xtb` installs; of a crystal at the Gamma point of the cell as it is given, so that another
-cell of the same crystal may have other levels.
+cell of the same crystal may have other levels. tblite has no other k points, but the Gamma point of a supercell is a
+mesh of them: `repeats` says how often a small cell is repeated for it.
+
+Measured as features of `parts_gp` beside composition and neighbours, errors in eV without levels, at Gamma, of the
+supercell. 120 inorganic crystals of at most 14 atoms (Materials Project, PBE, three quarters learned, 8 splits): 1.22,
+1.19, 1.08 (kernel ridge 1.17, 1.15, 1.13; where only a line in the gap is learned first, 1.16 and 1.15). 61 crystals
+with carbon and hydrogen, edges of 8 angstrom, 6 splits: 1.20, 0.83, 0.83 (a line first: 0.73, 0.73); there the gap of
+a cell that is repeated moves by 0.03 eV (median). Lead-iodide perovskites have cells of 64 atoms or more, which are not
+repeated, and gaps of 0.03 to 0.2 eV by this method whatever the mesh.
 """
 
 import os
@@ -22,6 +30,8 @@ Floats = NDArray[np.float64]
 
 BOHR_PER_ANGSTROM: Final = 1.0 / 0.529177210903
 EV_PER_HARTREE: Final = 27.211386245988
+LEAST_ANGSTROM: Final = 7.0  # of the edges of a supercell
+MOST_ATOMS: Final = 56  # of a supercell; two seconds
 
 
 class NoLevelsError(Exception):
@@ -68,14 +78,31 @@ def electrons(
     return Electrons(float(energies[occupied].max()), float(energies[~occupied].min()), charges)
 
 
-def levels_eV(atoms: "Atoms", *, method: Method) -> Floats:
+def levels_eV(atoms: "Atoms", *, method: Method, supercell: bool = False) -> Floats:
     """Return gap, HOMO and LUMO (3,) of a structure in eV; what is periodic is so along all three axes.
 
-    Raises NoLevelsError, and ConfigError where tblite is not installed.
+    With `supercell` a small cell is repeated (`repeats`), so that they are those over more k points than Gamma. Raises
+    NoLevelsError, and ConfigError where tblite is not installed.
     """
+    if supercell:
+        atoms = atoms.repeat(repeats(atoms))  # type: ignore[no-untyped-call]
     cell = np.asarray(atoms.cell.complete().array, dtype=np.float64) if atoms.pbc.any() else None
     state = electrons(np.asarray(atoms.numbers), np.asarray(atoms.positions), method=method, cell=cell)
     return np.array([state.gap_eV, state.homo_eV, state.lumo_eV])
+
+
+def repeats(atoms: "Atoms") -> tuple[int, int, int]:
+    """Return how often a cell is repeated along its axes, until each is as long as `LEAST_ANGSTROM`.
+
+    Where that would be more than `MOST_ATOMS`, the longest axes of the supercell are repeated less often; axes that are
+    not periodic are not repeated.
+    """
+    lengths = np.asarray(atoms.cell.lengths(), dtype=np.float64)
+    wanted = np.ceil(LEAST_ANGSTROM / np.maximum(lengths, 1e-6) - 1e-6)
+    times = np.where(atoms.pbc, np.maximum(wanted, 1.0), 1.0).astype(np.int64)
+    while times.prod() * len(atoms) > MOST_ATOMS and times.max() > 1:
+        times[np.argmax(times * lengths * (times > 1))] -= 1
+    return int(times[0]), int(times[1]), int(times[2])
 
 
 def check_installed() -> None:

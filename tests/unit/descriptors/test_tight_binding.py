@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from ase import Atoms
-from ase.build import molecule
+from ase.build import bulk, molecule
 
 from bandgap.descriptors import feature_blocks, feature_terms, featurize, n_features, similarity_features
 from bandgap.descriptors.cache import DescriptorCache
@@ -15,7 +15,7 @@ from tests.unit.descriptors.samples import CONFIGS, crystal, ethanol, record
 
 pytest.importorskip("tblite")
 
-from bandgap.descriptors.tight_binding import electrons, levels_eV
+from bandgap.descriptors.tight_binding import MOST_ATOMS, electrons, levels_eV, repeats
 
 PLAIN = CONFIGS["k1 k2 per heavy atom"]
 CONFIG = replace(PLAIN, levels="GFN1-xTB")
@@ -35,6 +35,39 @@ def test_levels_are_the_last_three_features_of_molecule_and_crystal():
 def test_double_bond_has_a_smaller_gap():
     ethylene, ethane = (molecule(name) for name in ("C2H4", "C2H6"))
     assert levels_eV(ethylene, method="GFN1-xTB")[0] < levels_eV(ethane, method="GFN1-xTB")[0]
+
+
+def salt(**cell: float) -> Atoms:
+    return bulk("NaCl", "rocksalt", a=cell.get("a", 5.64))
+
+
+def test_supercell_is_as_long_as_it_may_be():
+    assert salt().cell.lengths() == pytest.approx([3.99] * 3, abs=0.01) and repeats(salt()) == (2, 2, 2)
+    assert repeats(salt(a=10.0)) == (1, 1, 1)  # its edges have 7.07 angstrom
+    few = Atoms("H28", positions=np.zeros((28, 3)), cell=(3.0, 3.5, 9.0), pbc=True)
+    assert repeats(few) == (1, 2, 1) or repeats(few) == (2, 1, 1)
+    assert np.prod(repeats(few)) * len(few) <= MOST_ATOMS
+    few.pbc = (False, True, True)
+    assert repeats(few) == (1, 2, 1) and repeats(ethanol()) == (1, 1, 1)
+
+
+def test_levels_of_a_supercell_are_those_of_a_denser_mesh_and_of_a_molecule_its_own():
+    """The Gamma point of the primitive cell and that of a supercell; the latter is the same for both cells."""
+    gamma, dense = (levels_eV(salt(), method="GFN1-xTB", supercell=supercell) for supercell in (False, True))
+    assert abs(dense[0] - gamma[0]) > 0.05
+    np.testing.assert_allclose(dense, levels_eV(salt().repeat((2, 2, 2)), method="GFN1-xTB"), atol=1e-6)
+    pair = [levels_eV(ethanol(), method="GFN1-xTB", supercell=supercell) for supercell in (False, True)]
+    np.testing.assert_array_equal(*pair)
+
+
+def test_levels_of_a_supercell_are_features_of_their_own():
+    wide = replace(CONFIG, levels="GFN1-xTB-supercell")
+    records = [record(salt())]
+    there = replace(wide, species=("Na", "Cl")), replace(CONFIG, species=("Na", "Cl"))
+    dense, gamma = (featurize(records, config).features[0, -3:] for config in there)
+    np.testing.assert_allclose(dense, levels_eV(salt(), method="GFN1-xTB", supercell=True), rtol=1e-5)
+    assert not np.allclose(dense, gamma)
+    assert feature_blocks(wide)[-1][0] == "GFN1-xTB-supercell gap, HOMO, LUMO"
 
 
 def test_levels_are_kept_in_the_cache_beside_the_plain_vectors(tmp_path):
