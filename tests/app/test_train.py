@@ -208,6 +208,17 @@ def test_levels_are_part_of_the_runs_of_all_methods(visit: Visit, workspace: Wor
     assert {job.payload["levels"] for job in jobs} == {"GFN1-xTB"}
 
 
+def test_levels_at_more_k_points_are_offered_beside_them(visit: Visit, workspace: Workspace) -> None:
+    with_gaussian_process(workspace, installed=True)
+    more = "Levels at more k points where a cell is small"
+    at = visit("train")
+    assert next(box for box in at.checkbox if box.label == more).disabled
+    click(tick(tick(at, LEVELS), more), "Start the transfer")
+    (job,) = transfers(workspace)
+    assert job.payload["levels"] == "GFN1-xTB-supercell"
+    assert job.title == "Gaussian process, n = 42, electron levels at more k points"
+
+
 def test_levels_are_refused_for_gaps_like_them(visit: Visit, workspace: Workspace) -> None:
     dataset = with_gaussian_process(workspace, installed=True)
     gaps = np.linspace(5.0, 8.0, 60)

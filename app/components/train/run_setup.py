@@ -7,7 +7,7 @@ from typing import Any, Literal
 import session
 import streamlit as st
 
-from bandgap.descriptors.electron_levels import METHOD, own_gaps_problem
+from bandgap.descriptors.electron_levels import METHOD, SUPERCELL, own_gaps_problem
 from bandgap.foundation.errors import BandgapError
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.estimates import Work, atoms_to_describe, describe_seconds, estimate_transfer, past_transfers
@@ -98,6 +98,7 @@ def choose_split(
             disabled=not levels_installed,
             help=_LEVELS_HELP + ("" if levels_installed else _LEVELS_MISSING),
         )
+        dense = st.checkbox("Levels at more k points where a cell is small", disabled=not levels, help=_SUPERCELL_HELP)
         baseline = st.selectbox(
             "Learn the difference to",
             ["", *numbers],
@@ -117,7 +118,7 @@ def choose_split(
     st.caption(f"{words.count(n_test, 'structure')} held out by {how}; {back}; device {device}.")
     sampler = {k: int(v) for k, v in (("warmup", warmup), ("draws", draws)) if v is not None}
     config: dict[str, Any] = {"n": int(n), "n_test": n_test, "seed": int(seed), "conformal_share": share / 100}
-    config |= {"levels": METHOD} if levels else {}
+    config |= {"levels": SUPERCELL if dense else METHOD} if levels else {}
     config |= {"baseline": baseline} if baseline else {}
     return config | {"by_formula": grouped, "device": device, "sampler": sampler}
 
@@ -204,7 +205,9 @@ def title_of(run: Mapping[str, Any], methods: Mapping[str, Mapping[str, Any]]) -
     parts = [methods[run["method"]]["title"], f"n = {run['n']}"]
     parts += [f"{100 * run['conformal_share']:.0f} % held back"] if run["conformal_share"] else []
     parts += ["by formula"] if run["by_formula"] else []
-    parts += ["electron levels"] if "levels" in run else []
+    parts += (
+        ["electron levels" + (" at more k points" if run["levels"] == SUPERCELL else "")] if "levels" in run else []
+    )
     parts += [f"difference to {run['baseline']}"] if "baseline" in run else []
     return ", ".join(parts)
 
@@ -230,6 +233,10 @@ _LEVELS_HELP = (
     "Gap, HOMO and LUMO of every structure by tight binding: seconds of computing for each crystal, here and for every "
     "prediction, and often much smaller errors. Gaussian processes, kernel ridge and trees learn from all three; the "
     "other methods learn what a straight line in this gap leaves of yours."
+)
+_SUPERCELL_HELP = (
+    "Of a supercell instead of the cell alone: it pays with inorganic crystals of a few atoms. Large cells, as of "
+    "organic crystals, are not repeated."
 )
 _BASELINE_HELP = (
     "A gap at a cheaper level, in eV, that every structure has beside its known gap: another gap column of the table "
