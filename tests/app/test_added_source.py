@@ -1,21 +1,30 @@
 """A source model that was trained in a shell: uploaded on Source models, listed there and on Train, and used."""
 
+import functools
 import io
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from bandgap.descriptors import PRESETS, config_for
 from bandgap.jobs.added_sources import add_folder
 from bandgap.jobs.worker import work_all
+from bandgap.networks.training import TrainingConfig
+from bandgap.sources.model import SourceConfig
+from bandgap.sources.training import train_source_run
+from bandgap.structures import read_structures
 from tests.app.conftest import Workspace, texts
 from tests.app.test_actions import click, upload
+from tests.app.test_crystal_source import add_perovskites, perovskites
 from tests.app.test_finished_run import train_source
 from tests.app.test_train import tick
 
 Visit = Callable[..., AppTest]
+SourceTraining = Callable[..., Path]
 PRESS = "Add the source model"
 
 
@@ -66,6 +75,45 @@ def test_source_of_the_shell_command_is_listed_on_both_pages(visit: Visit, works
     assert list(visit("sources").dataframe[0].value["source model"]) == ["demo molecules", "by command"]
     at = visit("train")
     assert "by command" in next(box for box in at.selectbox if box.label == "Source model").options
+
+
+def any_crystals() -> SourceTraining:
+    return functools.partial(train_source_run, descriptor=config_for(species=("Cs", "I", "Pb")))
+
+
+def of_graphs() -> SourceTraining:
+    pytest.importorskip("torch_geometric")
+    from bandgap.sources.graph_training import train_graph_source_run
+
+    return train_graph_source_run
+
+
+def of_a_potential() -> SourceTraining:
+    pytest.importorskip("chgnet")
+    return functools.partial(train_source_run, descriptor=PRESETS["chgnet"])
+
+
+@pytest.mark.parametrize(
+    ("training", "words"),
+    [(any_crystals, "MBTR"), (of_graphs, "readout of a graph network"), (of_a_potential, "a pretrained potential")],
+)
+def test_source_of_every_kind_is_listed_and_transferred_from(
+    visit: Visit, workspace: Workspace, tmp_path: Path, training: Callable[[], SourceTraining], words: str
+) -> None:
+    records = read_structures(perovskites(24), "perovskites.extxyz")
+    config = SourceConfig(hidden=(8, 4), training=TrainingConfig(max_epochs=3))
+    gaps = np.linspace(1.2, 2.4, 24)
+    folder = training()(records, gaps, config=config, out=tmp_path / "trained", seed=0, device="cpu")
+    job = add_folder(workspace.jobs, workspace.library, workspace.id, folder, name="crystals")
+    dataset = add_perovskites(workspace)
+    work_all(workspace.home)
+    at = visit("sources", source=job.subject)
+    assert list(at.dataframe[0].value["trained"]) == ["with the package", "elsewhere"]
+    (descriptor,) = (str(e.value) for e in at.markdown if str(e.value).startswith("**Descriptor**"))
+    assert words in descriptor
+    workspace.add_run(dataset, method="fine_tune", source=job.subject)
+    work_all(workspace.home)
+    assert [(j.state, j.error) for j in workspace.jobs.jobs(workspace.id, kinds=["transfer"])] == [("finished", "")]
 
 
 def test_upload_that_holds_no_source_says_what_is_expected(visit: Visit, workspace: Workspace) -> None:
