@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.machine import compiled
+from bandgap.posterior.draw_tiles import UNITS, narrow_tile, wide_tile
 
 FAR_ZERO = 3.0  # standard deviations: a feature whose zero is farther from its mean counts as there in every structure
 FOUR = 4
@@ -51,7 +52,7 @@ class FoursOfRows:
 class DrawnLayers:
     """The layers of one draw: the first with what it gives where features are `base`, and those above it in a row.
 
-    Every layer above has its weights (inputs, width), inputs filled up to fours with zeros, and behind them the bias.
+    Every layer above has its weights (inputs, width), and behind them the bias. Widths are filled up to `UNITS`.
     """
 
     first: Singles  # (4 blocks that are there, width)
@@ -78,18 +79,18 @@ def drawn_layers(first: Singles, upper: Sequence[Singles], *, base: Floats, bloc
     p = base.size
     there = np.flatnonzero(np.repeat(blocks, FOUR))
     own = there[there < p]
-    weights = np.zeros((there.size, first.shape[0]), dtype=np.float32)
-    weights[: own.size] = first[:, own].T
-    constant = first.astype(np.float64) @ np.append(base, 1.0)
-    rows = []
+    weights = np.zeros((there.size, _filled(first.shape[0], UNITS)), dtype=np.float32)
+    weights[: own.size, : first.shape[0]] = first[:, own].T
+    constant = np.zeros(weights.shape[1], dtype=np.float32)
+    constant[: first.shape[0]] = first.astype(np.float64) @ np.append(base, 1.0)
+    rows, widths = [np.zeros(0, dtype=np.float32)], [weights.shape[1]]
     for layer in upper:
         width, inputs = layer.shape[0], layer.shape[1] - 1
-        above = np.zeros((_filled(inputs) + 1, width), dtype=np.float32)
-        above[:inputs], above[-1] = layer[:, :-1].T, layer[:, -1]
+        above = np.zeros((widths[-1] + 1, _filled(width, UNITS)), dtype=np.float32)
+        above[:inputs, :width], above[-1, :width] = layer[:, :-1].T, layer[:, -1]
         rows.append(above.ravel())
-    widths = np.array([first.shape[0], *(layer.shape[0] for layer in upper)], dtype=np.int64)
-    flat = np.concatenate([np.zeros(0, dtype=np.float32), *rows])
-    return DrawnLayers(weights, constant.astype(np.float32), flat, widths)
+        widths.append(above.shape[1])
+    return DrawnLayers(weights, constant, np.concatenate(rows), np.array(widths, dtype=np.int64))
 
 
 def evaluate(layers: DrawnLayers, rows: FoursOfRows, *, blocks: Places) -> Floats:
@@ -103,8 +104,8 @@ def evaluate(layers: DrawnLayers, rows: FoursOfRows, *, blocks: Places) -> Float
     return values
 
 
-def _filled(inputs: int) -> int:
-    return FOUR * -(-inputs // FOUR)
+def _filled(count: int, of: int = FOUR) -> int:
+    return of * -(-count // of)
 
 
 @compiled
@@ -139,20 +140,14 @@ def _gathered(different: Singles, there: NDArray[np.bool_], order: Places) -> tu
 
 
 @compiled
-def _add_product(weights: Singles, block: int, v: Singles, out: Singles) -> None:
-    """Add the products of four rows `v` (4, 4) with four rows of weights to `out` (4, width)."""
-    w0, w1, w2, w3 = weights[4 * block], weights[4 * block + 1], weights[4 * block + 2], weights[4 * block + 3]
-    o0, o1, o2, o3 = out[0], out[1], out[2], out[3]
-    a0, a1, a2, a3 = v[0, 0], v[0, 1], v[0, 2], v[0, 3]
-    b0, b1, b2, b3 = v[1, 0], v[1, 1], v[1, 2], v[1, 3]
-    c0, c1, c2, c3 = v[2, 0], v[2, 1], v[2, 2], v[2, 3]
-    d0, d1, d2, d3 = v[3, 0], v[3, 1], v[3, 2], v[3, 3]
-    for u in range(out.shape[1]):
-        x, y, z, t = w0[u], w1[u], w2[u], w3[u]
-        o0[u] += (a0 * x + a1 * y) + (a2 * z + a3 * t)
-        o1[u] += (b0 * x + b1 * y) + (b2 * z + b3 * t)
-        o2[u] += (c0 * x + c1 * y) + (c2 * z + c3 * t)
-        o3[u] += (d0 * x + d1 * y) + (d2 * z + d3 * t)
+def _add_products(weights: int, width: int, blocks: int, values: int, count: int, out: int) -> None:
+    """Add products of four rows `values` (count, 4, 4) with blocks of weights to `out` (4, width); these are addresses."""
+    unit = 0
+    while unit + 2 * UNITS <= width:
+        wide_tile(weights, width, blocks, values, count, out, unit)
+        unit += 2 * UNITS
+    if unit < width:
+        narrow_tile(weights, width, blocks, values, count, out, unit)
 
 
 @compiled
@@ -161,34 +156,31 @@ def _evaluate(
     values: Singles, out: Singles,
 ) -> None:  # fmt: skip
     """Write the outputs of all fours of rows to `out` (4 fours,)."""
-    n_layers = widths.size
-    widest = widths.max() + 4
-    here, there = np.empty(4 * widest, dtype=np.float32), np.empty(4 * widest, dtype=np.float32)
-    v = np.empty((4, 4), dtype=np.float32)
+    widest = widths.max()
+    h, g = np.empty(4 * widest, dtype=np.float32), np.empty(4 * widest, dtype=np.float32)
+    v = np.empty((widest // 4, 4, 4), dtype=np.float32)
+    every = np.arange(widest // 4)
     for k in range(starts.size - 1):
         width = widths[0]
-        h = here[: 4 * width].reshape(4, width)
         for s in range(4):
-            for u in range(width):
-                h[s, u] = constant[u]
-        for at in range(starts[k], starts[k + 1]):
-            _add_product(first, blocks[at], values[at], h)
+            h[s * width : (s + 1) * width] = constant
+        at, count = starts[k], starts[k + 1] - starts[k]
+        _add_products(
+            first.ctypes.data, width, blocks.ctypes.data + 8 * at, values.ctypes.data + 64 * at, count, h.ctypes.data
+        )
         offset = 0
-        for layer in range(1, n_layers):
+        for layer in range(1, widths.size):
             inputs, width = widths[layer - 1], widths[layer]
-            filled = (inputs + 3) // 4
-            weights = upper[offset : offset + (4 * filled + 1) * width].reshape(4 * filled + 1, width)
-            offset += weights.size
-            g = there[: 4 * width].reshape(4, width)
+            bias = upper[offset + inputs * width : offset + (inputs + 1) * width]
             for s in range(4):
-                for u in range(width):
-                    g[s, u] = weights[4 * filled, u]
-            for b in range(filled):
-                for s in range(4):
+                g[s * width : (s + 1) * width] = bias
+                for b in range(inputs // 4):
                     for c in range(4):
-                        v[s, c] = max(h[s, 4 * b + c], np.float32(0.0)) if 4 * b + c < inputs else np.float32(0.0)
-                _add_product(weights, b, v, g)
-            here, there = there, here
-            h = g
+                        v[b, s, c] = max(h[s * inputs + 4 * b + c], np.float32(0.0))
+            _add_products(
+                upper.ctypes.data + 4 * offset, width, every.ctypes.data, v.ctypes.data, inputs // 4, g.ctypes.data
+            )
+            offset += (inputs + 1) * width
+            h, g = g, h
         for s in range(4):
-            out[4 * k + s] = h[s, 0]
+            out[4 * k + s] = h[s * width]

@@ -57,7 +57,7 @@ def plainly_eV(posterior, features):
     return posterior.standardiser.gaps_eV(found)
 
 
-@pytest.mark.parametrize("widths", ((13, 6, 1), (8, 4, 1), (5, 1), (1,), (7, 9, 3, 1)), ids=str)
+@pytest.mark.parametrize("widths", ((13, 6, 1), (8, 4, 1), (5, 1), (1,), (7, 9, 3, 1), (48, 33, 1)), ids=str)
 @pytest.mark.parametrize("p", (3, 36, 37))
 def test_draws_are_those_of_the_network_in_float64(widths, p):
     posterior, features = posterior_of(p, widths, rank=min(p, 4)), features_of(11, p)
@@ -88,8 +88,9 @@ def test_features_whose_zero_is_far_away_keep_their_digits():
     np.testing.assert_allclose(posterior.mean_draws_eV(features), plainly_eV(posterior, features), rtol=3e-6, atol=3e-5)
 
 
-def test_draws_of_a_structure_do_not_depend_on_the_others():
-    posterior, features = posterior_of(), features_of(50, 37)
+@pytest.mark.parametrize("widths", ((13, 6, 1), (48, 33, 1)), ids=str)
+def test_draws_of_a_structure_do_not_depend_on_the_others(widths):
+    posterior, features = posterior_of(widths=widths), features_of(50, 37)
     whole = posterior.mean_draws_eV(features)
     for rows in ([7], [7, 8], [49, 7, 3], list(range(1, 50)), list(range(50))[::-1]):
         assert posterior.mean_draws_eV(features[rows]).tobytes() == np.ascontiguousarray(whole[:, :, rows]).tobytes()
