@@ -20,7 +20,7 @@ from ase.io import write
 from bandgap.datasets.table import learnable
 from bandgap.descriptors import featurize
 from bandgap.foundation.engines import ENGINE, SCHEDULER, mapped, use_engine
-from bandgap.foundation.errors import Cancelled, ConfigError
+from bandgap.foundation.errors import BandgapError, Cancelled, ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
@@ -251,17 +251,162 @@ def test_scheduler_without_workers_or_answer_says_what_to_start(
         use_engine("dask", "tcp://127.0.0.1:9")
 
 
-def test_ray_gives_the_same_bytes_in_the_same_order(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+def lost_once(x: float, marks: str) -> np.ndarray:
+    """Return a power; the first worker that is given the tenth item is killed at it, as by the system."""
+    mark = Path(marks) / "lost"
+    if x == 10.0 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return power(x)
+
+
+def always_lost(x: float) -> float:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return x
+
+
+def refused(x: float) -> float:
+    if x == 3.0:
+        raise ConfigError("3 is not accepted. Give another number.")
+    return x
+
+
+@pytest.fixture(scope="module")
+def ray_here() -> Iterator[None]:
+    """Two workers of Ray on this machine."""
     ray = pytest.importorskip("ray")
-    monkeypatch.setattr("bandgap.descriptors.vectors.PROCESSES_FROM_ATOMS", 0)
-    records = make_records(200, seed=32, prefix="new")
-    alone = featurize(records, world.descriptor)
-    numbers = [(float(x),) for x in range(30)]
+    ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture
+def on_ray(ray_here: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray as the engine of this process."""
     monkeypatch.setenv(ENGINE, "ray")
     monkeypatch.setenv(SCHEDULER, "")
-    try:
-        assert featurize(records, world.descriptor).features.tobytes() == alone.features.tobytes()
-        found = list(mapped(power, numbers))
-    finally:
-        ray.shutdown()
+
+
+def test_ray_gives_the_same_bytes_in_the_same_order(
+    on_ray: None, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bandgap.descriptors.vectors.PROCESSES_FROM_ATOMS", 0)
+    monkeypatch.setattr("bandgap.descriptors.vectors.CHUNK_ATOMS", 40)
+    records = make_records(200, seed=32, prefix="new")
+    numbers = [(float(x),) for x in range(30)]
+    elsewhere = featurize(records, world.descriptor).features.tobytes()
+    found = list(mapped(power, numbers))
+    monkeypatch.setenv(ENGINE, "")
+    assert elsewhere == featurize(records, world.descriptor).features.tobytes()
     assert [row.tobytes() for row in found] == [power(*x).tobytes() for x in numbers]
+
+
+def test_ray_computes_again_what_a_killed_worker_had(on_ray: None, tmp_path: Path) -> None:
+    found = list(mapped(lost_once, [(float(x), str(tmp_path)) for x in range(40)]))
+    assert (tmp_path / "lost").exists()
+    assert [row.tobytes() for row in found] == [power(float(x)).tobytes() for x in range(40)]
+
+
+def test_predictions_on_ray_are_the_same_rows_though_its_workers_are_killed(
+    on_ray: None, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bandgap.runs.chunks.PROCESSES_FROM", 0)
+    psutil = pytest.importorskip("psutil")
+    records = [*make_records(60, seed=32, prefix="new"), world.broken, world.foreign]
+    how = {"method": "fine_tune", "settings": QUICK, "n": 18, "n_test": 6, "seed": 1, "device": "cpu"}
+    monkeypatch.setenv(ENGINE, "")
+    model = transfer_run(source_folder, world.records, world.gaps_eV, out=tmp_path / "run", **how)
+    alone = predict_run(model, records).to_csv()
+    monkeypatch.setenv(ENGINE, "ray")
+    killed: list[int] = []
+
+    def note(update: Update, /) -> None:
+        if update.done > 8 and not killed:
+            titles = {p: " ".join(p.cmdline()[:1]) for p in psutil.Process().children(recursive=True)}
+            workers = [p for p, title in titles.items() if title.startswith("ray::_inside")]
+            killed.extend(p.pid for p in workers)
+            for process in workers:
+                process.kill()
+
+    found = list(predict_chunks(records, ChunkPlan(Path(model), size=4), n=len(records), progress=note))
+    assert killed
+    assert "".join(chunk.predictions.to_csv().partition("\n")[2] for chunk in found) == alone.partition("\n")[2]
+
+
+def test_what_an_item_raises_on_ray_is_raised_here_as_it_was(on_ray: None) -> None:
+    with pytest.raises(ConfigError, match=r"^3 is not accepted\. Give another number\.$"):
+        list(mapped(refused, [(float(x),) for x in range(8)]))
+
+
+def test_item_that_costs_ray_every_worker_is_given_up_with_a_sentence(on_ray: None) -> None:
+    with pytest.raises(BandgapError, match=r"Workers of Ray were lost 4 times at the same item"):
+        list(mapped(always_lost, [(1.0,)]))
+
+
+def test_electron_levels_on_dask_are_the_same_bytes_though_a_worker_is_killed(
+    two_workers: Cluster, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("tblite")
+    monkeypatch.setattr("bandgap.descriptors.vectors.CHUNK_ATOMS", 20)
+    records = [*make_records(40, seed=33, prefix="new"), world.broken]
+    levels = dataclasses.replace(world.descriptor, levels="GFN1-xTB")
+    note, told = killing(two_workers, lambda update: update.done > 8)
+    found = featurize(records, levels, progress=note)
+    assert len(two_workers.workers) == 1 and told[-1].done == told[-1].total == 40
+    monkeypatch.setenv(ENGINE, "")
+    monkeypatch.setenv(SCHEDULER, "")
+    alone = featurize(records, levels)
+    assert found.features.tobytes() == alone.features.tobytes() and found.problems == alone.problems
+    assert found.features.shape[1] == featurize(records[:1], world.descriptor).features.shape[1] + 3
+    assert np.isfinite(found.features[:40, -3:]).all() and (found.features[:40, -3] > 0).all()
+
+
+def test_worker_of_the_dashboard_predicts_on_its_engine_and_says_what_is_wrong_with_it(
+    two_workers: Cluster, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """BANDGAP_ENGINE of the worker's process is that of its jobs, each a process of its own."""
+    home = Home(tmp_path)
+    library, jobs, workspace = Library(home), JobStore(home), str(uuid.uuid4())
+    run = str(uuid.uuid4())
+    how = {"method": "fine_tune", "settings": QUICK, "n": 18, "n_test": 6, "seed": 1, "device": "cpu"}
+    monkeypatch.setenv(ENGINE, "")
+    transfer_run(source_folder, world.records, world.gaps_eV, out=home.run_folder(run), **how)
+    text = io.StringIO()
+    write(text, [record.atoms for record in make_records(2_050, seed=34, prefix="new")], format="extxyz")
+    facts = {"source": "toy", "method": "fine_tune", "title": "t", "config": {}}
+    library.add_run(workspace, job="none", run_id=run, dataset="none", **facts)
+    upload = [("new.extxyz", text.getvalue().encode())]
+    dataset = library.add_dataset(workspace, "new", purpose="prediction", files=upload).id
+    tables = {}
+    for engine in ("dask", "local"):
+        payload = {"run": run, "dataset": dataset, "name": engine}
+        job = jobs.submit(workspace, "predict", title="p", payload=payload, subject=dataset)
+        environment = {**os.environ, "BANDGAP_HOME": str(tmp_path), ENGINE: engine}
+        environment[SCHEDULER] = two_workers.address if engine == "dask" else ""
+        worker = subprocess.Popen([sys.executable, "-m", "bandgap.jobs.worker"], env=environment)
+        try:
+            computing = 0
+            while jobs.job(workspace, job.id).active:
+                assert worker.poll() is None
+                computing = max(computing, served(two_workers) if engine == "dask" else 0)
+                time.sleep(0.1)
+        finally:
+            worker.terminate()
+            worker.wait()
+        assert jobs.job(workspace, job.id).state == "finished", jobs.job(workspace, job.id).error
+        assert (computing > 0) == (engine == "dask")
+        tables[engine] = (home.prediction_folder(run, job.id) / "predictions.csv").read_bytes()
+    assert tables["dask"] == tables["local"] and tables["dask"].count(b"\n") == 2_051
+    environment = {**os.environ, "BANDGAP_HOME": str(tmp_path), ENGINE: "dusk"}
+    wrong = subprocess.run(
+        [sys.executable, "-m", "bandgap.jobs.worker"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert wrong.returncode == 1 and wrong.stderr.startswith("engine is 'dusk'. Accepted: local, dask, ray")
+
+
+def served(cluster: Cluster) -> int:
+    """Return how many tasks the workers of a cluster hold or compute now."""
+    import distributed
+
+    with distributed.Client(cluster.address, set_as_default=False) as client:
+        return sum(map(len, client.processing().values()))
