@@ -4,6 +4,12 @@ Both are trained together on structures and gaps, by Adam with early stopping (A
 network is then kept as it is at its best epoch: its readout describes a structure from there on, the source network is
 trained on it anew, on the same rows with the same ones held out, and every transfer starts from the two as from any
 other source. Only the second has weights that a transfer moves.
+
+Measured on 2,000 crystals of the Materials Project with PBE gaps (34 atoms each): 8 s an epoch on one core, best after
+35 epochs (patience 30); error on 400 others 0.92 eV, of a network on preset `any-elements` 0.94, a standard deviation
+1.62. Transferred to 100 lead-iodide perovskites with HSE gaps (5 splits), from MEGNet and from that network:
+`last_layer_horseshoe` 0.292 and 0.295 eV, `feature_gp` 0.289 and 0.251, `fine_tune` 0.317 and 0.278: with so
+few crystals the readout gains nothing over a descriptor there.
 """
 
 import functools
