@@ -141,7 +141,7 @@ def _gathered(different: Singles, there: NDArray[np.bool_], order: Places) -> tu
 
 @compiled
 def _add_products(weights: int, width: int, blocks: int, values: int, count: int, out: int) -> None:
-    """Add products of four rows `values` (count, 4, 4) with blocks of weights to `out` (4, width); these are addresses."""
+    """Add products of rows `values` (count, 4, 4) with blocks of weights to `out` (4, width), all as addresses."""
     unit = 0
     while unit + 2 * UNITS <= width:
         wide_tile(weights, width, blocks, values, count, out, unit)
