@@ -4,7 +4,10 @@ A process that is spawned imports torch and loads the model again, seconds of wo
 fork does not take along are threads, so that libraries that compute with several must not have started them.
 """
 
+import ctypes
 import multiprocessing
+import os
+import signal
 import sys
 import warnings
 from collections import deque
@@ -16,6 +19,7 @@ from typing import Any, TypeVar
 from bandgap.foundation.errors import BandgapError
 
 T = TypeVar("T")
+_SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux's prctl
 
 
 def can_fork() -> bool:
@@ -34,7 +38,8 @@ def mapped_by_forks(
     Raises what `function` raises, and BandgapError where a process is killed.
     """
     out: deque[Future[T]] = deque()
-    pool = ProcessPoolExecutor(n_jobs, mp_context=multiprocessing.get_context("fork"))
+    context = multiprocessing.get_context("fork")
+    pool = ProcessPoolExecutor(n_jobs, mp_context=context, initializer=_follow, initargs=(os.getpid(),))
     try:
         for task in tasks:
             with warnings.catch_warnings():
@@ -52,3 +57,11 @@ def mapped_by_forks(
         ) from error
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _follow(parent: int) -> None:
+    """Leave interrupts to the process that forked this one, and end when it ends, also where it is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before
+        os._exit(1)

@@ -2,7 +2,9 @@
 
 import os
 import signal
+import subprocess
 import sys
+import time
 
 import pytest
 
@@ -65,3 +67,33 @@ def test_what_the_function_raises_is_raised_after_the_results_before_it():
 def test_a_killed_process_is_said_in_a_sentence():
     with pytest.raises(BandgapError, match="was killed, probably as memory ran out. Use fewer jobs"):
         list(mapped_by_forks(die, ((n,) for n in range(9)), n_jobs=2, ahead=2))
+
+
+def test_forks_end_with_the_process_that_is_killed():
+    code = (
+        "import os, time\n"
+        "from bandgap.foundation.forks import mapped_by_forks\n"
+        "def work(k):\n"
+        "    return os.getpid()\n"
+        "found = mapped_by_forks(work, ((k,) for k in range(99)), n_jobs=2, ahead=2)\n"
+        "print(next(found), flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-P", "-c", code], stdout=subprocess.PIPE, text=True)
+    with process:
+        assert process.stdout is not None
+        fork = int(process.stdout.readline())
+        assert os.path.exists(f"/proc/{fork}")
+        process.kill()
+    deadline = time.monotonic() + 20
+    while _runs(fork) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _runs(fork)
+
+
+def _runs(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"  # ended, and nobody has asked how
+    except FileNotFoundError:
+        return False
