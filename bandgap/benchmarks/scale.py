@@ -116,7 +116,7 @@ def draw_scale(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
         from matplotlib.figure import Figure
     except ImportError:
         raise ConfigError("A figure needs matplotlib, which is not installed. Run pip install matplotlib.") from None
-    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
+    figure = Figure(figsize=(11.0, 3.4), layout="constrained")
     axes = figure.subplots(1, 2)
     for axis, name, label in zip(
         axes, ("processor_s", "peak_MB"), ("processor time (s)", "peak memory (MB)"), strict=True
@@ -129,5 +129,5 @@ def draw_scale(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
             axis.plot([row["n"] for row in own], [row[name] for row in own], style, marker="o", ms=4, label=words)
         axis.set(xscale="log", yscale="log", xlabel="structures", ylabel=label)
         axis.grid(alpha=0.3)
-        axis.legend(fontsize=8, title="task (slope)", title_fontsize=8)
+        axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8, title="task (slope)", title_fontsize=8)
     figure.savefig(path, dpi=130, metadata={"Software": None} if path.suffix == ".png" else {"Date": None})
