@@ -51,8 +51,8 @@ EXAMPLE: Final = (
 )
 _STYLE: Final = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:70ch;margin:2rem auto;padding:0 1rem;color:#1B1F24}"
-    "pre{background:#f4f5f6;padding:.7rem;overflow:auto}h2{margin-top:2rem}td{padding:.1rem .8rem .1rem 0;"
-    "vertical-align:top}"
+    "pre{background:#f4f5f6;padding:.7rem;white-space:pre-wrap}pre,p,td,h2{overflow-wrap:anywhere}h2{margin-top:2rem}"
+    "td{padding:.1rem .8rem .1rem 0;vertical-align:top}td code{overflow-wrap:normal}"
 )
 
 
@@ -66,7 +66,8 @@ def page_of(schema: Mapping[str, Any]) -> str:
             parts.append(_table({f"?{p['name']}": p.get("description", "") for p in operation.get("parameters", ())}))
             parts.append(_table({code: answer["description"] for code, answer in operation["responses"].items()}))
     return (
-        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>bandgap</title><style>{_STYLE}</style>"
+        "<!doctype html><html lang='en'><meta charset='utf-8'><title>bandgap</title>"
+        f"<meta name='viewport' content='width=device-width, initial-scale=1'><style>{_STYLE}</style>"
         f"<h1>bandgap {escape(schema['info']['version'])}</h1><p>{escape(schema['info']['description'])}</p>"
         f"<pre>{escape(EXAMPLE)}</pre><p>The whole description for programs is at "
         f"<a href='openapi.json'>openapi.json</a>.</p>{''.join(parts)}</html>"

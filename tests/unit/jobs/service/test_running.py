@@ -49,6 +49,7 @@ def test_description_shows_the_columns_of_the_csv_and_loads_nothing_from_afar(cl
     assert {"401", "413", "422", "429", "503"} <= set(schema["paths"]["/predict"]["post"]["responses"])
     page = client.get("/docs").text
     assert "POST /predict" in page and "?level" in page and "//" not in page.replace("<!doctype html>", "")
+    assert "width=device-width" in page and "white-space:pre-wrap" in page  # a narrow screen shows all of it
 
 
 def test_runs_of_one_name_are_told_apart(runs: Runs) -> None:
