@@ -384,17 +384,16 @@ def test_worker_of_the_dashboard_predicts_on_its_engine_and_says_what_is_wrong_w
         environment = {**os.environ, "BANDGAP_HOME": str(tmp_path), ENGINE: engine}
         environment[SCHEDULER] = two_workers.address if engine == "dask" else ""
         worker = subprocess.Popen([sys.executable, "-m", "bandgap.jobs.worker"], env=environment)
+        before, deadline = steps(two_workers), time.monotonic() + 300
         try:
-            computing = 0
             while jobs.job(workspace, job.id).active:
-                assert worker.poll() is None
-                computing = max(computing, served(two_workers) if engine == "dask" else 0)
-                time.sleep(0.1)
+                assert worker.poll() is None and time.monotonic() < deadline
+                time.sleep(0.2)
         finally:
             worker.terminate()
             worker.wait()
         assert jobs.job(workspace, job.id).state == "finished", jobs.job(workspace, job.id).error
-        assert (computing > 0) == (engine == "dask")
+        assert (steps(two_workers) > before) == (engine == "dask")
         tables[engine] = (home.prediction_folder(run, job.id) / "predictions.csv").read_bytes()
     assert tables["dask"] == tables["local"] and tables["dask"].count(b"\n") == 2_051
     environment = {**os.environ, "BANDGAP_HOME": str(tmp_path), ENGINE: "dusk"}
@@ -404,9 +403,12 @@ def test_worker_of_the_dashboard_predicts_on_its_engine_and_says_what_is_wrong_w
     assert wrong.returncode == 1 and wrong.stderr.startswith("engine is 'dusk'. Accepted: local, dask, ray")
 
 
-def served(cluster: Cluster) -> int:
-    """Return how many tasks the workers of a cluster hold or compute now."""
+def steps(cluster: Cluster) -> int:
+    """Return how many steps all tasks of a cluster have taken since its scheduler was started."""
     import distributed
 
+    def counted(dask_scheduler: distributed.Scheduler) -> int:
+        return int(dask_scheduler.transition_counter)
+
     with distributed.Client(cluster.address, set_as_default=False) as client:
-        return sum(map(len, client.processing().values()))
+        return int(client.run_on_scheduler(counted))
