@@ -115,7 +115,7 @@ def test_missing_data_and_wrong_settings_are_refused(tmp_path: Path) -> None:
         CrossValidation(folds=1)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.data
 @pytest.mark.skipif("BANDGAP_TEST_DATA" not in os.environ, reason="BANDGAP_TEST_DATA names no folder")
 def test_file_of_the_published_size_is_read_in_less_than_one_and_a_half_gigabytes(tmp_path: Path) -> None:
