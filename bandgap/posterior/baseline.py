@@ -64,11 +64,10 @@ class BaselinePosterior:
         """Return draws of the mean, and the components of a new observation moved and widened, for raw (n, p)."""
         own = self.rest.predictive_draws(features[:, : self.baseline.n_features])
         distances = self.baseline.distances_eV(features)
-        sds = own.sds_eV if own.sds_eV.ndim == 2 else own.sds_eV[:, None]
         return PredictiveDraws(
             own.means_eV + self._line_draws_eV(features),
             own.centres_eV + self.baseline.slope * distances,
-            np.hypot(sds, self.baseline.slope_sd * distances),
+            np.hypot(own.wide_sds_eV, self.baseline.slope_sd * distances),
         )
 
     def _line_draws_eV(self, features: NDArray[np.floating[Any]]) -> Floats:

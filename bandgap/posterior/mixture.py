@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bandgap.foundation.errors import InputError
-from bandgap.posterior.protocol import Diagnostics, Floats, Posterior, PredictiveDraws
+from bandgap.posterior.protocol import (
+    Diagnostics,
+    Floats,
+    Posterior,
+    PredictiveDraws,
+    member_scalars,
+    member_tensors,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +59,10 @@ class PosteriorMixture:
     def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
         """Return the draws of all members; each contributes the same number of components."""
         parts = [m.predictive_draws(features) for m in self.members]
-        sds = [p.sds_eV if p.sds_eV.ndim == 2 else p.sds_eV[:, None] + 0.0 * p.centres_eV for p in parts]
         return PredictiveDraws(
             np.concatenate([p.means_eV for p in parts]),
             np.concatenate([p.centres_eV for p in parts]),
-            np.concatenate(sds),
+            np.concatenate([p.wide_sds_eV for p in parts]),
         )
 
     def summaries(self) -> dict[str, Floats]:
@@ -67,11 +73,11 @@ class PosteriorMixture:
 
     def to_arrays(self) -> dict[str, Tensor]:
         """Return the tensors of every member, with its number before the name."""
-        return {f"{i}.{k}": v for i, m in enumerate(self.members) for k, v in m.to_arrays().items()}
+        return member_tensors(self.members)
 
     def scalars(self) -> dict[str, Any]:
         """Return kind and scalars of every member."""
-        return {"members": [{"kind": m.kind, **m.scalars()} for m in self.members]}
+        return {"members": member_scalars(self.members)}
 
 
 def mix(members: Sequence[Posterior]) -> Posterior:

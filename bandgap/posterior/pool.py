@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bandgap.posterior.protocol import Diagnostics, Floats, Posterior, PredictiveDraws
+from bandgap.posterior.protocol import (
+    Diagnostics,
+    Floats,
+    Posterior,
+    PredictiveDraws,
+    member_scalars,
+    member_tensors,
+)
 
 COMPONENTS = 600  # of the pool
 DRAWS = 240  # of its mean
@@ -46,8 +53,7 @@ class PooledPosterior:
             middle = draws.centres_eV.mean(axis=0)
             chosen = evenly(len(draws.centres_eV), size)
             centres.append(middle + self.spread * (draws.centres_eV[chosen] - middle))
-            wide = draws.sds_eV if draws.sds_eV.ndim == 2 else draws.sds_eV[:, None]
-            sds.append(self.spread * np.broadcast_to(wide, draws.centres_eV.shape)[chosen])
+            sds.append(self.spread * draws.wide_sds_eV[chosen])
         return PredictiveDraws(
             self._mean_draws([draws.flat_means_eV for draws in own]), np.concatenate(centres), np.concatenate(sds)
         )
@@ -67,12 +73,12 @@ class PooledPosterior:
 
     def to_arrays(self) -> dict[str, Tensor]:
         """Return the tensors of every member, with its number before the name."""
-        return {f"{i}.{k}": v for i, m in enumerate(self.members) for k, v in m.to_arrays().items()}
+        return member_tensors(self.members)
 
     def scalars(self) -> dict[str, Any]:
         """Return kind and scalars of every member, the methods, their weights and the factor."""
         return {
-            "members": [{"kind": m.kind, **m.scalars()} for m in self.members],
+            "members": member_scalars(self.members),
             "methods": list(self.methods),
             "weights": self.weights.tolist(),
             "spread": self.spread,

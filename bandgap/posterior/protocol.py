@@ -1,6 +1,6 @@
 """What every posterior offers, whatever it is made of: draws of the mean, and the distribution of a new observation."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self
 
@@ -38,6 +38,12 @@ class PredictiveDraws:
     means_eV: Floats  # (chain, draw, n)
     centres_eV: Floats  # (component, n)
     sds_eV: Floats  # (component,) or (component, n)
+
+    @property
+    def wide_sds_eV(self) -> Floats:
+        """The sds of all components at every structure, (component, n)."""
+        sds = self.sds_eV if self.sds_eV.ndim == 2 else self.sds_eV[:, None]
+        return np.broadcast_to(sds, self.centres_eV.shape)
 
     @property
     def flat_means_eV(self) -> Floats:
@@ -116,6 +122,16 @@ def by_block(
 def tensors(owner: object, names: Iterable[str], *, prefix: str = "") -> dict[str, Tensor]:
     """Return the arrays of these fields as tensors, a prefix before every name."""
     return {f"{prefix}{name}": torch.from_numpy(np.ascontiguousarray(getattr(owner, name))) for name in names}
+
+
+def member_tensors(members: Sequence[Posterior]) -> dict[str, Tensor]:
+    """Return the tensors of every member of a mixture or pool, with its number before the name (see `part`)."""
+    return {f"{i}.{name}": value for i, m in enumerate(members) for name, value in m.to_arrays().items()}
+
+
+def member_scalars(members: Sequence[Posterior]) -> list[dict[str, Any]]:
+    """Return kind and scalars of every member of a mixture or pool."""
+    return [{"kind": m.kind, **m.scalars()} for m in members]
 
 
 def part(arrays: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

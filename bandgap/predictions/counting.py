@@ -18,11 +18,11 @@ ELEMENTS: Final = "elements"
 def counts_of(predictions: Predictions) -> Counter[str]:
     """Count rows by status, and by how they stand to the model's domain those that have a prediction."""
     counts = Counter(predictions.status)
-    for text in predictions.domain:
-        counts[LIKE] += text == "ok"
-        counts[UNLIKE] += text not in ("", "ok")
-        counts[FAR] += "Farther from the training set" in text
-        counts[ELEMENTS] += text.startswith("Contains ")
+    for text, rows in Counter(predictions.domain).items():  # few texts, of what may be many rows
+        counts[LIKE] += rows * (text == "ok")
+        counts[UNLIKE] += rows * (text not in ("", "ok"))
+        counts[FAR] += rows * ("Farther from the training set" in text)
+        counts[ELEMENTS] += rows * text.startswith("Contains ")
     return counts
 
 

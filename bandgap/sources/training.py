@@ -53,13 +53,9 @@ def train_source_run(
     Structures that are refused or have no gap (NaN) are left out; raises InputError when nothing is left, and when
     there are fewer than the config's split asks for. Features of a large set stand on disk, to the same result.
     """
-    work: dict[str, Any] = {
-        "mapped_from_bytes": IN_MEMORY_BYTES,
-        "cache": cache,
-        "n_jobs": n_jobs,
-        "progress": progress,
-    }
-    table, test = without_test_rows(learnable(records, gaps_eV, descriptor=descriptor, **work), config.split, seed=seed)
+    table, test = _rows(
+        records, gaps_eV, descriptor, config.split, seed=seed, cache=cache, n_jobs=n_jobs, progress=progress
+    )
     if config.split is not None:
         share = config.split[1] / sum(config.split)
         config = replace(config, training=replace(config.training, validation_share=share))
@@ -107,14 +103,9 @@ def add_extras_run(
     if open_sources(folder).sizes:
         raise InputError(f"{folder} is a source of several sets. Give its sets by name.")
     source = _asking(load_source(folder), variational, snapshots)
-    work: dict[str, Any] = {
-        "mapped_from_bytes": IN_MEMORY_BYTES,
-        "cache": cache,
-        "n_jobs": n_jobs,
-        "progress": progress,
-    }
-    table, _ = without_test_rows(
-        learnable(records, gaps_eV, descriptor=source.descriptor, **work), source.config.split, seed=source.card.seed
+    split, seed = source.config.split, source.card.seed
+    table, _ = _rows(
+        records, gaps_eV, source.descriptor, split, seed=seed, cache=cache, n_jobs=n_jobs, progress=progress
     )
     made = with_extras(source, table.features, table.gaps_eV, device=device, progress=progress)
     save_source(Path(folder), made, references=table.records)
@@ -240,6 +231,30 @@ def _add_to_heads(
                 rows[power] = used_rows(source.standardiser, table.features, table.gaps_eV, used=used)
             made = with_head_extras(source, *rows[power], head=head, member=number, device=device, progress=progress)
             save_source(folders[name], made, references=table.records)
+
+
+def _rows(
+    records: Sequence[StructureRecord],
+    gaps_eV: NDArray[np.floating[Any]],
+    descriptor: MBTRConfig,
+    split: tuple[int, int] | None,
+    *,
+    seed: int,
+    cache: DescriptorCache | None,
+    n_jobs: int,
+    progress: Progress,
+) -> tuple[Table, Table | None]:
+    """Return the rows that a network is trained on, and those that its split leaves to be tested by."""
+    table = learnable(
+        records,
+        gaps_eV,
+        descriptor=descriptor,
+        mapped_from_bytes=IN_MEMORY_BYTES,
+        cache=cache,
+        n_jobs=n_jobs,
+        progress=progress,
+    )
+    return without_test_rows(table, split, seed=seed)
 
 
 def _asking(

@@ -30,7 +30,7 @@ from bandgap.posterior import FeatureGPPosterior, Floats
 from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import StatisticsChoice, standardiser_for
 from bandgap.sources.views import SourceNetwork
-from bandgap.transfer.shared.importance_diagnosis import check_settings, integrated
+from bandgap.transfer.shared.integrated_scales import check_settings, integrated
 from bandgap.transfer.shared.method import Method, TargetData
 
 

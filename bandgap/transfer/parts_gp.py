@@ -21,7 +21,7 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.gaussian_process.product_kernel import prior_of
 from bandgap.posterior import PartsGPPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.transfer.shared.importance_diagnosis import check_settings, integrated
+from bandgap.transfer.shared.integrated_scales import check_settings, integrated
 from bandgap.transfer.shared.method import Method, TargetData
 
 

@@ -1,6 +1,5 @@
 """A transfer that was interrupted goes on when the same is started again; a cancelled one leaves nothing behind."""
 
-import io
 import os
 import time
 import uuid
@@ -8,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ase.io import write
 
 from bandgap.descriptors import n_features
 from bandgap.foundation.errors import Cancelled
@@ -16,8 +14,8 @@ from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.tasks.transfer import transfer
-from bandgap.jobs.worker import work_all
 from bandgap.runs.stored import load_run
+from tests.unit.jobs.labelled_sets import add_labelled_set
 
 WS = str(uuid.uuid4())
 SAMPLER = {"chains": 2, "warmup": 60, "draws": 100, "keep": 8, "max_steps": 2}  # more than one checkpoint
@@ -27,14 +25,7 @@ SAMPLER = {"chains": 2, "warmup": 60, "draws": 100, "keep": 8, "max_steps": 2}  
 def home(tmp_path, world, source_folder) -> Home:
     """A data directory with labelled molecules and a source."""
     home = Home(tmp_path)
-    library = Library(home)
-    library.register("source", {"toy": {"title": "toy", "folder": str(source_folder)}})
-    text = io.StringIO()
-    write(text, [record.atoms for record in world.records], format="extxyz")
-    dataset = library.add_dataset(WS, "set", files=[("set.extxyz", text.getvalue().encode())])
-    JobStore(home).submit(WS, "check", title="check", payload={"dataset": dataset.id}, subject=dataset.id)
-    work_all(home)
-    library.save_gaps(dataset.id, world.gaps_eV, labels={"source": "made"}, level_of_theory="PBE")
+    add_labelled_set(home, WS, world, source_folder)
     return home
 
 

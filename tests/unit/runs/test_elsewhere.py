@@ -1,16 +1,14 @@
-"""Work on a Dask cluster of two worker processes, one of them killed in the middle, and on Ray: the bytes of local."""
+"""Work on a Dask cluster of two worker processes, one of them killed in the middle: the bytes of local."""
 
 import dataclasses
 import io
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +17,8 @@ from ase.io import write
 
 from bandgap.datasets.table import learnable
 from bandgap.descriptors import featurize
-from bandgap.foundation.engines import ENGINE, SCHEDULER, mapped, use_engine
-from bandgap.foundation.errors import BandgapError, Cancelled, ConfigError
+from bandgap.foundation.engines import ENGINE, SCHEDULER, use_engine
+from bandgap.foundation.errors import Cancelled, ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
@@ -32,33 +30,14 @@ from bandgap.runs.prediction import predict_run
 from bandgap.runs.transfer import transfer_run
 from bandgap.sources.sets import open_sources
 from tests.unit.conftest import World, make_records
+from tests.unit.jobs.labelled_sets import add_labelled_set
+from tests.unit.runs.dask_cluster import Cluster
 
 pytestmark = pytest.mark.slow
 SAMPLER = {"sampler": {"chains": 4, "warmup": 60, "draws": 40, "keep": 12}}
 STACK = {"samples": 6, "choice_samples": 2, "training": {"epochs": 40, "chunk": 2}}
 SETTINGS = {"btl_pcp_pe": SAMPLER, "nptl": STACK}
 QUICK = {"training": {"max_epochs": 10, "batch_size": 8}}
-
-
-@dataclass
-class Cluster:
-    """A scheduler and its workers, each a process."""
-
-    address: str
-    scheduler: "subprocess.Popen[str]"
-    workers: list["subprocess.Popen[str]"]
-    folder: Path  # where its processes run
-
-    def add_worker(self) -> None:
-        command = [sys.executable, "-m", "dask", "worker", self.address, "--nthreads=1", "--no-nanny", "--no-dashboard"]
-        command += [f"--local-directory={self.folder}"]
-        environment = {name: value for name, value in os.environ.items() if name != "BANDGAP_HOME"}
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "text": True}
-        self.workers.append(subprocess.Popen(command, env=environment, cwd=self.folder, **quiet))
-
-    def kill_one(self) -> None:
-        self.workers[0].send_signal(signal.SIGKILL)
-        self.workers.pop(0).wait()
 
 
 @pytest.fixture(scope="module")
@@ -219,14 +198,8 @@ def test_job_of_the_dashboard_computes_on_workers_that_know_no_data_directory(
         monkeypatch.setenv(SCHEDULER, two_workers.address if engine else "")
         home = Home(tmp_path / place)
         home.folder.mkdir()
-        library, jobs, workspace = Library(home), JobStore(home), str(uuid.UUID(int=7))
-        library.register("source", {"toy": {"title": "toy", "folder": str(source_folder)}})
-        text = io.StringIO()
-        write(text, [record.atoms for record in world.records], format="extxyz")
-        dataset = library.add_dataset(workspace, "set", files=[("set.extxyz", text.getvalue().encode())])
-        jobs.submit(workspace, "check", title="check", payload={"dataset": dataset.id}, subject=dataset.id)
-        assert work_all(home) == 1
-        library.save_gaps(dataset.id, world.gaps_eV, labels={"source": "made"}, level_of_theory="PBE")
+        jobs, workspace = JobStore(home), str(uuid.UUID(int=7))
+        dataset = add_labelled_set(home, workspace, world, source_folder)
         run = str(uuid.UUID(int=8))
         how = {"run": run, "dataset": dataset.id, "source": "toy", "method": "nptl", "settings": STACK}
         payload = how | {"n": 16, "n_test": 4, "seed": 1, "device": "cpu"}
@@ -237,10 +210,6 @@ def test_job_of_the_dashboard_computes_on_workers_that_know_no_data_directory(
     assert not list(two_workers.folder.rglob("*.safetensors")) and not list(two_workers.folder.rglob("*.sqlite3"))
 
 
-def power(x: float) -> np.ndarray:
-    return np.full(3, x) ** 1.5
-
-
 def test_scheduler_without_workers_or_answer_says_what_to_start(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,98 +218,6 @@ def test_scheduler_without_workers_or_answer_says_what_to_start(
     monkeypatch.setenv(SCHEDULER, "")
     with pytest.raises(ConfigError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:9 .*`dask scheduler`"):
         use_engine("dask", "tcp://127.0.0.1:9")
-
-
-def lost_once(x: float, marks: str) -> np.ndarray:
-    """Return a power; the first worker that is given the tenth item is killed at it, as by the system."""
-    mark = Path(marks) / "lost"
-    if x == 10.0 and not mark.exists():
-        mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return power(x)
-
-
-def always_lost(x: float) -> float:
-    os.kill(os.getpid(), signal.SIGKILL)
-    return x
-
-
-def refused(x: float) -> float:
-    if x == 3.0:
-        raise ConfigError("3 is not accepted. Give another number.")
-    return x
-
-
-@pytest.fixture(scope="module")
-def ray_here() -> Iterator[None]:
-    """Two workers of Ray on this machine."""
-    ray = pytest.importorskip("ray")
-    ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
-    yield
-    ray.shutdown()
-
-
-@pytest.fixture
-def on_ray(ray_here: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray as the engine of this process."""
-    monkeypatch.setenv(ENGINE, "ray")
-    monkeypatch.setenv(SCHEDULER, "")
-
-
-def test_ray_gives_the_same_bytes_in_the_same_order(
-    on_ray: None, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bandgap.descriptors.vectors.PROCESSES_FROM_ATOMS", 0)
-    monkeypatch.setattr("bandgap.descriptors.vectors.CHUNK_ATOMS", 40)
-    records = make_records(200, seed=32, prefix="new")
-    numbers = [(float(x),) for x in range(30)]
-    elsewhere = featurize(records, world.descriptor).features.tobytes()
-    found = list(mapped(power, numbers))
-    monkeypatch.setenv(ENGINE, "")
-    assert elsewhere == featurize(records, world.descriptor).features.tobytes()
-    assert [row.tobytes() for row in found] == [power(*x).tobytes() for x in numbers]
-
-
-def test_ray_computes_again_what_a_killed_worker_had(on_ray: None, tmp_path: Path) -> None:
-    found = list(mapped(lost_once, [(float(x), str(tmp_path)) for x in range(40)]))
-    assert (tmp_path / "lost").exists()
-    assert [row.tobytes() for row in found] == [power(float(x)).tobytes() for x in range(40)]
-
-
-def test_predictions_on_ray_are_the_same_rows_though_its_workers_are_killed(
-    on_ray: None, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bandgap.runs.chunks.PROCESSES_FROM", 0)
-    psutil = pytest.importorskip("psutil")
-    records = [*make_records(60, seed=32, prefix="new"), world.broken, world.foreign]
-    how = {"method": "fine_tune", "settings": QUICK, "n": 18, "n_test": 6, "seed": 1, "device": "cpu"}
-    monkeypatch.setenv(ENGINE, "")
-    model = transfer_run(source_folder, world.records, world.gaps_eV, out=tmp_path / "run", **how)
-    alone = predict_run(model, records).to_csv()
-    monkeypatch.setenv(ENGINE, "ray")
-    killed: list[int] = []
-
-    def note(update: Update, /) -> None:
-        if update.done > 8 and not killed:
-            titles = {p: " ".join(p.cmdline()[:1]) for p in psutil.Process().children(recursive=True)}
-            workers = [p for p, title in titles.items() if title.startswith("ray::_inside")]
-            killed.extend(p.pid for p in workers)
-            for process in workers:
-                process.kill()
-
-    found = list(predict_chunks(records, ChunkPlan(Path(model), size=4), n=len(records), progress=note))
-    assert killed
-    assert "".join(chunk.predictions.to_csv().partition("\n")[2] for chunk in found) == alone.partition("\n")[2]
-
-
-def test_what_an_item_raises_on_ray_is_raised_here_as_it_was(on_ray: None) -> None:
-    with pytest.raises(ConfigError, match=r"^3 is not accepted\. Give another number\.$"):
-        list(mapped(refused, [(float(x),) for x in range(8)]))
-
-
-def test_item_that_costs_ray_every_worker_is_given_up_with_a_sentence(on_ray: None) -> None:
-    with pytest.raises(BandgapError, match=r"Workers of Ray were lost 4 times at the same item"):
-        list(mapped(always_lost, [(1.0,)]))
 
 
 def test_electron_levels_on_dask_are_the_same_bytes_though_a_worker_is_killed(

@@ -13,7 +13,7 @@ from bandgap.networks.perceptron import forward
 from bandgap.posterior import FeatureGPPosterior
 from bandgap.sources.recalibration import source_gaps_eV
 from bandgap.transfer.feature_gp import FeatureGPConfig, fit, fit_together
-from bandgap.transfer.shared.importance_diagnosis import diagnose
+from bandgap.transfer.shared.integrated_scales import diagnose
 
 QUICK = FeatureGPConfig(draws=32, proposals=60, rounds=2)
 

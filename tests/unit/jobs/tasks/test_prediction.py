@@ -1,6 +1,5 @@
 """The page's prediction by chunks: the files of one chunk, also after a cancel and after the worker was killed."""
 
-import io
 import os
 import signal
 import subprocess
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ase.io import write
 
 from bandgap.foundation.errors import Cancelled, InputError
 from bandgap.foundation.progress import RATE, Update, no_progress
@@ -32,6 +30,7 @@ from bandgap.runs.prediction import predict_run
 from bandgap.structures import read_structures
 from bandgap.structures.reading import with_unique_ids
 from bandgap.structures.shapes import load_shape
+from tests.unit.jobs.labelled_sets import add_labelled_set
 
 WS = str(uuid.uuid4())
 SAMPLER = {"chains": 2, "warmup": 20, "draws": 30, "keep": 16}
@@ -42,16 +41,9 @@ WATER = "3\nProperties=species:S:1:pos:R:3 id={id}\nO 0 0 0.119\nH 0 {x:.4f} -0.
 def home(tmp_path, world, source_folder) -> Home:
     """A data directory with a finished run on labelled molecules."""
     home = Home(tmp_path)
-    library = Library(home)
-    library.register("source", {"toy": {"title": "toy", "folder": str(source_folder)}})
-    text = io.StringIO()
-    write(text, [record.atoms for record in world.records], format="extxyz")
-    dataset = library.add_dataset(WS, "set", files=[("set.extxyz", text.getvalue().encode())])
-    jobs = JobStore(home)
-    jobs.submit(WS, "check", title="check", payload={"dataset": dataset.id}, subject=dataset.id)
-    work_all(home)
+    library, jobs = Library(home), JobStore(home)
     gaps = np.where(np.arange(24) < 20, world.gaps_eV, np.nan)
-    library.save_gaps(dataset.id, gaps, labels={"source": "made"}, level_of_theory="PBE")
+    dataset = add_labelled_set(home, WS, world, source_folder, gaps_eV=gaps)
     run = str(uuid.uuid4())
     config = {"source": "toy", "method": "btl_pcp_pe", "n": 16, "n_test": 4, "seed": 1, "device": "cpu"}
     payload = {**config, "settings": {"sampler": SAMPLER}, "dataset": dataset.id, "run": run}
