@@ -178,6 +178,18 @@ def test_step_halving_warns_of_a_step_that_is_too_long_and_of_no_other():
     assert halved(0.0025).warnings == ()
 
 
+@pytest.mark.parametrize("quantities, bound", [(1, 2.0), (5, 2.607)])  # 1 - Phi(2.607) is a fifth of 1 - Phi(2)
+def test_step_halving_warns_beyond_two_combined_standard_errors(quantities, bound):
+    """Chain means of 1 and -1: at 4 chains of each run the combined standard error of a mean is sqrt(2 / 3)."""
+    values = torch.tensor([1.0, -1.0, 1.0, -1.0]).double()[:, None, None].expand(4, 3, quantities).clone()
+    for factor, warned in ((0.99, False), (1.01, True)):
+        moved = values.clone()
+        moved[..., -1] += factor * bound * math.sqrt(2 / 3)
+        found = halving_warning(values, moved, step=0.1)
+        assert (found is not None) == warned
+        assert found is None or (found.kind == "step too long" and f"mean of quantity {quantities}" in found.text)
+
+
 def test_step_halving_gives_false_alarms_as_rarely_as_it_says():
     """Two samples of the same law, 30 chains, five quantities: about 1 run in 20."""
     rng = torch.Generator().manual_seed(0)

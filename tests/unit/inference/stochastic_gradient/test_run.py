@@ -55,6 +55,30 @@ def test_chains_side_by_side_are_those_that_run_alone_given_the_same_normal_draw
     assert not np.allclose(together[0], together[1])
 
 
+def test_chains_of_hamcmc_sa_side_by_side_are_those_alone_once_their_metric_is_frozen():
+    sampler, target, start = SAMPLERS["hamcmc_sa"], logistic(20), start_of(SAMPLERS["hamcmc_sa"])
+    algorithm, rng = algorithm_of(sampler), np.random.default_rng(0)
+    noise = [torch.from_numpy(rng.normal(size=(CHAINS, DIM))) for _ in range(40)]
+    rows = [torch.from_numpy(rng.integers(20, size=(CHAINS, 6))) for _ in range(40)]
+
+    def moved(state, steps, *, chosen, adapt):
+        for k in steps:
+            gradient = batch_gradient(target, rows[k][chosen])
+            state, _ = algorithm.step(sampler, state, gradient, lambda k=k: noise[k][chosen], h=0.02, adapt=adapt)
+        return state
+
+    warm = moved(algorithm.init(sampler, start), range(20), chosen=slice(None), adapt=True)
+    assert int(warm.average.count) == 5
+    together = algorithm.position(moved(warm, range(20, 40), chosen=slice(None), adapt=False))
+    alone = []
+    for i in range(CHAINS):
+        one = slice(i, i + 1)
+        state = dataclasses.replace(warm, position=warm.position[one])
+        alone.append(algorithm.position(moved(state, range(20, 40), chosen=one, adapt=False)))
+    np.testing.assert_allclose(together, torch.cat(alone), rtol=0, atol=1e-12)
+    assert not np.allclose(together[0], together[1])
+
+
 @every_sampler
 def test_run_leaves_the_draws_and_figures_that_it_was_asked_for(sampler):
     draws, info = run(sampler, extras=Extras(lambda x: x[:, :2]))
