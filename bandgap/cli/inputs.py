@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from bandgap.descriptors import MBTRConfig
     from bandgap.descriptors.cache import DescriptorCache
     from bandgap.structures import StructureRecord
-    from bandgap.structures.spool import Spool
-
-SHOWN = 3  # refused structures that are named before training or predicting
+    from bandgap.structures.spool import Spool, Tally
 
 
 def say(text: str) -> None:
@@ -37,11 +35,24 @@ def load_structures(paths: Sequence[Path], *, progress: Progress) -> list[Struct
     Raises InputError for a path that does not exist.
     """
     from bandgap.structures import read_paths
+    from bandgap.structures.spool import Tally
 
     _check_there(paths)
     records = read_paths(paths, progress=progress)
-    say_verdicts(records)
+    say_tally(Tally.of(records))
     return records
+
+
+def spool_ahead(paths: Sequence[Path]) -> Spool:
+    """Begin to read every structure under the paths to the disk, in a process of its own where there can be one.
+
+    Raises InputError for a path that does not exist.
+    """
+    from bandgap.structures.reading import stream_paths
+    from bandgap.structures.spool import Spool
+
+    _check_there(paths)
+    return Spool.ahead(lambda: stream_paths(paths))
 
 
 def spool_structures(paths: Sequence[Path], *, progress: Progress) -> Spool:
@@ -54,23 +65,17 @@ def spool_structures(paths: Sequence[Path], *, progress: Progress) -> Spool:
 
     _check_there(paths)
     spool = Spool(stream_paths(paths, progress=progress))
-    say_verdicts(spool)
+    say_tally(spool.tally)
     return spool
 
 
-def say_verdicts(records: Iterable[StructureRecord]) -> None:
+def say_tally(tally: Tally) -> None:
     """Say how many records are ready, usable with a warning and refused, and of the first of these why."""
-    counts: Counter[str] = Counter()
-    refused: list[str] = []
-    for record in records:
-        counts[record.status] += 1
-        if record.status == "refused" and len(refused) < SHOWN:
-            refused.append(f"  {record.file}: {record.problem}")
-    say(_verdict_counts(counts))
-    for line in refused:
-        say(line)
-    if counts["refused"] > SHOWN:
-        say(f"  ... and {counts['refused'] - SHOWN:,} more; `bandgap check` lists them all.")
+    say(_verdict_counts(tally.counts))
+    for file, reason in tally.refused:
+        say(f"  {file}: {reason}")
+    if (more := tally.counts["refused"] - len(tally.refused)) > 0:
+        say(f"  ... and {more:,} more; `bandgap check` lists them all.")
 
 
 def verdict_counts(records: Iterable[StructureRecord]) -> str:

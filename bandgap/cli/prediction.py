@@ -19,6 +19,7 @@ from bandgap.cli.inputs import (
     load_gaps,
     load_structures,
     say,
+    spool_ahead,
     spool_structures,
 )
 from bandgap.cli.report import print_figures, write_figures
@@ -79,6 +80,8 @@ def predict(
     below zero means that the model cannot rule out a gap of zero. The table grows as structures are done; killed in
     between, the same command goes on where it was.
     """
+    ahead = spool_ahead(structures) if jobs > 1 else None  # reads while what computes is loaded
+
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
     from bandgap.predictions.table import check_level
@@ -89,7 +92,7 @@ def predict(
     use_engine(engine, scheduler)
     check_level(level)
     with progress_bars() as progress:
-        records = spool_structures(structures, progress=progress)
+        records = spool_structures(structures, progress=progress) if ahead is None else ahead
         name = str(read_manifest(model, kind="run").get("baseline", ""))
         if baselines is not None and not name:
             raise typer.BadParameter("--baselines: this run was trained without a baseline. Leave the option out.")
@@ -100,6 +103,7 @@ def predict(
             out=out,
             extxyz=extxyz,
             baseline_eV=load_baseline(records.without_atoms(), name, table=baselines) if name else None,
+            told=ahead is None,
             progress=progress,
         )
     say_predicted(found, plan, out=out, extxyz=extxyz)

@@ -1,19 +1,22 @@
-"""A map over items in forked processes (Linux): they share what this process has loaded, and start in milliseconds.
+"""Work in forked processes (Linux): they share what this process has loaded, and start in milliseconds.
 
 A process that is spawned imports torch and loads the model again, seconds of work each; a forked one has both. What a
 fork does not take along are threads, so that libraries that compute with several must not have started them.
 """
 
+import contextlib
 import ctypes
 import multiprocessing
 import os
 import signal
 import sys
 import warnings
+import weakref
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 from bandgap.foundation.errors import BandgapError
@@ -42,9 +45,7 @@ def mapped_by_forks(
     pool = ProcessPoolExecutor(n_jobs, mp_context=context, initializer=_follow, initargs=(os.getpid(),))
     try:
         for task in tasks:
-            with warnings.catch_warnings():
-                # Python 3.12 warns of forks beside threads: here that of the progress bars, which forks never call.
-                warnings.filterwarnings("ignore", message=".*fork", category=DeprecationWarning)
+            with _quietly():
                 out.append(pool.submit(function, *task))
             if len(out) >= n_jobs * ahead:
                 yield out.popleft().result()
@@ -57,6 +58,59 @@ def mapped_by_forks(
         ) from error
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+class ForkedItems(Iterator[T]):
+    """The items that `items()` gives, made by a fork of this process while this one goes on; they must be few bytes.
+
+    Gives them in their order, and raises where they end what `items` raises, and BandgapError where the process is
+    killed. The process ends with this object.
+    """
+
+    def __init__(self, items: Callable[[], Iterator[T]]) -> None:
+        context = multiprocessing.get_context("fork")
+        self._receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=_send, args=(items, sender, os.getpid()), daemon=True)
+        with _quietly():
+            process.start()
+        sender.close()
+        weakref.finalize(self, process.kill)
+        self._raised: BaseException | None = None
+
+    def ready(self) -> bool:
+        """Whether the next item, or the end, is there already."""
+        return self._raised is not None or self._receiver.poll()
+
+    def __next__(self) -> T:
+        if self._raised is None:
+            try:
+                found, error = self._receiver.recv()
+            except EOFError:
+                error = BandgapError("A process that read was killed, probably as memory ran out. Try again.")
+            if error is None:
+                item: T = found
+                return item
+            self._raised = error
+        raise self._raised
+
+
+def _send(items: Callable[[], Iterator[T]], sender: Connection, parent: int) -> None:
+    """Send the items, each beside None, and in place of the one after the last what was raised."""
+    _follow(parent)
+    try:
+        for item in items():
+            sender.send((item, None))
+        sender.send((None, StopIteration()))
+    except Exception as error:
+        sender.send((None, error))
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Leave out the warning of Python 3.12 of forks beside threads: here of progress bars, which forks never call."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*fork", category=DeprecationWarning)
+        yield
 
 
 def _follow(parent: int) -> None:

@@ -54,11 +54,13 @@ class GrowingTable:
     """Files that grow together, and the rows that are in all of them; `work` names what makes the rows.
 
     Use it in a `with`: where the block ends without an error, the table is finished and the file beside it removed.
+    Where `work` is not known yet ("": only of a table that is not `is_unfinished`), set it when it is; what was written
+    by then is written anew if the process is killed before the next rows.
     """
 
     def __init__(self, table: Path, *, work: str, others: Mapping[str, Path] | None = None) -> None:
         self.path, self.work = table, work
-        self.beside = table.with_name(table.name + SUFFIX)
+        self.beside = _beside(table)
         self.files = {"table": GrowingFile(table)} | {k: GrowingFile(p) for k, p in (others or {}).items()}
         self.rows = 0
         self.counts: Counter[str] = Counter()  # of what the caller counts in the rows
@@ -82,6 +84,8 @@ class GrowingTable:
             self.files[name].append(text)
         self.rows += rows
         self.counts.update(counts)
+        if not self.work:
+            return
         files = {name: file.state() for name, file in self.files.items()}
         state = {"work": self.work, "rows": self.rows, "counts": self.counts, "files": files}
         partial = self.beside.with_name(self.beside.name + ".part")
@@ -120,12 +124,21 @@ class GrowingTable:
                 raise InputError(f"{file.path} is a folder. Name a file to write.")
 
 
+def is_unfinished(table: Path) -> bool:
+    """Return whether it is noted of a table that it was begun and is not finished."""
+    return _beside(table).exists()
+
+
 def rows_in(table: Path) -> int:
     """Return how many rows a table that is not finished has for certain, 0 where nothing is noted of it."""
     try:
-        return int(json.loads(table.with_name(table.name + SUFFIX).read_text(encoding="utf-8"))["rows"])
+        return int(json.loads(_beside(table).read_text(encoding="utf-8"))["rows"])
     except (OSError, ValueError, KeyError, TypeError):
         return 0
+
+
+def _beside(table: Path) -> Path:
+    return table.with_name(table.name + SUFFIX)
 
 
 def _restored(file: GrowingFile, state: Mapping[str, Any]) -> bool:

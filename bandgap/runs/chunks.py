@@ -73,7 +73,7 @@ def predict_chunks(
     records: Iterable[StructureRecord],
     plan: ChunkPlan,
     *,
-    n: int,
+    n: int | Callable[[], int | None],
     first: int = 0,
     baseline_eV: Floats | None = None,
     labelled: NDArray[np.bool_] | None = None,
@@ -81,22 +81,30 @@ def predict_chunks(
 ) -> Iterator[Chunk]:
     """Yield the predictions of `n` records from number `first` on; `baseline_eV` (n,) as `predict_run` takes it.
 
+    Where `n` is not known at the beginning, as records are still being read, it is a function that returns it, or None
+    as long as it is not known.
     With `labelled` (n,), which records have a known gap, details stand beside the predictions.
     With several processes, or on an engine elsewhere, whose workers must see the folder of the model, each predicts
     whole chunks with one thread, and as many chunks are held as there are processes, twice. Raises what `predict_run`
     raises, but for a baseline, which the caller checks.
     """
-    parts = _parts(records, plan, n=n, first=first, baseline_eV=baseline_eV, labelled=labelled)
-    started, said = time.monotonic(), Update("predicting", first, n)
+    known = n if callable(n) else lambda: n
+    left = islice(records, first, None)
+    head = list(islice(left, PROCESSES_FROM)) if known() is None else []  # so many at least, or all
+    n_left = len(head) if (total := known()) is None else total - first
+    shares = _pays(plan, n_left)
+    size = max(1, min(plan.size, -(-n_left // plan.n_jobs))) if shares else plan.size
+    parts = _parts(chain(head, left), size=size, first=first, baseline_eV=baseline_eV, labelled=labelled)
+    started, said = time.monotonic(), Update("predicting", first, total)
 
     def within(update: Update, /) -> None:  # a chunk that is slow to describe can be cancelled, too
         progress(replace(said, message=f"{update.phase}, {update.done:,} of the next {update.total or 0:,}"))
 
     progress(said)
-    for chunk in _together(parts, plan) if _pays(plan, n - first) else _alone(parts, plan, within):
+    for chunk in _together(parts, plan) if shares else _alone(parts, plan, within):
         done = said.done + len(chunk.records)
         rate = (done - first) / max(time.monotonic() - started, 1e-9)
-        said = replace(said, done=done, values={RATE: rate})
+        said = replace(said, done=done, total=known(), values={RATE: rate})
         progress(said)
         yield chunk
 
@@ -126,24 +134,22 @@ class _Map(Protocol):
 
 
 def _parts(
-    records: Iterable[StructureRecord],
-    plan: ChunkPlan,
+    records: Iterator[StructureRecord],
     *,
-    n: int,
+    size: int,
     first: int,
     baseline_eV: Floats | None,
     labelled: NDArray[np.bool_] | None,
 ) -> Iterator[Part]:
-    size = min(plan.size, -(-(n - first) // plan.n_jobs)) if _pays(plan, n - first) else plan.size
-    left = islice(records, first, None)
-    for at in range(first, n, size):
-        part = tuple(islice(left, min(size, n - at)))
+    at = first
+    while part := tuple(islice(records, size)):
         own = slice(at, at + len(part))
         yield part, None if baseline_eV is None else baseline_eV[own], None if labelled is None else labelled[own]
+        at += len(part)
 
 
 def _pays(plan: ChunkPlan, n: int) -> bool:
-    """Return whether so many structures are more work than to start processes and load the model in them."""
+    """Return whether so many structures or more are more work than to start processes and load the model in them."""
     return (plan.n_jobs > 1 or engine_in_use().remote) and n >= PROCESSES_FROM
 
 

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from bandgap.foundation.errors import printable
@@ -248,15 +248,19 @@ def _stem(name: str) -> str:
 
 def with_unique_ids(records: list[StructureRecord]) -> list[StructureRecord]:
     """Give the second of two equal ids a number; its own stays in info["original_id"], and a warning tells."""
-    unique = UniqueIds({record.id for record in records})
+    unique = UniqueIds(lambda: {record.id for record in records})
     return [unique(record) for record in records]
 
 
 class UniqueIds:
-    """Gives records ids of their own, one after the other; `taken` are the ids of all of them, as they were read."""
+    """Gives records ids of their own, one after the other.
 
-    def __init__(self, taken: set[str]) -> None:
-        self._taken = set(taken)
+    `taken` gives the ids of all of them, as they were read; it is asked at the first id that comes twice.
+    """
+
+    def __init__(self, taken: Callable[[], set[str]]) -> None:
+        self._all = taken
+        self._taken: set[str] | None = None
         self._seen: set[str] = set()
         self._latest: dict[str, int] = {}
 
@@ -265,6 +269,8 @@ class UniqueIds:
         if record.id not in self._seen:
             self._seen.add(record.id)
             return record
+        if self._taken is None:
+            self._taken = set(self._all())
         count = self._latest.get(record.id, 1) + 1
         while f"{record.id}-{count}" in self._taken:
             count += 1

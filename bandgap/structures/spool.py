@@ -1,22 +1,63 @@
 """Records on disk, in their order: what is read once and needed twice, however many structures there are.
 
-A record is a line of JSON and the numbers of its atoms; the file has no name, so that nothing is left of it when the
-process ends.
+A record is the sizes of its parts, a line of JSON, and the numbers of its atoms; the file has no name, so that nothing
+is left of it when the process ends. Where a process may be forked, another can read while this one goes on with
+something else (`Spool.ahead`).
 """
 
 import dataclasses
 import hashlib
 import json
+import os
+import struct
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import IO, Any, Self
 
 import numpy as np
 from ase import Atoms
 
+from bandgap.foundation.forks import ForkedItems, can_fork
 from bandgap.structures.reading import UniqueIds
 from bandgap.structures.records import Problem, StructureRecord
+
+SHOWN = 3  # refused structures of which a tally has the reasons
+_BATCH = 256  # records between two words of a process that reads ahead
+_SIZES = struct.Struct("<qq")  # bytes of the JSON, bytes of the numbers
+
+
+@dataclass
+class Tally:
+    """How many records are ready, usable with a warning and refused, and the first of these as (file, reason)."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    refused: list[tuple[str, str]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, records: Iterable[StructureRecord]) -> Self:
+        """Count records."""
+        found = cls()
+        for record in records:
+            found.add(record)
+        return found
+
+    def add(self, record: StructureRecord) -> None:
+        """Count one more record."""
+        self.counts[record.status] += 1
+        if record.status == "refused" and len(self.refused) < SHOWN:
+            self.refused.append((record.file, record.problem))
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """What is known once all records are read; ids are those that they have by themselves."""
+
+    ids: list[str]
+    digest: str
+    tally: Tally
 
 
 class Spool:
@@ -26,61 +67,130 @@ class Spool:
     """
 
     def __init__(self, records: Iterable[StructureRecord]) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as this object
-        weakref.finalize(self, self._file.close)  # gives the disk space back
-        self._ids: list[str] = []
-        self._digest = hashlib.sha256()
-        for record in records:
-            self._ids.append(record.id)
-            self._write(record)
-        self._file.flush()
+        self._begin(lambda: records, forked=False)
+        self._finish()
+
+    @classmethod
+    def ahead(cls, read: Callable[[], Iterable[StructureRecord]]) -> Self:
+        """Begin to read in a fork of this process; where none can be made, read all at once.
+
+        A walk gives records as soon as they are there; what needs all of them waits. What `read` and its records raise
+        is raised where they are needed.
+        """
+        if not can_fork():
+            return cls(read())
+        spool = cls.__new__(cls)
+        spool._begin(read, forked=True)
+        return spool
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self._finish().ids)
 
     def __iter__(self) -> Iterator[StructureRecord]:
-        unique, at = UniqueIds(set(self._ids)), 0
-        for _ in range(len(self)):
-            self._file.seek(at)
-            record = self._read()
-            at = self._file.tell()
+        unique, at, given = UniqueIds(lambda: set(self._finish().ids)), 0, 0
+        while self._has(given):
+            record, at = self._read(at)
+            given += 1
             yield unique(record)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether all records are there, so that nothing waits; does not wait itself."""
+        while self._whole is None and isinstance(self._words, ForkedItems) and self._words.ready():
+            self._listen()
+        return self._whole is not None
+
+    def known_len(self) -> int | None:
+        """Return how many records there are, None while they are still being read."""
+        return len(self) if self.is_read else None
 
     @property
     def digest(self) -> str:
         """SHA-256 (hexadecimal) of everything that was read, in its order."""
-        return self._digest.hexdigest()
+        return self._finish().digest
+
+    @property
+    def tally(self) -> Tally:
+        """What `Tally.of` finds in the records."""
+        whole = self._finish()
+        return whole.tally if len(set(whole.ids)) == len(whole.ids) else Tally.of(self)  # equal ids are warned of
 
     def without_atoms(self) -> list[StructureRecord]:
         """Return the records without their coordinates, for what needs all ids, files and numbers at once."""
         return [dataclasses.replace(record, atoms=None) for record in self]
 
-    def _write(self, record: StructureRecord) -> None:
-        atoms = record.atoms
-        head: dict[str, Any] = {
-            "id": record.id,
-            "file": record.file,
-            "format": record.format,
-            "problems": [(problem.severity, problem.text) for problem in record.problems],
-            "info": dict(record.info),
-            "n_atoms": None if atoms is None else len(atoms),
-        }
-        arrays = () if atoms is None else (atoms.numbers, atoms.positions, atoms.cell.array, atoms.pbc)
-        bytes_ = [np.ascontiguousarray(array, dtype=np.float64).tobytes() for array in arrays]
-        data = b"".join([json.dumps(head).encode(), b"\n", *bytes_])
-        self._digest.update(data)
-        self._file.write(data)
+    def _begin(self, read: Callable[[], Iterable[StructureRecord]], *, forked: bool) -> None:
+        self._file = file = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as this object
+        weakref.finalize(self, file.close)  # gives the disk space back
+        self._there = 0  # records that can be read
+        self._whole: _Whole | None = None
 
-    def _read(self) -> StructureRecord:
-        head = json.loads(self._file.readline())
-        n = head["n_atoms"]
+        def words() -> Iterator[int | _Whole]:
+            return _write(read(), file)
+
+        self._words = ForkedItems(words) if forked else words()
+
+    def _finish(self) -> _Whole:
+        while self._whole is None:
+            self._listen()
+        return self._whole
+
+    def _has(self, place: int) -> bool:
+        while self._whole is None and self._there <= place:
+            self._listen()
+        return place < self._there
+
+    def _listen(self) -> None:
+        word = next(self._words)
+        if isinstance(word, _Whole):
+            self._there, self._whole = len(word.ids), word
+        else:
+            self._there = word
+
+    def _read(self, at: int) -> tuple[StructureRecord, int]:
+        """Return the record at a byte of the file, and the byte after it; leaves the file's place to its writer."""
+        n_head, n_numbers = _SIZES.unpack(os.pread(self._file.fileno(), _SIZES.size, at))
+        data = os.pread(self._file.fileno(), n_head + n_numbers, at + _SIZES.size)
+        head = json.loads(data[:n_head])
         problems = tuple(Problem(severity, text) for severity, text in head["problems"])
-        return StructureRecord(
-            head["id"], head["file"], head["format"], None if n is None else self._atoms(n), problems, head["info"]
-        )
+        atoms = None if head["n_atoms"] is None else _atoms(head["n_atoms"], np.frombuffer(data, offset=n_head))
+        record = StructureRecord(head["id"], head["file"], head["format"], atoms, problems, head["info"])
+        return record, at + _SIZES.size + len(data)
 
-    def _atoms(self, n: int) -> Atoms:
-        numbers = np.frombuffer(self._file.read(8 * n)).astype(int)
-        positions = np.frombuffer(self._file.read(24 * n)).reshape(n, 3)
-        cell, pbc = np.frombuffer(self._file.read(72)).reshape(3, 3), np.frombuffer(self._file.read(24)) != 0
-        return Atoms(numbers=numbers, positions=positions, cell=cell, pbc=pbc)  # type: ignore[no-untyped-call]
+
+def _write(records: Iterable[StructureRecord], file: IO[bytes]) -> Iterator[int | _Whole]:
+    """Write records to a file; yield now and then how many are in it, and at the end what is known of all."""
+    ids: list[str] = []
+    digest, tally = hashlib.sha256(), Tally()
+    for record in records:
+        head, numbers = _parts(record)
+        digest.update(head + numbers)
+        file.write(_SIZES.pack(len(head), len(numbers)) + head + numbers)
+        ids.append(record.id)
+        tally.add(record)
+        if len(ids) % _BATCH == 0:
+            file.flush()
+            yield len(ids)
+    file.flush()
+    yield _Whole(ids, digest.hexdigest(), tally)
+
+
+def _parts(record: StructureRecord) -> tuple[bytes, bytes]:
+    """Return a record's line of JSON, and the numbers of its atoms as float64."""
+    atoms = record.atoms
+    head: dict[str, Any] = {
+        "id": record.id,
+        "file": record.file,
+        "format": record.format,
+        "problems": [(problem.severity, problem.text) for problem in record.problems],
+        "info": dict(record.info),
+        "n_atoms": None if atoms is None else len(atoms),
+    }
+    arrays = () if atoms is None else (atoms.numbers, atoms.positions, atoms.cell.array, atoms.pbc)
+    numbers = b"".join(np.ascontiguousarray(array, dtype=np.float64).tobytes() for array in arrays)
+    return json.dumps(head).encode() + b"\n", numbers
+
+
+def _atoms(n: int, numbers: np.ndarray[Any, np.dtype[np.float64]]) -> Atoms:
+    places, cell, pbc = numbers[n : 4 * n].reshape(n, 3), numbers[4 * n : 4 * n + 9].reshape(3, 3), numbers[-3:] != 0
+    return Atoms(numbers=numbers[:n].astype(int), positions=places, cell=cell, pbc=pbc)  # type: ignore[no-untyped-call]
