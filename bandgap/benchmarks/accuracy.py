@@ -19,7 +19,8 @@ from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.joint_training import JointTrainingConfig
-from bandgap.runs.comparison import ComparedFit, Comparison, append_fit, compare, levels_of, read_fits
+from bandgap.runs.compared_fits import ComparedFit, append_fit, read_fits
+from bandgap.runs.comparison import Comparison, compare, levels_of
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.sets import open_sources
 from bandgap.sources.training import LabelledSet, train_sources_run

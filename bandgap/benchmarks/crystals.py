@@ -25,7 +25,8 @@ from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress, progress_of
 from bandgap.posterior import PredictiveDraws
-from bandgap.runs.comparison import ComparedFit, append_fit, heldout_figures, read_fits
+from bandgap.runs.compared_fits import ComparedFit, append_fit, read_fits
+from bandgap.runs.comparison import heldout_figures
 from bandgap.runs.transfer import fit_members
 from bandgap.sources.model import SourceConfig, SourceModel
 from bandgap.sources.no_source import no_source, own_descriptor

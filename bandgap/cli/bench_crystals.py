@@ -12,7 +12,7 @@ from bandgap.cli.inputs import descriptor_cache
 from bandgap.cli.report import print_table
 
 if TYPE_CHECKING:
-    from bandgap.runs.comparison import ComparedFit
+    from bandgap.runs.compared_fits import ComparedFit
 
 # figure, title, digits behind the point, factor
 COLUMNS = (
@@ -68,7 +68,7 @@ def crystals(
 
 def print_crystals(name: str, fits: "Sequence[ComparedFit]") -> None:
     """Print one table for every size: a line for each entrant, a column for each figure, mean and standard error."""
-    from bandgap.runs.comparison import summary
+    from bandgap.runs.compared_fits import summary
 
     found = {figure: summary(fits, figure) for figure, *_ in COLUMNS}
     for n in sorted({fit.n for fit in fits}):
@@ -89,7 +89,7 @@ def print_differences(
     """Print for every size by how much the best of our methods errs less than the best peer, by a paired bootstrap."""
     from bandgap.benchmarks.crystal_peers import PEERS
     from bandgap.benchmarks.paired import RESAMPLES, rmse_difference
-    from bandgap.runs.comparison import summary
+    from bandgap.runs.compared_fits import summary
 
     found, peers = summary(fits, "rmse_eV"), {peer.name for peer in PEERS}
     for n in sorted({fit.n for fit in fits}):

@@ -11,12 +11,9 @@ from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import LabelChoice, chosen_descriptor, descriptor_cache, load_gaps, load_structures, say
 from bandgap.cli.report import check_out, print_table
 from bandgap.cli.training import parse_settings, source_path
-from bandgap.sources.cards import left_out_sentence
 
 if TYPE_CHECKING:
-    from bandgap.descriptors import MBTRConfig
-    from bandgap.runs.comparison import ComparedFit
-    from bandgap.sources.model import SourceModel
+    from bandgap.runs.compared_fits import ComparedFit
 
 RESULTS = "fits.jsonl"
 COLUMNS = {
@@ -63,18 +60,14 @@ def compare(
 ) -> None:
     """Compare methods on a labelled set: error, score, coverage and width of the intervals, means over splits.
 
-    All methods get the same source, rows and seeds. Interrupted, it goes on where it was.
+    All methods get the same source and seeds, and are judged on the same rows. Interrupted, it goes on where it was.
     """
-    from dataclasses import replace
-
-    from bandgap.datasets.table import learnable
     from bandgap.descriptors.electron_levels import refuse_own_gaps
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
-    from bandgap.runs.comparison import Comparison, append_fit, descriptor_of, levels_of, read_fits
-    from bandgap.runs.comparison import compare as compare_methods
-    from bandgap.sources.no_source import own_descriptor, refuse_beside_source
-    from bandgap.sources.sets import open_sources
+    from bandgap.runs.compared_fits import append_fit, fit_key, read_fits
+    from bandgap.runs.compared_tables import tables_for
+    from bandgap.runs.comparison import Comparison, compare_given, entrant_of, levels_of
 
     set_threads()
     use_engine(engine, scheduler)
@@ -83,36 +76,34 @@ def compare(
     folder, own = source_path(source), chosen_descriptor(preset, species)
     chosen = {name: settings_of(name, settings) for name in methods or quick_methods(transfers=folder is not None)}
     comparison = Comparison(chosen, tuple(sizes), tuple(range(first_seed, first_seed + seeds)), n_test, conformal_share)
-    choice = LabelChoice(label, labels, unit=unit, column=column)
+    choice, levels = LabelChoice(label, labels, unit=unit, column=column), levels_of(chosen)
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)
         gaps, level_of_theory = load_gaps(records, choice)
-        members: list[dict[str, SourceModel]] | MBTRConfig
-        if folder is None:
-            members = own or own_descriptor(records, gaps)
-        else:
-            refuse_beside_source(own)
-            members = open_sources(folder).load(head)
-        descriptor = replace(descriptor_of(members), levels=levels_of(chosen))
-        refuse_own_gaps(descriptor.levels, level_of_theory)
-        table = learnable(
+        refuse_own_gaps(levels, level_of_theory)
+        compared = tables_for(
+            [entrant_of(name).method for name in chosen],
+            folder,
             records,
             gaps,
-            descriptor=descriptor,
-            of_source=folder is not None,
+            head=head,
+            own=own,
+            levels=levels,
             cache=descriptor_cache(),
             n_jobs=jobs,
             progress=progress,
         )
-        if left_out := left_out_sentence(table.facts(n_given=len(records), of_source=folder is not None)):
-            say(left_out)
+        for text in compared.left_out(len(records)):
+            say(text)
         out.mkdir(parents=True, exist_ok=True)
         fits = read_fits(out / RESULTS)
-        for fit in compare_methods(members, table, comparison, head=head, device=device, done=fits, progress=progress):
+        for fit in compare_given(compared, comparison, head=head, device=device, done=fits, progress=progress):
             append_fit(out / RESULTS, fit)
             fits.append(fit)
-    wanted = {(n, s, conformal_share) for n in comparison.sizes for s in comparison.seeds}
-    print_comparison([fit for fit in fits if (fit.n, fit.seed, fit.conformal_share) in wanted])
+    here = (conformal_share, compared.tested_on)
+    wanted = {(n, seed, *here) for n in comparison.sizes for seed in comparison.seeds}
+    print_comparison([fit for fit in fits if fit_key(fit)[1:] in wanted])
+    typer.echo(compared.sentence)
     typer.echo(f"{out / RESULTS}: one line for every fit.")
 
 
@@ -136,7 +127,7 @@ def settings_of(method: str, texts: Sequence[str]) -> dict[str, object]:
 
 def print_comparison(fits: "Sequence[ComparedFit]") -> None:
     """Print one table for every figure: a line for each method, a column for each size, mean and standard error."""
-    from bandgap.runs.comparison import summary
+    from bandgap.runs.compared_fits import summary
 
     sizes = sorted({fit.n for fit in fits})
     seeds = len({fit.seed for fit in fits})

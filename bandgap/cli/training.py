@@ -193,6 +193,13 @@ def transfer(
     by_formula: Annotated[
         bool, typer.Option("--by-formula", help="Keep all structures of one formula on one side of the split.")
     ] = False,
+    test_known: Annotated[
+        bool,
+        typer.Option(
+            "--test-known",
+            help="Hold back structures of the source's elements alone, to compare with a method that takes no others.",
+        ),
+    ] = False,
     seed: options.Seed = 0,
     level_of_theory: options.LevelOfTheory = "",
     levels: Annotated[
@@ -257,6 +264,7 @@ def transfer(
             checkpoint_every=checkpoint_every,
             conformal_share=conformal_share,
             by_formula=by_formula,
+            test_known=test_known,
             out=out,
             level_of_theory=level_of_theory,
             baseline_eV=baseline,

@@ -26,6 +26,8 @@ def transfer_command(method: str, config: Mapping[str, Any], *, level_of_theory:
         options.append(("--conformal-share", f"{config['conformal_share']:g}"))
     if config.get("by_formula"):
         options.append(("--by-formula", ""))
+    if config.get("test_known"):
+        options.append(("--test-known", ""))
     if "levels" in config:
         options.append(("--levels", config["levels"]))
     if "baseline" in config:

@@ -7,50 +7,34 @@ mean of the training gaps, and the source network recalibrated by a straight lin
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.datasets.splits import hold_back, permuted_split
 from bandgap.datasets.table import Table
 from bandgap.descriptors import MBTRConfig, n_features
 from bandgap.descriptors.electron_levels import METHOD, Levels
 from bandgap.evaluation.metrics import evaluate_predictions, rmse
 from bandgap.foundation.engines import engine_in_use, mapped
 from bandgap.foundation.errors import InputError
-from bandgap.foundation.json_lines import append_line, read_lines
 from bandgap.foundation.machine import set_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior import PredictiveDraws
 from bandgap.predictions.mixtures import mixture_quantiles, mixture_sd
+from bandgap.runs.compared_fits import ComparedFit, fit_key
+from bandgap.runs.compared_tables import Compared, Given, Members
 from bandgap.runs.results import LEVEL, conformal_figures, conformal_scores
+from bandgap.runs.split_rows import split_of
 from bandgap.runs.transfer import fit_members
 from bandgap.sources.head_choice import choose_head
-from bandgap.sources.model import SourceModel
-from bandgap.sources.no_source import no_source
 from bandgap.sources.recalibration import source_gaps_eV, standardiser_for
 from bandgap.transfer import TargetData, get_method, without_source
 
 CONSTANT, SOURCE_ALONE = "mean of the training gaps", "source, recalibrated"
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class ComparedFit:
-    """One method on one split: figures on the test rows, seconds of the fit, warnings."""
-
-    method: str
-    n: int
-    seed: int
-    figures: Mapping[str, float]
-    seconds: float
-    head: str = ""
-    warnings: tuple[str, ...] = ()
-    conformal_share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -108,7 +92,7 @@ def levels_of(names: Iterable[str]) -> Levels:
 
 
 def compare(
-    members: Sequence[Mapping[str, SourceModel]] | MBTRConfig,
+    members: Members | MBTRConfig,
     table: Table,
     comparison: Comparison,
     *,
@@ -126,20 +110,36 @@ def compare(
     of_source = not isinstance(members, MBTRConfig)
     for name in () if of_source else comparison.methods:
         without_source(entrant_of(name).method)
-    width = n_features(descriptor_of(members))
-    plain = replace(table, features=table.features[:, :width])
-    largest = max(comparison.sizes)
-    if largest + comparison.n_test > len(table):
+    given = Given(() if isinstance(members, MBTRConfig) else members, descriptor_of(members), table)
+    yield from compare_given(
+        Compared(given, len(table)), comparison, head=head, device=device, done=done, progress=progress
+    )
+
+
+def compare_given(
+    compared: Compared,
+    comparison: Comparison,
+    *,
+    head: str | None = None,
+    device: str = "auto",
+    done: Sequence[ComparedFit] = (),
+    progress: Progress = no_progress,
+) -> Iterator[ComparedFit]:
+    """As `compare`, of methods that are not all given the same table; every split has the same test rows for all."""
+    tables, among = [given.table for given in compared.distinct], compared.common
+    fewest, largest, tested_on = min(len(table) for table in tables), max(comparison.sizes), compared.tested_on
+    if largest + comparison.n_test > fewest:
         raise InputError(
-            f"{largest} training and {comparison.n_test} test rows are more than the {len(table)} labelled structures. "
-            "Lower --n or --n-test."
+            f"{largest} training and {comparison.n_test} test rows are more than the {fewest} labelled structures"
+            f"{' that every method takes' if tested_on else ''}. Lower --n or --n-test."
         )
-    known = {(fit.method, fit.n, fit.seed) for fit in done if fit.conformal_share == comparison.conformal_share}
-    names = [CONSTANT, *([SOURCE_ALONE] if of_source else []), *comparison.methods]
+    known = {fit_key(fit) for fit in done}
+    names = [CONSTANT, *([SOURCE_ALONE] if compared.beside.members else []), *comparison.methods]
     wanted = [(n, s, m) for n in comparison.sizes for s in comparison.seeds for m in names]
-    work = _Work(members, table, plain, comparison, head, device)
+    work = _Work(compared, among, tested_on, comparison, head, device)
     pairs = [(n, seed) for n in comparison.sizes for seed in comparison.seeds]
-    splits = [(work, n, seed, [m for m in names if (m, n, seed) not in known]) for n, seed in pairs]
+    here = (comparison.conformal_share, tested_on)
+    splits = [(work, n, seed, [m for m in names if (m, n, seed, *here) not in known]) for n, seed in pairs]
     tasks = [split for split in splits if split[3]]
     place = {where: position for position, where in enumerate(wanted)}
 
@@ -161,11 +161,11 @@ def compare(
 
 @dataclass(frozen=True, eq=False)
 class _Work:
-    """What every split of a comparison shares."""
+    """What every split of a comparison shares; test rows are drawn among the structures of the ids `among`."""
 
-    members: Sequence[Mapping[str, SourceModel]] | MBTRConfig
-    table: Table
-    plain: Table  # without electron levels
+    compared: Compared
+    among: Sequence[str]
+    tested_on: str
     comparison: Comparison
     head: str | None
     device: str
@@ -176,20 +176,37 @@ def _fits_of_split(
 ) -> Iterator[ComparedFit]:
     """Yield the figures of methods on one split, each after `note` was told of it."""
     comparison = work.comparison
-    drawn = permuted_split(work.table.ids, n_test=comparison.n_test, n_train=n, seed=seed)
-    split = hold_back(drawn, share=comparison.conformal_share)
-    chosen = None
+    chosen: dict[int, tuple[Members, str]] = {}
     for name in names:
         note(n, seed, name)
-        levels = name in comparison.methods and entrant_of(name).levels
-        own = work.table if levels else work.plain
-        train, held_back, test = (own.rows(rows) for rows in (split.train, split.held_back, split.test))
+        entrant = entrant_of(name) if name in comparison.methods else None
+        given = work.compared.beside if entrant is None else work.compared.of(entrant.method)
+        table = given.table
+        if entrant is None or not entrant.levels:
+            table = replace(table, features=table.features[:, : n_features(given.descriptor)])
+        split = split_of(
+            table,
+            n_test=comparison.n_test,
+            n_train=n,
+            seed=seed,
+            conformal_share=comparison.conformal_share,
+            among=work.among,
+        )
+        train, held_back, test = (table.rows(rows) for rows in (split.train, split.held_back, split.test))
         data = TargetData(train.features, train.gaps_eV)
-        if chosen is None:
-            members = _members(work.members, data)
-            chosen, _ = choose_head(members, data.features, data.gaps_eV, seed=seed, head=work.head)
-        fit = _fit_one(name, members, data, held_back, test, comparison, seed=seed, head=chosen, device=work.device)
-        yield replace(fit, n=n, conformal_share=comparison.conformal_share)
+        if id(given) not in chosen:
+            members = given.members_for(data)
+            asked = work.head if given.members else None
+            chosen[id(given)] = members, choose_head(members, data.features, data.gaps_eV, seed=seed, head=asked)[0]
+        members, head = chosen[id(given)]
+        fit = _fit_one(name, members, data, held_back, test, comparison, seed=seed, head=head, device=work.device)
+        yield replace(
+            fit,
+            n=n,
+            conformal_share=comparison.conformal_share,
+            tested_on=work.tested_on,
+            warnings=(*fit.warnings, *(given.warnings if entrant else ())),
+        )
 
 
 def _fits_in_worker(work: _Work, n: int, seed: int, names: Sequence[str]) -> list[ComparedFit]:
@@ -197,48 +214,14 @@ def _fits_in_worker(work: _Work, n: int, seed: int, names: Sequence[str]) -> lis
     return list(_fits_of_split(work, n, seed, names, note=lambda *place: None))
 
 
-def descriptor_of(members: Sequence[Mapping[str, SourceModel]] | MBTRConfig) -> MBTRConfig:
+def descriptor_of(members: Members | MBTRConfig) -> MBTRConfig:
     """Return the descriptor of a source, or the one that is there without a source."""
     return members if isinstance(members, MBTRConfig) else next(iter(members[0].values())).descriptor
 
 
-def _members(
-    members: Sequence[Mapping[str, SourceModel]] | MBTRConfig, data: TargetData
-) -> Sequence[Mapping[str, SourceModel]]:
-    if isinstance(members, MBTRConfig):
-        return [{"": no_source(members, data.features, data.gaps_eV)}]
-    return members
-
-
-def summary(fits: Sequence[ComparedFit], figure: str) -> dict[str, dict[int, tuple[float, float]]]:
-    """Return mean and standard error over seeds of a figure, by method and size; NaN where it was not computed."""
-    result: dict[str, dict[int, tuple[float, float]]] = {}
-    for name in dict.fromkeys(fit.method for fit in fits):
-        for n in sorted({fit.n for fit in fits}):
-            values = np.array([f.figures.get(figure, np.nan) for f in fits if (f.method, f.n) == (name, n)])
-            mean = float(values.mean()) if values.size else float("nan")
-            error = float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else float("nan")
-            result.setdefault(name, {})[n] = (mean, error)
-    return result
-
-
-def append_fit(path: Path, fit: ComparedFit) -> None:
-    """Add a fit to a file of JSON lines."""
-    append_line(path, asdict(fit))
-
-
-def read_fits(path: Path) -> list[ComparedFit]:
-    """Return the fits of a file of JSON lines, none where there is no file; raises InputError on a damaged line."""
-    return read_lines(path, _fit_of_line, what="compared fit")
-
-
-def _fit_of_line(values: dict[str, Any]) -> ComparedFit:
-    return ComparedFit(**{**values, "warnings": tuple(values["warnings"])})
-
-
 def _fit_one(
     name: str,
-    members: Sequence[Mapping[str, SourceModel]],
+    members: Members,
     data: TargetData,
     held_back: Table,
     test: Table,

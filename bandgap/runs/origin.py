@@ -1,6 +1,6 @@
 """What a run starts from: the networks of a source, as stored or grown by new elements, or no source at all."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,8 @@ class Origin:
 
     `descriptor` is that of the run's structures without electron levels: the source's, grown where the method learns
     of new elements, or the structures' own. `lacking` are the elements for which a source that was given is left aside,
-    as the method does without one.
+    as the method does without one. `known` are the elements of a source that was given, which every method takes; None
+    where there is no source.
     """
 
     method: Method
@@ -37,6 +38,7 @@ class Origin:
     sources: StoredSources | None = None
     stored: Members = ()
     lacking: tuple[str, ...] = ()
+    known: frozenset[str] | None = None
 
     def members(self, data: TargetData) -> Members:
         """Return the source models by output for each network, for the features of this target."""
@@ -57,10 +59,7 @@ class Origin:
         """What the run says of a source that was given and has no part in it."""
         if not self.lacking:
             return []
-        return [
-            f"The source model has no {', '.join(self.lacking)}. This method does without one: its descriptor is that "
-            "for all elements of the structures, as with no source model."
-        ]
+        return [left_aside_sentence(self.lacking)]
 
     @property
     def elements(self) -> list[str]:
@@ -113,9 +112,25 @@ def origin_of(
     chosen, sources = get_method(method), open_sources(source_folder)
     stored = sources.load(verify=not sources.several, extras=not sources.several)
     own, elements = next(iter(stored[0].values())).descriptor, elements_to_learn(records, gaps_eV)
-    if chosen.new_elements:
-        own = grown_descriptor(own, elements)
-    lacking = tuple(sorted(set(elements) - set(own.elements)))
-    if lacking and not chosen.transfers:
-        return Origin(chosen, own_descriptor(records, gaps_eV), lacking=lacking)
-    return Origin(chosen, own, sources, stored)
+    known, taken = frozenset(own.elements), descriptor_taken(own, chosen, elements)
+    if taken is None:
+        lacking = tuple(sorted(set(elements) - known))
+        return Origin(chosen, own_descriptor(records, gaps_eV), lacking=lacking, known=known)
+    return Origin(chosen, taken, sources, stored, known=known)
+
+
+def descriptor_taken(own: MBTRConfig, method: Method, elements: Collection[str]) -> MBTRConfig | None:
+    """Return the descriptor of a source in which a method takes structures of these elements.
+
+    It is grown where the method learns of new elements; None where the method does without a source that lacks some.
+    """
+    taken = grown_descriptor(own, elements) if method.new_elements else own
+    return None if set(elements) - set(taken.elements) and not method.transfers else taken
+
+
+def left_aside_sentence(lacking: Collection[str]) -> str:
+    """Say that a method does without the source that was given, as this lacks elements of the structures."""
+    return (
+        f"The source model has no {', '.join(lacking)}. This method does without one: its descriptor is that for all "
+        "elements of the structures, as with no source model."
+    )

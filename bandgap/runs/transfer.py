@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.datasets.splits import Split, chosen_split, grouped_split, hold_back, permuted_split
-from bandgap.datasets.table import Table, learnable
+from bandgap.datasets.table import learnable
 from bandgap.descriptors import MBTRConfig, similarity_features
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.electron_levels import Levels, refuse_own_gaps
@@ -34,12 +33,12 @@ from bandgap.runs.results import (
     prediction_rhat,
     table_predictions,
 )
+from bandgap.runs.split_rows import split_of, split_on
 from bandgap.runs.stored import save_run
 from bandgap.sources.cards import left_out_sentence
 from bandgap.sources.head_choice import choose_head
 from bandgap.sources.model import SourceModel
 from bandgap.structures import StructureRecord
-from bandgap.structures.formula import reduced
 from bandgap.transfer import Method, TargetData
 from bandgap.transfer.shared.baseline import fit_baseline, with_baseline
 
@@ -60,6 +59,7 @@ def transfer_run(
     descriptor: MBTRConfig | None = None,
     conformal_share: float = 0.0,
     by_formula: bool = False,
+    test_known: bool = False,
     out: Path,
     level_of_theory: str = "",
     levels: Levels = "none",
@@ -79,11 +79,13 @@ def transfer_run(
     less) are the test set, the next `n` (default: the rest) the training set. Of these the last, a share of
     `conformal_share`, are held back from the fit for conformal intervals; with `by_formula` no formula is in two of
     these sets, and the test set may be a little smaller. With `test_ids` the structures of these ids are the test set,
-    and the seed draws the training set alone. A source of several sets starts from the
-    output of the set `head` (default: the one that `head_choice` finds), a source of several networks gives the mixture
-    of their posteriors. With `levels` the structures' own electron levels by this method are features too, in eV, or
-    their gap a baseline (`Method`). Raises InputError when there are too few rows, and for levels where the gaps are of
-    such a calculation themselves.
+    and the seed draws the training set alone. With `test_known` the test set is drawn among the structures of elements
+    that the source has, as for a method that leaves the others out, whose runs are then tested on the same.
+
+    A source of several sets starts from the output of the set `head` (default: the one that `head_choice` finds), a
+    source of several networks gives the mixture of their posteriors. With `levels` the structures' own electron levels
+    by this method are features too, in eV, or their gap a baseline (`Method`). Raises InputError when there are too few
+    rows, and for levels where the gaps are of such a calculation themselves.
 
     With `baseline_eV` (n,), such as the gap of every structure at a cheaper level of theory (NaN: none, and it is left
     out), every method learns what a straight line in it leaves of the gaps; `baseline` is its name, and a prediction
@@ -118,11 +120,15 @@ def transfer_run(
     if n_test is None:
         n_test = min(round(DEFAULT_TEST_SHARE * len(table)), max(0, len(table) - (n or 0)))
     facts = table.facts(n_given=len(records), of_source=of_source)
+    among, known = None, origin.known
+    if test_known and known is not None:
+        among = [id for id, found in zip(table.ids, table.elements, strict=True) if found <= known]
+    draw: dict[str, Any] = {"n_train": n, "seed": seed, "conformal_share": conformal_share}
     try:
         split = (
-            _split(table, n_test=n_test, n_train=n, seed=seed, conformal_share=conformal_share, by_formula=by_formula)
+            split_of(table, n_test=n_test, by_formula=by_formula, among=among, **draw)
             if test_ids is None
-            else hold_back(chosen_split(table.ids, test_ids=test_ids, n_train=n, seed=seed), share=conformal_share)
+            else split_on(table, test_ids=test_ids, **draw)
         )
     except InputError as error:  # fewer than were given: say where the others are
         raise InputError(f"{error} {left_out_sentence(facts)}".rstrip()) from error
@@ -180,7 +186,8 @@ def transfer_run(
         "level_of_theory": level_of_theory,
         **facts,
         "source": {**origin.facts(head, models, everybody), "head_errors_eV": head_errors},
-        "split": {"train": train.ids, "test": test.ids, "by_formula": by_formula},
+        "split": {"train": train.ids, "test": test.ids, "by_formula": by_formula}
+        | ({"test_known": True} if test_known else {}),
         "test_gaps_eV": test.gaps_eV.tolist(),
         "conformal": None if conformal is None else {"ids": conformal.ids, "scores": conformal.scores.tolist()},
         "metrics": figures,
@@ -250,15 +257,3 @@ def fit_members(
             method.fit_or_resume(member[head], data, config, seed=own, device=device, progress=note, checkpoint=part)
         )
     return mix(posteriors)
-
-
-def _split(
-    table: Table, *, n_test: int, n_train: int | None, seed: int, conformal_share: float, by_formula: bool
-) -> Split:
-    """Return the rows of the three sets, by single structures or by formula."""
-    if not by_formula:
-        split = permuted_split(table.ids, n_test=n_test, n_train=n_train, seed=seed)
-        return hold_back(split, share=conformal_share)
-    groups = [reduced(record.atoms.symbols) for record in table.records if record.atoms is not None]
-    split = grouped_split(table.ids, groups=groups, n_test=n_test, n_train=n_train, seed=seed)
-    return hold_back(split, share=conformal_share, groups=groups)

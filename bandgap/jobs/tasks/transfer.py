@@ -20,6 +20,7 @@ SETTINGS = (
     "seed",
     "conformal_share",
     "by_formula",
+    "test_known",
     "levels",
     "baseline",
     "settings",

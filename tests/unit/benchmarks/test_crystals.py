@@ -18,7 +18,7 @@ from bandgap.benchmarks.paired import read_errors
 from bandgap.cli.bench_crystals import print_crystals, print_differences
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.networks.training import TrainingConfig
-from bandgap.runs.comparison import ComparedFit
+from bandgap.runs.compared_fits import ComparedFit
 from bandgap.sources.model import SourceConfig
 
 N, N_TEST = 20, 12

@@ -155,6 +155,23 @@ def test_structures_of_foreign_elements_are_counted_and_named(run: Run, crystals
         "--seeds", "1", "--out", tmp_path / "compared",
     )  # fmt: skip
     assert compared.exit_code == 0 and said in compared.stderr.splitlines()
+    judged = (
+        "Every method was judged on the same structures in each split, drawn from the 60 of 67 labelled ones that all "
+        "of them take. The source model has no Rb (in 7). Structures with such elements are left out by "
+        "last_layer_ridge."
+    )
+    assert judged in compared.stdout.splitlines()
+    every = run(
+        "compare", "--source", source, *data, *others, "--method", "feature_gp", "--method", "kernel_ridge", "--n",
+        "30", "--n-test", "20", "--seeds", "1", "--out", tmp_path / "every",
+    )  # fmt: skip
+    judged = (
+        "Every method was judged on the same structures in each split, drawn from all 67 labelled ones. The source "
+        "model has no Rb (in 7). Structures with such elements are learned from by feature_gp; taken without the "
+        "source model, in a descriptor for all elements, by kernel_ridge."
+    )
+    assert every.exit_code == 0 and judged in every.stdout.splitlines() and "left out" not in every.stderr
+    assert "Warning: kernel_ridge, n = 30: The source model has no Rb. This method does without one" in every.stderr
 
     kernel = ("--method", "kernel_ridge", *quick[2:])
     whole = run("transfer", "--source", source, *data, *others, *kernel, "--out", tmp_path / "whole")

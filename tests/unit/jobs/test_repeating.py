@@ -35,6 +35,7 @@ def test_transfer_command_has_the_settings_of_the_run(settings, expected):
         "device": "cuda",
         "conformal_share": 0.15,
         "by_formula": True,
+        "test_known": True,
         "levels": "GFN1-xTB",
     }
     config = {**CONFIG, "settings": settings, **own}
@@ -43,6 +44,7 @@ def test_transfer_command_has_the_settings_of_the_run(settings, expected):
     assert (found["device"], found["conformal_share"], found["level_of_theory"]) == ("cuda", 0.15, "PBE; D3")
     plain = parsed(transfer_command("nptl", CONFIG))
     assert found["by_formula"] and not plain["by_formula"]
+    assert found["test_known"] and not plain["test_known"]
     assert (found["levels"], plain["levels"]) == ("GFN1-xTB", "none")
     assert (found["baseline_column"], plain["baseline_column"]) == ("gap_pbe_eV", None)
     assert parse_settings(list(found["settings"])) == expected

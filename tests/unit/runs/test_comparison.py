@@ -9,16 +9,8 @@ from bandgap.datasets.splits import permuted_split
 from bandgap.datasets.table import learnable
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.predictions.store import load_predictions
-from bandgap.runs.comparison import (
-    CONSTANT,
-    SOURCE_ALONE,
-    ComparedFit,
-    Comparison,
-    append_fit,
-    compare,
-    read_fits,
-    summary,
-)
+from bandgap.runs.compared_fits import ComparedFit, append_fit, read_fits, summary
+from bandgap.runs.comparison import CONSTANT, SOURCE_ALONE, Comparison, compare
 from bandgap.runs.transfer import transfer_run
 from bandgap.sources.sets import open_sources
 

@@ -25,7 +25,8 @@ from bandgap.jobs.library import Library
 from bandgap.jobs.store import JobStore
 from bandgap.jobs.worker import work_all
 from bandgap.runs.chunks import ChunkPlan, predict_chunks
-from bandgap.runs.comparison import ComparedFit, Comparison, compare
+from bandgap.runs.compared_fits import ComparedFit
+from bandgap.runs.comparison import Comparison, compare
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.transfer import transfer_run
 from bandgap.sources.sets import open_sources

@@ -7,7 +7,11 @@ import pytest
 from ase.build import molecule
 
 from bandgap.descriptors import featurize
+from bandgap.foundation.errors import InputError
 from bandgap.networks.perceptron import hidden_features
+from bandgap.predictions.store import load_predictions
+from bandgap.runs.compared_tables import tables_for
+from bandgap.runs.comparison import CONSTANT, SOURCE_ALONE, Comparison, compare_given
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.stored import load_run
 from bandgap.runs.transfer import transfer_run
@@ -172,3 +176,106 @@ def test_networks_and_outputs_of_a_source_all_grow(joint_folder, mixed, tmp_path
     plain = transfer(joint_folder, (mixed[0][:24], mixed[1][:24]), tmp_path / "plain", "fine_tune", head="other")
     same = json.loads((plain / "manifest.json").read_text())["source"]
     assert same["fingerprint"] == manifest["source"]["fingerprint"]  # of what is stored, not of what it grew to
+
+
+COMPARED = {"feature_gp": {"draws": 8, "proposals": 50}, "gaussian_process": {}, "last_layer_ridge": {}}
+
+
+def compared_on(folder, mixed, methods, *, sizes=(14,), seeds=(1,), done=()):
+    records, gaps = mixed
+    tables = tables_for(methods, folder, records, gaps)
+    plan = Comparison({name: COMPARED[name] for name in methods}, sizes, seeds, n_test=6)
+    return tables, list(compare_given(tables, plan, device="cpu", done=done))
+
+
+def heldout_rmse_eV(run, mixed):
+    stored = load_predictions(run / "quantiles.safetensors")
+    gaps = dict(zip([r.id for r in mixed[0]], mixed[1], strict=True))
+    return np.sqrt(np.mean((stored.mean_eV - np.array([gaps[i] for i in stored.ids])) ** 2))
+
+
+def test_methods_of_all_three_kinds_are_compared_on_structures_that_each_takes(source_folder, mixed, tmp_path):
+    """Every figure is that of a run with `test_known`; the method that leaves sulfur out would have these test rows."""
+    tables, fits = compared_on(source_folder, mixed, list(COMPARED))
+    assert set(tables.common) == {r.id for r in mixed[0][:24]} and tables.lacking == {"S": 6}
+    by_method = {fit.method: fit for fit in fits}
+    for method, settings in COMPARED.items():
+        run = transfer(source_folder, mixed, tmp_path / method, method, n=14, n_test=6, seed=1, test_known=True,
+                       settings=settings)  # fmt: skip
+        assert by_method[method].figures["rmse_eV"] == pytest.approx(heldout_rmse_eV(run, mixed), rel=1e-5)
+        manifest = json.loads((run / "manifest.json").read_text())
+        assert not [id for id in manifest["split"]["test"] if id.startswith("sulfur")]
+        assert bool([id for id in manifest["split"]["train"] if id.startswith("sulfur")]) == (
+            method != "last_layer_ridge"
+        )
+    (warning,) = by_method["gaussian_process"].warnings
+    assert warning.startswith("The source model has no S. This method does without one")
+    assert tables.left_out(30)[0].startswith("6 of 30 labelled structures were left out: sulfur-00")
+    assert tables.sentence == (
+        "Every method was judged on the same structures in each split, drawn from the 24 of 30 labelled ones that all "
+        "of them take. The source model has no S (in 6). Structures with such elements are learned from by feature_gp; "
+        "taken without the source model, in a descriptor for all elements, by gaussian_process; left out by "
+        "last_layer_ridge."
+    )
+
+
+def test_methods_that_take_every_structure_are_judged_on_all(source_folder, mixed, tmp_path):
+    tables, fits = compared_on(source_folder, mixed, ["feature_gp", "gaussian_process"])
+    assert len(tables.common) == 30 and tables.left_out(30) == []
+    assert tables.sentence.startswith("Every method was judged on the same structures in each split, drawn from all 30")
+    run = transfer(
+        source_folder, mixed, tmp_path, "feature_gp", n=14, n_test=6, seed=1, settings=COMPARED["feature_gp"]
+    )
+    assert fits[2].figures["rmse_eV"] == pytest.approx(heldout_rmse_eV(run, mixed), rel=1e-5)
+    assert any(id.startswith("sulfur") for id in json.loads((run / "manifest.json").read_text())["split"]["test"])
+    assert [fit.method for fit in fits[:2]] == [CONSTANT, SOURCE_ALONE]
+
+
+def test_fit_on_other_test_rows_is_not_taken_for_this_one(source_folder, mixed):
+    """Beside a method that leaves structures out, what was compared on all of them is computed anew."""
+    _, first = compared_on(source_folder, mixed, ["feature_gp"])
+    tables, again = compared_on(source_folder, mixed, ["feature_gp", "last_layer_ridge"], done=first)
+    assert {fit.tested_on for fit in first} == {""}
+    assert [fit.method for fit in again] == [CONSTANT, SOURCE_ALONE, "feature_gp", "last_layer_ridge"]
+    assert {fit.tested_on for fit in again} == {tables.tested_on} != {""}
+    assert compared_on(source_folder, mixed, ["feature_gp", "last_layer_ridge"], done=[*first, *again])[1] == []
+
+
+def test_source_that_no_method_takes_still_stands_beside_them(source_folder, mixed):
+    tables, fits = compared_on(source_folder, mixed, ["gaussian_process"])
+    assert [fit.method for fit in fits] == [CONSTANT, SOURCE_ALONE, "gaussian_process"]
+    assert "S" in tables.beside.descriptor.species and tables.sentence.endswith(
+        "taken without the source model, in a descriptor for all elements, by gaussian_process."
+    )
+
+
+def test_more_rows_than_every_method_takes_are_refused(source_folder, mixed):
+    with pytest.raises(
+        InputError, match="20 training and 6 test rows are more than the 24 labelled structures that ev"
+    ):
+        compared_on(source_folder, mixed, ["feature_gp", "last_layer_ridge"], sizes=(20,))
+
+
+def test_split_by_formula_among_known_elements_keeps_formulas_whole(source_folder, mixed, tmp_path):
+    run = transfer(source_folder, mixed, tmp_path, "feature_gp", n=12, n_test=9, seed=1, test_known=True,
+                   by_formula=True, settings=COMPARED["feature_gp"])  # fmt: skip
+    split = json.loads((run / "manifest.json").read_text())["split"]
+    formula = {r.id: r.atoms.get_chemical_formula() for r in mixed[0]}
+    assert split["test_known"] and len(split["train"]) == 12 and 0 < len(split["test"]) <= 9
+    assert not {formula[i] for i in split["train"]} & {formula[i] for i in split["test"]}
+    assert not [id for id in split["test"] if id.startswith("sulfur")]
+
+
+def test_too_large_a_test_set_among_known_elements_is_refused(source_folder, mixed, tmp_path):
+    with pytest.raises(InputError, match="25 test structures were asked for, but every method can take only 24. Ask"):
+        transfer(source_folder, mixed, tmp_path, "feature_gp", n=5, n_test=25, test_known=True)
+
+
+def test_known_elements_of_no_source_are_all(mixed, tmp_path):
+    """Without a source model `test_known` changes nothing."""
+    plain, known = (
+        transfer(None, mixed, tmp_path / str(asked), "kernel_ridge", n=14, n_test=6, test_known=asked)
+        for asked in (False, True)
+    )
+    splits = [json.loads((run / "manifest.json").read_text())["split"] for run in (plain, known)]
+    assert splits[0]["test"] == splits[1]["test"] and splits[0]["train"] == splits[1]["train"]
