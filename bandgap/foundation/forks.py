@@ -6,6 +6,7 @@ fork does not take along are threads, so that libraries that compute with severa
 
 import contextlib
 import ctypes
+import gc
 import multiprocessing
 import os
 import signal
@@ -41,6 +42,7 @@ def mapped_by_forks(
     Raises what `function` raises, and BandgapError where a process is killed.
     """
     out: deque[Future[T]] = deque()
+    gc.freeze()  # what is there stays: no fork looks through it for garbage, which copies its pages
     context = multiprocessing.get_context("fork")
     pool = ProcessPoolExecutor(n_jobs, mp_context=context, initializer=_follow, initargs=(os.getpid(),))
     try:
@@ -58,6 +60,7 @@ def mapped_by_forks(
         ) from error
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+        gc.unfreeze()
 
 
 class ForkedItems(Iterator[T]):

@@ -23,7 +23,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
-from scipy.stats import norm
 from torch import Tensor
 
 from bandgap.posterior.fold_models import MODELS, FoldModels
@@ -94,6 +93,8 @@ class ConformalPosterior:
 
         Distances from the model's prediction are multiplied by each of `spreads` (spread,).
         """
+        from scipy.stats import norm  # loads half a second long: not with every prediction
+
         kept, error = self._kept(), self.errors_eV[:, None]
         others = kept[None, :] != np.arange(error.size)[:, None]
         size = np.abs(self.errors_eV[kept])

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
-from scipy.stats import norm
 from torch import Tensor
 
 from bandgap.inference.gaussian_process.product_kernel import ProductKernelProblem
@@ -82,6 +81,8 @@ class PartsGPPosterior(ScaleDraws):
         Draws of the scales saw row i too, so that their weights are those of 1 / p(y_i | all others, draw), cut at
         sqrt(S) times their mean (Ionides, 2008, J. Comput. Graph. Stat. 17, 295-311).
         """
+        from scipy.stats import norm  # loads half a second long: not with every prediction
+
         found = [self.problem.left_out(theta) for theta in self.theta]
         means, variances = (np.stack(values) for values in zip(*found, strict=True))
         sds, y = np.sqrt(variances), self.problem.y

@@ -3,7 +3,8 @@
 The predictive distribution of a new observation is the equal-weight mixture of N(mean_d, sd_d^2) over the posterior
 draws d (never a normal distribution fitted to it); the distribution of the mean is that of the mean_d alone. 199
 quantiles of both are kept for every structure, so that another level needs no computing; conformal intervals come from
-the mean, the standard deviation of a new observation and the scores of held-back structures. Loads no torch.
+the mean, the standard deviation of a new observation and the scores of held-back structures. Loads no torch, and pandas
+only for a table.
 """
 
 import csv
@@ -11,17 +12,19 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from bandgap.foundation.csv_tables import csv_text, rearm
+from bandgap.foundation.csv_tables import csv_of_columns, rearm
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.predictions.conformal import ConformalScores, available
 from bandgap.predictions.mixtures import checked_mixture, draw_quantiles, finite_means, mixture_quantiles, mixture_sd
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Floats = NDArray[np.float64]
 IntervalKind = Literal["prediction", "credible", "conformal"]
@@ -110,8 +113,10 @@ class Predictions:
         lower, upper = (_at_probability(stored, p) for p in ((1.0 - level) / 2.0, (1.0 + level) / 2.0))
         return lower, upper
 
-    def to_frame(self, level: float = 0.95, kind: IntervalKind = "prediction") -> pd.DataFrame:
+    def to_frame(self, level: float = 0.95, kind: IntervalKind = "prediction") -> "pd.DataFrame":
         """Return the table, one row for every row of the input, columns as in `COLUMNS`."""
+        import pandas as pd
+
         return pd.DataFrame({name: _column(values) for name, values in self.to_columns(level, kind).items()})
 
     def to_columns(self, level: float = 0.95, kind: IntervalKind = "prediction") -> dict[str, Sequence[str] | Floats]:
@@ -126,7 +131,7 @@ class Predictions:
 
     def to_csv(self, path: Path | str | None = None, *, level: float = 0.95, kind: IntervalKind = "prediction") -> str:
         """Return the table as CSV text and write it to `path` if one is given."""
-        text = csv_text(self.to_frame(level, kind))
+        text = csv_of_columns(self.to_columns(level, kind))
         if path is not None:
             Path(path).write_text(text, encoding="utf-8", newline="")
         return text
@@ -199,12 +204,14 @@ def check_level(level: float) -> float:
     return level
 
 
-def read_predictions_csv(source: Path | str | bytes) -> pd.DataFrame:
+def read_predictions_csv(source: Path | str | bytes) -> "pd.DataFrame":
     """Read a predictions CSV (a path, or its bytes) as the table that `Predictions.to_frame` gave.
 
     Ids and all other text stay text exactly as it was before defusing; numbers of refused rows are NaN. Further columns
     are kept as text; `level_of_theory` may be absent. Raises InputError on a file that is no such table.
     """
+    import pandas as pd
+
     name = "predictions" if isinstance(source, bytes) else str(source)
     try:
         data = source if isinstance(source, bytes) else Path(source).read_bytes()
@@ -232,6 +239,8 @@ def _parsed(column: str, cells: Sequence[str], *, where: str) -> "pd.Series[Any]
 
 
 def _column(values: Any) -> "pd.Series[Any]":
+    import pandas as pd
+
     if isinstance(values, np.ndarray):
         return pd.Series(values)
     return pd.Series(list(values), dtype="str")
