@@ -4,15 +4,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from bandgap.foundation.forks import can_fork
 from bandgap.predictions import parquet
 from bandgap.predictions.growing import SUFFIX
 from bandgap.predictions.table import read_predictions_csv
 from bandgap.runs import chunks
+from bandgap.structures import StructureRecord, reading
 from tests.unit.cli.conftest import WATER, Run
 
 SETTINGS = 'sampler={"chains": 2, "warmup": 20, "draws": 20, "keep": 12}'
@@ -59,12 +62,17 @@ def test_rows_do_not_depend_on_chunks_and_processes(
     assert "33 predicted gaps and 3 refused structures written to" in said
 
 
-def test_predict_killed_goes_on_with_the_same_command(run: Run, model: Path, waters: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("jobs", (1, 2))
+def test_predict_killed_goes_on_with_the_same_command(
+    run: Run, model: Path, waters: Path, tmp_path: Path, jobs: int
+) -> None:
     many, whole, out = tmp_path / "many.extxyz", tmp_path / "whole.csv", tmp_path / "t.csv"
     many.write_text(waters.read_text() * 15)
     words = ("predict", "--model", str(model), "--structures", str(many), "--chunk", "3")
     assert run(*words, "--out", whole).exit_code == 0
-    command = [sys.executable, "-c", "from bandgap.cli import main; main()", *words, "--out", str(out)]
+    words += ("--jobs", str(jobs))
+    code = "from bandgap.cli import main; from bandgap.runs import chunks; chunks.PROCESSES_FROM = 1; main()"
+    command = [sys.executable, "-c", code, *words, "--out", str(out)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 300
@@ -82,6 +90,31 @@ def test_predict_killed_goes_on_with_the_same_command(run: Run, model: Path, wat
     assert out.read_bytes() == whole.read_bytes()
     assert "120 predicted gaps and 0 refused" in again.stdout
     assert not out.with_name(out.name + SUFFIX).exists()
+
+
+@pytest.mark.skipif(not can_fork(), reason="reads ahead in a fork")
+def test_predict_with_several_jobs_begins_before_all_structures_are_read(
+    run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "PROCESSES_FROM", 4)
+    many, whole, out = tmp_path / "many.extxyz", tmp_path / "whole.csv", tmp_path / "t.csv"
+    many.write_text("".join(WATER.format(id=f"w{k}", gap=1, height=-0.06 - 0.0005 * k) for k in range(300)))
+    words = ("predict", "--model", model, "--structures", many, "--chunk", 20)
+    assert run(*words, "--out", whole).exit_code == 0
+    read = reading.stream_paths
+
+    def wait_for_rows(paths: Sequence[Path]) -> Iterator[StructureRecord]:
+        for k, record in enumerate(read(paths)):
+            deadline = time.monotonic() + 60
+            while k == 280 and not out.exists():
+                assert time.monotonic() < deadline, "no row was written while structures were being read"
+                time.sleep(0.01)
+            yield record
+
+    monkeypatch.setattr(reading, "stream_paths", wait_for_rows)
+    done = run(*words, "--out", out, "--jobs", 2)
+    assert done.exit_code == 0 and "300 structures: 300 ready, 0 with a warning, 0 refused." in done.stderr
+    assert out.read_bytes() == whole.read_bytes()
 
 
 def test_predict_with_other_options_does_not_go_on_with_rows_of_these(

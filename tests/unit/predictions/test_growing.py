@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bandgap.foundation.errors import InputError
-from bandgap.predictions.growing import SUFFIX, GrowingTable
+from bandgap.predictions.growing import SUFFIX, GrowingTable, is_unfinished
 
 
 class Killed(Exception):
@@ -53,6 +53,21 @@ def test_table_of_another_work_is_left_until_the_first_rows_and_then_written_ane
     with table:
         table.commit(1, {}, table="new\n")
     assert path.read_text() == "new\n"
+
+
+def test_rows_of_work_that_is_not_known_yet_are_noted_once_it_is(tmp_path):
+    path = tmp_path / "t.csv"
+    table = GrowingTable(path, work="")
+    with pytest.raises(Killed), table:
+        table.commit(1, {"ok": 1}, table="a\n")
+        assert path.read_text() == "a\n" and not is_unfinished(path)
+        table.work = "w"
+        table.commit(1, {"ok": 1}, table="b\n")
+        raise Killed
+    assert is_unfinished(path)
+    with GrowingTable(path, work="w") as again:
+        assert (again.rows, again.counts["ok"]) == (2, 2)
+    assert path.read_text() == "a\nb\n" and not is_unfinished(path)
 
 
 @pytest.mark.parametrize("change", ("first byte", "shorter", "gone"))

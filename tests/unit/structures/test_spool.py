@@ -1,14 +1,18 @@
 """Records that went to the disk and back, and files that are read piece by piece, are what they were in memory."""
 
+import dataclasses
+import time
 import zipfile
 
 import numpy as np
 import pytest
 
-from bandgap.structures import Limits, read_paths, read_structures
+from bandgap.foundation.errors import InputError
+from bandgap.foundation.forks import can_fork
+from bandgap.structures import Limits, read_paths, read_structures, spool
 from bandgap.structures.formats import xyz
 from bandgap.structures.reading import stream_paths
-from bandgap.structures.spool import Spool
+from bandgap.structures.spool import Spool, Tally
 from tests.unit.structures.samples import METHANE_XYZ, POSCAR, cif
 from tests.unit.structures.test_archives import zipped
 
@@ -54,21 +58,61 @@ def folder(tmp_path):
 
 def test_spool_gives_the_records_of_one_reading_twice(folder):
     records = read_paths([folder, folder / "absent.cif"])
-    spool = Spool(stream_paths([folder, folder / "absent.cif"]))
-    assert len(spool) == len(records) > 12
+    kept = Spool(stream_paths([folder, folder / "absent.cif"]))
+    assert len(kept) == len(records) > 12
     assert {"m", "m-2", "m-3", "m-4"} <= {r.id for r in records}
     assert {r.status for r in records} == {"ready", "warning", "refused"}
-    assert told(spool) == told(records) == told(spool)
-    assert [type(v) for r in spool for v in r.info.values()] == [type(v) for r in records for v in r.info.values()]
-    for own, other in zip(spool, records, strict=True):
+    assert told(kept) == told(records) == told(kept)
+    assert [type(v) for r in kept for v in r.info.values()] == [type(v) for r in records for v in r.info.values()]
+    for own, other in zip(kept, records, strict=True):
         if other.atoms is not None:
             assert own.atoms.positions.tobytes() == other.atoms.positions.tobytes()
             np.testing.assert_array_equal(own.atoms.pbc, other.atoms.pbc)
 
 
+def test_records_that_are_read_ahead_are_those_of_one_reading(folder, monkeypatch):
+    monkeypatch.setattr(spool, "_BATCH", 2)
+    ahead, records = Spool.ahead(lambda: stream_paths([folder])), read_paths([folder])
+    assert told(ahead) == told(records) == told(ahead)
+    assert (ahead.is_read, len(ahead), ahead.known_len()) == (True, len(records), len(records))
+    assert ahead.digest == Spool(stream_paths([folder])).digest
+    assert ahead.tally == Tally.of(records) and ahead.tally.counts["refused"] == 3
+
+
+@pytest.mark.skipif(not can_fork(), reason="reads ahead in a fork")
+def test_records_are_there_before_all_are_read_but_for_the_second_of_equal_ids(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(spool, "_BATCH", 1)
+    goes_on, records = tmp_path / "goes on", read_structures((METHANE_XYZ * 3).encode(), "a.xyz")
+
+    def slowly():
+        yield from records
+        while not goes_on.exists():
+            time.sleep(0.01)
+        yield from (
+            dataclasses.replace(record, id=id) for record, id in zip(records, ("a-1", "b", "a-1-2"), strict=True)
+        )
+
+    ahead = Spool.ahead(slowly)
+    walk = iter(ahead)
+    assert [next(walk).id for _ in range(3)] == ["a-1", "a-2", "a-3"]
+    assert not ahead.is_read and ahead.known_len() is None
+    goes_on.touch()
+    assert [record.id for record in walk] == ["a-1-3", "b", "a-1-2"]  # not a-1-2, which comes later
+    assert ahead.tally.counts == {"ready": 5, "warning": 1} == Tally.of(ahead).counts
+
+
+def test_what_reading_ahead_raises_is_raised_where_records_are_needed():
+    def broken():
+        yield from read_structures(METHANE_XYZ.encode(), "a.xyz")
+        raise InputError("the disk is gone")
+
+    with pytest.raises(InputError, match="^the disk is gone$"):
+        len(Spool.ahead(broken))
+
+
 def test_walks_through_a_spool_at_once_do_not_disturb_each_other(folder):
-    spool = Spool(stream_paths([folder]))
-    assert [a.id == b.id for a, b in zip(spool, spool, strict=True)] == [True] * len(spool)
+    kept = Spool(stream_paths([folder]))
+    assert [a.id == b.id for a, b in zip(kept, kept, strict=True)] == [True] * len(kept)
 
 
 def test_digest_of_a_spool_changes_with_anything_that_was_read(folder):
