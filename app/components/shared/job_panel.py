@@ -5,6 +5,7 @@ import time
 import session
 import streamlit as st
 
+from bandgap.jobs import resuming
 from bandgap.jobs.lock import worker_status
 from bandgap.jobs.store import Job
 from components.shared import stores, words
@@ -75,7 +76,8 @@ def _progress(job: Job) -> None:
 
 
 def _ended(job: Job, *, noun: str) -> None:
-    text = words.ending(job, noun=noun)
+    kept = job.kind == "predict" and bool(resuming.kept_rows(stores.home(), job.payload))
+    text = words.ending(job, noun=noun, kept=kept)
     match job.state:
         case "finished":
             st.caption(text)

@@ -115,17 +115,19 @@ def log_line(events: Sequence[Event]) -> str:
     return next((event.update.message for event in reversed(events) if event.update.message), "")
 
 
-def ending(job: Job, *, noun: str) -> str:
-    """Say how a job ended and what may be done now."""
+def ending(job: Job, *, noun: str, kept: bool = False) -> str:
+    """Say how a job ended and what may be done now: where what it had done by then is `kept`, it can go on."""
     took = f" after {duration((job.finished or job.created) - job.started)}" if job.started and job.finished else ""
     match job.state:
         case "finished":
             return f"The {noun} is finished{took}."
         case "cancelled":
-            return f"The {noun} was cancelled{took}. Nothing else was touched; start it again when you like."
+            may = "What it had done is kept: go on with it" if kept else "Nothing else was touched; start it again"
+            return f"The {noun} was cancelled{took}. {may} when you like."
         case "interrupted":
             reason = job.error or "The worker stopped answering while this job was running."
-            return f"The {noun} was interrupted. {reason} Your data are safe; start it again."
+            may = "What it had done is kept: go on with it." if kept else "Your data are safe; start it again."
+            return f"The {noun} was interrupted. {reason} {may}"
         case _:
             return escaped_sentence(job.error) or f"The {noun} failed."
 
