@@ -118,6 +118,7 @@ def settings_of(run: StoredRun) -> Iterator[tuple[str, str]]:
     yield "learned from", str(manifest.get("n", ""))
     yield "held out", str(len(manifest.get("split", {}).get("test", ())))
     yield "split by", "formula" if manifest.get("split", {}).get("by_formula") else "structure"
+    yield "tested on", "elements of the source" if manifest.get("split", {}).get("test_known") else "all elements"
     yield "electron levels", str(manifest.get("levels", "none"))
     yield "held back for conformal intervals", str(len(conformal.get("ids", ())))
     yield "seed", str(manifest.get("seed", ""))
@@ -134,8 +135,14 @@ def split_flags(run: StoredRun, baseline: StoredRun) -> list[str]:
     """Say in words what makes two runs not comparable at a glance: other data, other labels, another test set."""
     flags = []
     if run.data_fingerprint != baseline.data_fingerprint:
+        taken = {r.label: _taken_and_left_out(r) for r in (run, baseline)}
+        fewer, more = sorted(taken, key=lambda label: taken[label])
+        same_number = sum(taken[fewer]) == sum(taken[more]) and taken[fewer] != taken[more]
         flags.append(
-            f"The data set {run.data} got other structures or gaps between {run.label} and {baseline.label}."
+            f"{fewer} left out {taken[fewer][1]:,} of {sum(taken[fewer]):,} labelled structures of {run.data}, {more} "
+            f"{taken[more][1] or 'none'}: not every method takes elements that the source model lacks."
+            if run.data == baseline.data and same_number
+            else f"The data set {run.data} got other structures or gaps between {run.label} and {baseline.label}."
             if run.data == baseline.data
             else f"{run.label} learned from {run.data}, {baseline.label} from {baseline.data}."
         )
@@ -205,6 +212,11 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, st
             yield from _flat(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", str(value)
+
+
+def _taken_and_left_out(run: StoredRun) -> tuple[int, int]:
+    """Return how many labelled structures a run could take, and how many it left out."""
+    return int(run.manifest.get("data", {}).get("n_labelled", 0)), len(run.manifest.get("left_out") or ())
 
 
 def _number(value: Any) -> float:

@@ -65,6 +65,7 @@ def register_methods(library: Library) -> None:
             "summary": m.summary,
             "cost": m.cost,
             "needs": m.needs,
+            "new_elements": m.new_elements,
             "resumable": m.resumable is not None,
             "settings": to_dict(m.configure({})),
         }

@@ -75,6 +75,19 @@ def overview(library: Library, dataset_id: str) -> Overview:
     )
 
 
+def element_sets(library: Library, dataset_id: str) -> dict[tuple[str, ...], int]:
+    """Return how many structures that can be learned from have each set of elements, in alphabetical order."""
+    rows = library.database.rows(
+        "SELECT formula, count(*) AS n FROM structure WHERE dataset = ? AND status != 'refused' AND gap_eV IS NOT NULL"
+        " GROUP BY formula",
+        dataset_id,
+    )
+    found: Counter[tuple[str, ...]] = Counter()
+    for row in rows:
+        found[tuple(sorted(set(_SYMBOL.findall(row["formula"]))))] += row["n"]
+    return dict(found)
+
+
 def numbers_of(library: Library, dataset_id: str) -> dict[str, int]:
     """Return the names of the numbers that files and tables give beside structures, and how many have each."""
     found = library.database.rows(

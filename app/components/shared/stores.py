@@ -9,7 +9,7 @@ import streamlit as st
 
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library
-from bandgap.jobs.listing import numbers_of
+from bandgap.jobs.listing import element_sets, numbers_of
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.sources import Source, sources_of
 from bandgap.jobs.store import Job, JobStore
@@ -86,3 +86,13 @@ def numbers(dataset: Dataset) -> dict[str, int]:
 @st.cache_data(max_entries=32, show_spinner=False)
 def _numbers(folder: str, dataset: str, labels: str) -> dict[str, int]:
     return numbers_of(_library(folder), dataset)
+
+
+def elements(dataset: Dataset) -> dict[tuple[str, ...], int]:
+    """Return how many of a data set's structures with gaps have each set of elements."""
+    return _elements(os.environ.get("BANDGAP_HOME", ""), dataset.id, json.dumps(dataset.labels))
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _elements(folder: str, dataset: str, labels: str) -> dict[tuple[str, ...], int]:
+    return element_sets(_library(folder), dataset)

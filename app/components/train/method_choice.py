@@ -1,0 +1,63 @@
+"""The checkboxes of the form that starts transfers: every method by its family, and why one cannot be chosen."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from components.shared import words
+
+PREFERRED = ("btl_pcp_pe", "stacking", "parts_gp")  # with a source model, and without (benchmarks.crystals)
+LAST = "without transfer"  # the family that is only there to compare with
+PARTS = {
+    "fisher": "Fisher information",
+    "variational": "a variational posterior of its weights",
+    "snapshots": "snapshots of its training",
+}
+
+
+def choose_methods(methods: Mapping[str, Mapping[str, Any]], *, parts: frozenset[str] | None) -> list[str]:
+    """Draw a checkbox for every method and return those that are chosen; `parts` is what the source model carries.
+
+    The first method that can be is chosen to begin with. One that needs a source model where there is none (`parts` is
+    None), or a part that the source lacks, says so and cannot be.
+    """
+    families: dict[str, list[str]] = {}
+    for name, method in sorted(methods.items(), key=lambda item: item[1].get("family") == LAST):
+        families.setdefault(method.get("family", ""), []).append(name)
+    missing = {name: _lacking(method, parts) for name, method in methods.items()}
+    default = next((name for name in PREFERRED if name in methods and not missing[name]), next(iter(methods)))
+    chosen: list[str] = []
+    st.markdown("Methods", help=_HELP)
+    for family, names in families.items():
+        title = f"{words.sentence(family)} ({len(names)})" if family else words.count(len(names), "method")
+        with st.expander(title, expanded=default in names):
+            for name in names:
+                key = f"method-{name}" + ("" if parts is not None else "-alone")
+                if _checkbox(key, methods[name], lacking=missing[name], chosen=name == default):
+                    chosen.append(name)
+    return chosen
+
+
+def _lacking(method: Mapping[str, Any], parts: frozenset[str] | None) -> str:
+    """Return what a method needs and does not have, as a sentence, or an empty text."""
+    need = method.get("needs", "")
+    if parts is None:
+        return "" if method.get("family") == LAST else " Needs a source model."
+    return (
+        f" Needs a source model with {PARTS.get(need, need)}, which this one lacks."
+        if need and need not in parts
+        else ""
+    )
+
+
+def _checkbox(key: str, method: Mapping[str, Any], *, lacking: str, chosen: bool) -> bool:
+    ticked = st.checkbox(method["title"], value=chosen and not lacking, key=key, disabled=bool(lacking))
+    st.caption(f"{method['summary']} Takes {method['cost']}.{lacking}")
+    return ticked and not lacking
+
+
+_HELP = (
+    "Several methods make several runs with the same split, so that they can be compared. The first kind learns how "
+    "far every layer may move and gives intervals from that; the last kind does without the source model."
+)

@@ -1,0 +1,100 @@
+"""The numbers of the form that starts transfers: what is learned from and held out, and what is rarely changed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from bandgap.descriptors.electron_levels import METHOD, SUPERCELL
+from bandgap.foundation.quantities import Quantity
+from bandgap.predictions.conformal import smallest_calibration_set
+from components.shared import words
+
+DEFAULT_N = 200
+
+
+def usual_lengths(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return the lengths of the chains of the first method that samples, in words."""
+    samplers = (method["settings"].get("sampler", {}) for method in methods.values())
+    first: Mapping[str, Any] = next((sampler for sampler in samplers if {"warmup", "draws"} <= set(sampler)), {})
+    return {key: f"{length:,}" if (length := first.get(key)) else "the method's own" for key in ("warmup", "draws")}
+
+
+def choose_split(
+    total: int, *, usual: Mapping[str, str], levels_installed: bool, numbers: Mapping[str, int]
+) -> dict[str, Any]:
+    """Draw what is learned from and what is held out, and the settings that are rarely changed.
+
+    `numbers` counts the structures by the name of a number that the store has of them, which may be a baseline.
+    """
+    left, right = st.columns(2)
+    most = max(total - 1, 10)
+    n = left.number_input("Labelled structures", 10, most, min(DEFAULT_N, round(0.7 * total)), help=_N_HELP)
+    seed = right.number_input("Seed", 0, 2**31 - 1, 0, help=_SEED_HELP)
+    with st.expander("More settings"):
+        test = st.slider("Held out for the test", 5, 50, 30 if total < 1000 else 20, 5, format="%d %%", help=_TEST_HELP)
+        grouped = st.checkbox("Keep a formula on one side of the split", help=_FORMULA_HELP)
+        share = st.slider("Hold back for conformal intervals", 0, 50, 0, 5, format="%d %%", help=_CONFORMAL_HELP)
+        levels = st.checkbox(
+            f"Learn from electron levels too ({METHOD})",
+            disabled=not levels_installed,
+            help=_LEVELS_HELP + ("" if levels_installed else _LEVELS_MISSING),
+        )
+        dense = st.checkbox("Levels at more k points where a cell is small", disabled=not levels, help=_SUPERCELL_HELP)
+        baseline = st.selectbox(
+            "Learn the difference to",
+            ["", *numbers],
+            format_func=lambda k: (
+                f"{k} (of {words.count(numbers[k], 'structure')})" if k else "nothing: the gap itself"
+            ),
+            help=_BASELINE_HELP,
+        )
+        device = st.selectbox("Device", ["auto", "cpu", "cuda"], help="auto takes a GPU where there is one.")
+        warmup = st.number_input(
+            "Warm-up iterations", 20, 100_000, None, placeholder=usual["warmup"], help=_WARMUP_HELP
+        )
+        draws = st.number_input("Draws of each chain", 20, 100_000, None, placeholder=usual["draws"], help=_DRAWS_HELP)
+    n_test = max(1, round(test / 100 * total))
+    how = "whole formulas" if grouped else "single structures"
+    back = f"{share} % of the {n:,} held back for conformal intervals" if share else "no conformal intervals"
+    st.caption(f"{words.count(n_test, 'structure')} held out by {how}; {back}; device {device}.")
+    sampler = {k: int(v) for k, v in (("warmup", warmup), ("draws", draws)) if v is not None}
+    config: dict[str, Any] = {"n": int(n), "n_test": n_test, "seed": int(seed), "conformal_share": share / 100}
+    config |= {"levels": SUPERCELL if dense else METHOD} if levels else {}
+    config |= {"baseline": baseline} if baseline else {}
+    return config | {"by_formula": grouped, "device": device, "sampler": sampler}
+
+
+_N_HELP = "How many the transfer learns from, drawn at random among those not held out. More is better and slower."
+_SEED_HELP = "Fixes the split and the random numbers: the same seed repeats the run."
+_WARMUP_HELP = "Methods that sample: iterations in which each chain finds its place; they are thrown away."
+_DRAWS_HELP = "Methods that sample: iterations that count. Raise them when the chains have not agreed yet."
+_CONFORMAL_HELP = (
+    f"{Quantity.CONFORMAL.help} A share of the labelled structures above, which the fit then does without; 95 % needs "
+    f"at least {smallest_calibration_set(0.95)} of them. At 0 % there are no conformal intervals."
+)
+_TEST_HELP = (
+    "Share of all labelled structures that is never learned from; error and coverage are measured on it. Runs with the "
+    "same share and seed are tested on the same structures."
+)
+_LEVELS_HELP = (
+    "Gap, HOMO and LUMO of every structure by tight binding: seconds of computing for each crystal, here and for every "
+    "prediction, and often much smaller errors. Gaussian processes, kernel ridge and trees learn from all three; the "
+    "other methods learn what a straight line in this gap leaves of yours."
+)
+_SUPERCELL_HELP = (
+    "Of a supercell instead of the cell alone: it pays with inorganic crystals of a few atoms. Large cells, as of "
+    "organic crystals, are not repeated."
+)
+_BASELINE_HELP = (
+    "A gap at a cheaper level, in eV, that every structure has beside its known gap: another gap column of the table "
+    "on the page Data, or a number of extXYZ files. Every method then learns what a straight line in it leaves. "
+    "Structures without it are left out, and predictions need it too."
+)
+_LEVELS_MISSING = (
+    " Not installed on this server: `pip install -c constraints.txt '.[xtb]'` in the folder of bandgap's README."
+)
+_FORMULA_HELP = (
+    "Structures of one composition, such as polymorphs, are then all learned from or all tested on: the honest test of "
+    "what the model knows of compounds that it has not seen."
+)

@@ -1,0 +1,85 @@
+"""Elements of the target that the source model lacks: which methods learn of them, and one test set for all."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from components.shared import words
+from components.train.method_choice import LAST
+
+Methods = Mapping[str, Mapping[str, Any]]
+
+LEARN: Final = "learned from by"
+ALONE: Final = "taken without the source model by"
+LEFT_OUT: Final = "left out by"
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """How many labelled structures hold each element that the source model lacks, and how many hold any of them."""
+
+    elements: Mapping[str, int]
+    structures: int
+
+
+def unseen(sets: Mapping[tuple[str, ...], int], descriptor: Mapping[str, Any]) -> Unseen:
+    """Return what a source's descriptor lacks of structures, counted by the sets of their elements.
+
+    Nothing of a descriptor without terms of MBTR, which knows nearly all elements.
+    """
+    known, counts, structures = set(descriptor.get("species", ())), Counter[str](), 0
+    if not any(descriptor.get(term) for term in ("k1", "k2", "k3")):
+        return Unseen({}, 0)
+    for symbols, count in sets.items():
+        new = set(symbols) - known
+        counts.update(dict.fromkeys(sorted(new), count))
+        structures += count if new else 0
+    return Unseen(dict(counts.most_common()), structures)
+
+
+def does(method: Mapping[str, Any]) -> str:
+    """Return what a method does with structures of elements that the source lacks."""
+    if method.get("new_elements"):
+        return LEARN
+    return ALONE if method.get("family") == LAST else LEFT_OUT
+
+
+def tested_alike(runs: Sequence[dict[str, Any]], methods: Methods) -> list[dict[str, Any]]:
+    """Return the runs of one press with one test set for all, where a method among them leaves structures out.
+
+    Those that take every structure are then tested among those of the source's elements alone.
+    """
+    kinds = [does(methods[run["method"]]) for run in runs]
+    if LEFT_OUT not in kinds:
+        return list(runs)
+    return [run if kind == LEFT_OUT else {**run, "test_known": True} for run, kind in zip(runs, kinds, strict=True)]
+
+
+def unseen_sentence(lacking: Unseen, chosen: Collection[str], methods: Methods) -> str:
+    """Say which elements are new to the source model, what each method does, and on what all runs are tested."""
+    if not lacking.structures or not chosen:
+        return ""
+    groups: dict[str, list[str]] = {}
+    for name in chosen:
+        groups.setdefault(does(methods[name]), []).append(methods[name]["title"])
+    found = ", ".join(f"{symbol} (in {words.count(count, 'structure')})" for symbol, count in lacking.elements.items())
+    done = "; ".join(f"{what} {', '.join(titles)}" for what, titles in groups.items())
+    text = f"New to the source model: {found}. Such structures are {done}."
+    if LEFT_OUT in groups and len(groups) > 1:
+        text += " All runs are tested on the same structures, those whose elements the source model knows."
+    return text
+
+
+def too_few_known(runs: Sequence[Mapping[str, Any]], lacking: Unseen, methods: Methods, *, usable: int) -> str:
+    """Return why a method that leaves structures out cannot have so many, or an empty text."""
+    short = [run for run in runs if does(methods[run["method"]]) == LEFT_OUT]
+    known = usable - lacking.structures
+    if not short or not lacking.structures or short[0]["n"] + short[0]["n_test"] <= known:
+        return ""
+    titles = ", ".join(methods[run["method"]]["title"] for run in short)
+    return (
+        f"{short[0]['n']} to learn from and {short[0]['n_test']} held out are more than the {known} labelled "
+        f"structures whose elements the source model knows; {titles} can take no others. Lower one of the two, or "
+        "choose methods that learn of new elements."
+    )

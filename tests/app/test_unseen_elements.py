@@ -1,0 +1,93 @@
+"""Train and Compare with elements that the source model lacks: said before the start, and one test set for all."""
+
+import json
+from collections.abc import Callable
+
+import numpy as np
+from streamlit.testing.v1 import AppTest
+
+from bandgap.jobs.catalogue import register_all
+from bandgap.jobs.worker import work_all
+from tests.app.conftest import WATER, Workspace, texts
+from tests.app.test_actions import click
+from tests.app.test_train import tick, transfers
+
+Visit = Callable[..., AppTest]
+
+SELENIDE = WATER.replace(b"O 0", b"Se 0").replace(b"0.763", b"1.04").replace(b"-0.477", b"-0.9")
+SAID = (
+    "New to the source model: Se (in 12 structures). Such structures are left out by Ridge output layer; learned from "
+    "by Fine-tuning. All runs are tested on the same structures, those whose elements the source model knows."
+)
+
+
+def mixed_waters(workspace: Workspace, *, n: int = 40, others: int = 12) -> str:
+    """Store `n` distorted water molecules and `others` of hydrogen selenide with gaps and return the data set's id."""
+    text = b"".join(WATER.replace(b"0.763", f"{0.70 + 0.002 * k:.3f}".encode()) for k in range(n))
+    text += b"".join(SELENIDE.replace(b"1.04", f"{1.00 + 0.004 * k:.3f}".encode()) for k in range(others))
+    dataset = workspace.add_checked([("mixed.extxyz", text)], name="mixed")
+    gaps = np.concatenate([np.linspace(5.0, 8.0, n), np.linspace(3.0, 4.0, others)])
+    workspace.library.save_gaps(dataset, gaps, labels={"source": "gaps.csv", "matched": len(gaps)}, level_of_theory="")
+    return dataset
+
+
+def chosen(visit: Visit, *titles: str, **more: str) -> AppTest:
+    at = visit("train", **more)
+    for box in at.checkbox:
+        if str(box.key).startswith("method-") and box.value:
+            at = tick(at, box.label, on=False)
+    for title in titles:
+        at = tick(at, title)
+    return at
+
+
+def test_runs_of_one_press_are_tested_on_the_same_and_compared(visit: Visit, workspace: Workspace) -> None:
+    register_all(str(workspace.home.folder))
+    titles = {name: m["title"] for name, m in workspace.library.catalogue("method").items()}
+    mixed_waters(workspace)
+    at = chosen(visit, titles["fine_tune"], titles["last_layer_ridge"], source="demo")
+    assert SAID in texts(at)
+    (short,) = [error.value for error in at.error]
+    assert short == (
+        "36 to learn from and 16 held out are more than the 40 labelled structures whose elements the source model "
+        "knows; Ridge output layer can take no others. Lower one of the two, or choose methods that learn of new "
+        "elements."
+    )
+    at.number_input[0].set_value(20).run()
+    assert not at.error
+    click(at, "Start 2 transfers")
+    payloads = {job.payload["method"]: job.payload for job in transfers(workspace)}
+    assert payloads["fine_tune"]["test_known"] is True and "test_known" not in payloads["last_layer_ridge"]
+    work_all(workspace.home)
+    runs = {name: workspace.home.run_folder(payload["run"]) for name, payload in payloads.items()}
+    splits = {name: json.loads((run / "manifest.json").read_text()) for name, run in runs.items()}
+    assert splits["fine_tune"]["split"]["test"] == splits["last_layer_ridge"]["split"]["test"]
+    assert len(splits["last_layer_ridge"]["left_out"]) == 12 and splits["fine_tune"]["left_out"] == []
+    compared = visit("compare", runs=",".join(payload["run"] for payload in payloads.values()))
+    text = texts(compared)
+    assert "tested on different crystals" not in text and "got other structures or gaps" not in text
+    (flag,) = [w.value for w in compared.warning if "left out" in w.value]
+    assert "Ridge output layer, n = 20 left out 12 of 52 labelled structures of mixed, Fine\\-tuning, n = 20" in flag
+    assert "tested on known elements none\\: not every method takes elements that the source model lacks." in flag
+    assert "no difference can be taken" not in text
+
+
+def test_methods_that_take_every_structure_are_tested_on_all(visit: Visit, workspace: Workspace) -> None:
+    register_all(str(workspace.home.folder))
+    titles = {name: m["title"] for name, m in workspace.library.catalogue("method").items()}
+    mixed_waters(workspace)
+    at = chosen(visit, titles["fine_tune"], titles["gaussian_process"], source="demo")
+    done = f"learned from by Fine-tuning; taken without the source model by {titles['gaussian_process']}."
+    assert f"Such structures are {done}" in texts(at)
+    assert "All runs are tested on the same structures" not in texts(at)
+    click(at, "Start 2 transfers")
+    assert not any("test_known" in job.payload for job in transfers(workspace))
+
+
+def test_nothing_is_said_where_the_source_model_has_every_element(visit: Visit, workspace: Workspace) -> None:
+    register_all(str(workspace.home.folder))
+    workspace.add_labelled()
+    at = visit("train", source="demo")
+    assert "New to the source model" not in texts(at)
+    at = visit("train", source="none")
+    assert "New to the source model" not in texts(at)
