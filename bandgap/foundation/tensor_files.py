@@ -1,4 +1,6 @@
-"""Safetensors files written from what lies on the disk already: however long they are, little of them is held at once.
+"""Safetensors files of any length, written from what lies on the disk already, and read where it lies.
+
+However long they are, little of them is held at once.
 
 The format is that of https://github.com/huggingface/safetensors: the length of the header (8 bytes, little endian), the
 header as JSON, and the numbers of all tensors one after the other.
@@ -9,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -26,6 +28,7 @@ CODES: Final[Mapping[str, str]] = {
     "uint8": "U8",
     "bool": "BOOL",
 }
+_NAMES: Final = {code: name for name, code in CODES.items()}
 _BLOCK = 1 << 20
 
 
@@ -75,6 +78,42 @@ def write_tensors(
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def mapped_tensors(path: Path) -> tuple[dict[str, str], dict[str, NDArray[np.generic]]]:
+    """Return the metadata of a safetensors file, and its tensors mapped into memory: read when they are looked at.
+
+    They cannot be written to. The file must not change while they are in use; it may be replaced by another. Raises
+    OSError where it cannot be read, and ValueError where it is damaged.
+    """
+    with path.open("rb") as file:
+        length, size = int.from_bytes(file.read(8), "little"), path.stat().st_size
+        if not 2 <= length <= size - 8:
+            raise ValueError(f"a header of {length:,} bytes in a file of {size:,}")
+        facts = json.loads(file.read(length))
+    if not isinstance(facts, dict):
+        raise ValueError("a header that is no table")
+    metadata = facts.pop("__metadata__", None) or {}
+    begin = 8 + length
+    return metadata, {name: _mapped(path, own, begin=begin, n_bytes=size - begin) for name, own in facts.items()}
+
+
+def _mapped(path: Path, facts: Mapping[str, Any], *, begin: int, n_bytes: int) -> NDArray[np.generic]:
+    """Map one tensor, of `n_bytes` of them all from byte `begin` on."""
+    try:
+        dtype, shape = np.dtype(_NAMES[facts["dtype"]]), tuple(int(size) for size in facts["shape"])
+        first, last = (int(place) for place in facts["data_offsets"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"a tensor without its {error}") from error
+    if (
+        min(shape, default=0) < 0
+        or not 0 <= first <= last <= n_bytes
+        or last - first != math.prod(shape) * dtype.itemsize
+    ):
+        raise ValueError(f"a tensor of shape {shape} at bytes {first:,} to {last:,} of {n_bytes:,}")
+    if first == last:
+        return np.zeros(shape, dtype=dtype)  # nothing can be mapped
+    return np.memmap(path, dtype=dtype, mode="r", offset=begin + first, shape=shape)
 
 
 def _header(tensors: Mapping[str, LongTensor], metadata: Mapping[str, str | Iterable[str]]) -> Iterator[str]:

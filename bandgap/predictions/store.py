@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 
 from bandgap.foundation.errors import ArtifactError, InputError
-from bandgap.foundation.tensor_files import LongTensor, write_tensors
+from bandgap.foundation.tensor_files import LongTensor, mapped_tensors, write_tensors
 from bandgap.predictions.conformal import ConformalScores
 from bandgap.predictions.details import KEPT, ROWS, PredictionDetails
 from bandgap.predictions.table import LEVELS, NUMBERS, TEXTS, Predictions
@@ -39,12 +38,16 @@ def save_predictions(path: Path | str, predictions: Predictions) -> None:
 
 
 def load_predictions(path: Path | str) -> Predictions:
-    """Read what `save_predictions` wrote.
+    """Read what `save_predictions` wrote; its numbers are read from the file when they are looked at.
 
     Raises ArtifactError where the file is absent, damaged or of another format.
     """
     with _opened(path, FORMAT, f"stored predictions with {LEVELS.size} quantiles") as (metadata, arrays):
-        texts: dict[str, Any] = {name: tuple(values) for name, values in json.loads(metadata["texts"]).items()}
+        once: dict[str, str] = {}  # most rows have the words of others
+        texts: dict[str, Any] = {
+            name: tuple(once.setdefault(text, text) for text in values)
+            for name, values in json.loads(metadata["texts"]).items()
+        }
         scores = arrays.pop(SCORES, None)
         conformal = None if scores is None else ConformalScores(tuple(json.loads(metadata[SCORES])), scores)
         return Predictions(**texts, **arrays, level_of_theory=metadata["level_of_theory"], conformal=conformal)
@@ -70,11 +73,9 @@ def load_details(path: Path | str) -> PredictionDetails:
 def _opened(path: Path | str, form: str, what: str) -> Iterator[tuple[Mapping[str, str], dict[str, Any]]]:
     """Give the metadata and the arrays of a file; raises ArtifactError for what is wrong, also with their use."""
     try:
-        with safe_open(str(path), framework="numpy") as stored:
-            metadata = stored.metadata() or {}
-            arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a mapping)
+        metadata, arrays = mapped_tensors(Path(path))
         if metadata.get("format") != form:
             raise ArtifactError(f"{path}: format is {metadata.get('format')!r}, expected {form!r}.")
         yield metadata, arrays
-    except (OSError, SafetensorError, InputError, KeyError, TypeError, ValueError) as error:
+    except (OSError, InputError, KeyError, TypeError, ValueError) as error:
         raise ArtifactError(f"{path}: not readable as {what} ({error}). Run predict again.") from error
