@@ -56,12 +56,10 @@ class BatchedSites:
         """Return the terms of the sites `index` (batch,), None for all, as `Blocks.terms` does."""
         check_theta(theta)
         sites = np.arange(self.n) if index is None else np.asarray(index, dtype=np.int64)
-        parts = [
-            _sums(self.matrices(sites[i : i + SITES_AT_ONCE]), theta, beta, free_nu=free_nu, derivatives=derivatives)
-            for i in range(0, len(sites), SITES_AT_ONCE)
-        ]
         share = self.n / len(sites)
-        scalars, grad, fisher, p3, p4 = (share * np.sum([part[i] for part in parts], axis=0) for i in range(5))
+        parts = self._parts(sites, theta, beta, free_nu=free_nu, derivatives=derivatives)
+        sums = [(each[:, :N_THETA].sum(axis=0), *others) for each, *others in parts]
+        grad, scalars, fisher, p3, p4 = (share * np.sum([part[i] for part in sums], axis=0) for i in range(5))
         return Terms(
             loglik=float(scalars[0]),
             grad_beta=p3 - p4 @ beta,
@@ -73,6 +71,20 @@ class BatchedSites:
             p4=p4,
             jitters=round(float(scalars[3] / share)),
         )
+
+    def site_gradients(self, theta: Theta, beta: Floats, *, free_nu: bool = False) -> Floats:
+        """Return what every site adds to the gradients by log theta and by beta, (n, 4 + p), not scaled."""
+        check_theta(theta)
+        parts = self._parts(np.arange(self.n), theta, beta, free_nu=free_nu, derivatives=True)
+        return np.concatenate([each for each, *_ in parts])
+
+    def _parts(
+        self, sites: Ints, theta: Theta, beta: Floats, *, free_nu: bool, derivatives: bool
+    ) -> list[tuple[Floats, Floats, Floats, Floats, Floats]]:
+        return [
+            _sums(self.matrices(sites[i : i + SITES_AT_ONCE]), theta, beta, free_nu=free_nu, derivatives=derivatives)
+            for i in range(0, len(sites), SITES_AT_ONCE)
+        ]
 
     def matrices(self, sites: Ints) -> Matrices:
         """Gather what belongs to `sites`."""
@@ -104,6 +116,7 @@ def real_pairs(block: Matrices) -> Tensor:
 def _sums(
     block: Matrices, theta: Theta, beta: Floats, *, free_nu: bool, derivatives: bool
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Return gradients of every site by log theta and beta (b, 4 + p), scalars (4,), Fisher information, p3 and p4."""
     b = covariance(block, theta)
     lower, info = torch.linalg.cholesky_ex(b)
     bad = info > 0
@@ -119,17 +132,18 @@ def _sums(
     log_a, last = torch.log(a[:, -1]), e[:, -1]
     loglik = (-0.5 * np.log(2 * np.pi) + log_a - 0.5 * last**2).sum()
     scalars = torch.stack([loglik, -2 * log_a.sum(), (whole**2).sum(), bad.sum().to(b.dtype)])
-    grad, fisher = torch.zeros(N_THETA), torch.zeros(N_THETA, N_THETA)
+    grad, fisher = torch.zeros_like(block.v[:, :1]).expand(-1, N_THETA), torch.zeros(N_THETA, N_THETA)
     if derivatives:
         products = _slopes(block, theta, a, free_nu=free_nu)
         m = torch.linalg.solve_triangular(lower, products, upper=False)  # (b, s, 4)
         m_last = m[:, -1]
         inner = torch.einsum("bsj,bs->bj", m[:, :-1], e[:, :-1])
-        grad = (-0.5 * m_last + last[:, None] * (inner + 0.5 * m_last * last[:, None])).sum(0)
+        grad = -0.5 * m_last + last[:, None] * (inner + 0.5 * m_last * last[:, None])
         fisher = torch.einsum("bsj,bsl->jl", m[:, :-1], m[:, :-1]) + 0.5 * m_last.mT @ m_last
-    found = (scalars, grad, fisher, rows.mT @ whole, rows.mT @ rows)
-    scalars_, grad_, fisher_, p3, p4 = (np.asarray(part.cpu().double().numpy()) for part in found)
-    return scalars_, grad_, fisher_, p3, p4
+    each = torch.cat([grad, rows * (whole - rows @ coefficients)[:, None]], dim=1)
+    found = (each, scalars, fisher, rows.mT @ whole, rows.mT @ rows)
+    each_, scalars_, fisher_, p3, p4 = (np.asarray(part.cpu().double().numpy()) for part in found)
+    return each_, scalars_, fisher_, p3, p4
 
 
 def _slopes(block: Matrices, theta: Theta, a: Tensor, *, free_nu: bool) -> Tensor:

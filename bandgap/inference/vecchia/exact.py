@@ -81,6 +81,11 @@ class DenseSites:
             jitters=jitters,
         )
 
+    def site_gradients(self, theta: Theta, beta: Floats, *, free_nu: bool = False) -> Floats:
+        """Raise InputError: an exact likelihood is no sum over sites."""
+        del theta, beta, free_nu
+        raise InputError("the exact likelihood is no sum over sites: no site has a gradient of its own.")
+
 
 def covariance_factor(correlation: Floats, theta: Theta) -> tuple[Floats, int]:
     """Return the lower Cholesky factor of sigma2 M + tau2 I, and whether it needed the jitter.

@@ -28,7 +28,7 @@ from bandgap.inference.vecchia.chains import Draws
 from bandgap.inference.vecchia.exact import DenseSites
 from bandgap.inference.vecchia.kriging import Observed, predict
 from bandgap.inference.vecchia.langevin import LangevinConfig, sample_by_smaller_steps
-from bandgap.inference.vecchia.likelihood import Sites, Theta, build_blocks
+from bandgap.inference.vecchia.likelihood import PartOfSites, Sites, Theta, build_blocks
 from bandgap.inference.vecchia.metropolis import MetropolisConfig, sample_metropolis
 from bandgap.inference.vecchia.ordering import Floats, nearest
 from bandgap.inference.vecchia.scoring import Mode, find_mode
@@ -38,7 +38,8 @@ from bandgap.predictions.mixtures import mixture_quantiles
 EXACT_ROWS = 1000  # up to which the exact likelihood is sampled where the likelihood is "auto"
 ALL_ROWS = 2000  # up to which every prediction is given all rows
 SMOOTHNESS = (0.5, 1.5, 2.5)
-ROUGH, FINE = 1e-2, 1e-6  # of step'gradient, where smoothness is chosen and where chains start
+ROUGH, FINE = 1e-2, 1e-6  # of step'gradient; rough where smoothness is chosen and about which chains expand
+PART_ROWS = 2000  # sites by which smoothness is chosen where there are more than twice as many
 SAMPLE_ROWS = 500  # of which typical distances are taken
 
 Likelihood = Literal["auto", "exact", "vecchia"]
@@ -165,13 +166,20 @@ def fit(
     start = typical_scales(wide, rows, values)
     own = priors or weak_priors(start)
     choices = SMOOTHNESS if config.nu == "auto" else (float(config.nu),)
-    target, mode = _likeliest([Target(sites, own, nu=nu) for nu in choices], start, progress=progress)
+    some = sites
+    if not exact and len(values) > 2 * PART_ROWS:
+        places = np.random.default_rng([seed, 0x9A27]).choice(len(values), PART_ROWS, replace=False)
+        some = PartOfSites(sites, np.sort(places))
+    nu, rough = _likeliest([Target(some, own, nu=nu) for nu in choices], start, progress=progress)
+    target, phase = Target(sites, own, nu=nu), "searching the mode of the scales"
+    by_batches = not exact and config.sampler in ("auto", "sgrld")
+    mode = find_mode(target, rough.eta, tolerance=ROUGH if by_batches else FINE, phase=phase, progress=progress)
     draws = _sampled(target, mode, config, exact=exact, seed=seed, progress=progress, checkpoint=checkpoint)
     chains, length = draws.eta.shape[:2]
     chosen = np.linspace(0, length - 1, max(1, min(length, config.keep // chains))).round().astype(np.int64)
     theta = np.array([[target.theta(eta) for eta in chain[chosen]] for chain in draws.eta])
     observed = Observed(wide, rows, values)
-    nu, near = float(target.nu or 0.0), config.predict_from if len(values) > ALL_ROWS else 0
+    near = config.predict_from if len(values) > ALL_ROWS else 0
     return GaussianProcess(observed, theta, draws.beta[:, chosen], draws, mode, nu, near)
 
 
@@ -192,18 +200,17 @@ def weak_priors(scales: Theta) -> Priors:
     return Priors(LogNormal(s, 4.0), LogNormal(rho, 1.0), LogNormal(0.0, 1.0), LogNormal(t, 4.0))
 
 
-def _likeliest(targets: list[Target], start: Theta, *, progress: Progress) -> tuple[Target, Mode]:
-    """Return the target of the largest evidence by Laplace's approximation, and its mode."""
+def _likeliest(targets: list[Target], start: Theta, *, progress: Progress) -> tuple[float, Mode]:
+    """Return the smoothness of the largest evidence by Laplace's approximation, and the mode there, roughly."""
     found = []
     for target in targets:
         phase = f"searching the scales at smoothness {target.nu:g}"
         mode = find_mode(target, target.eta(start), tolerance=ROUGH, phase=phase, progress=progress)
         volumes = [np.linalg.slogdet(part)[1] for part in (mode.precision, mode.precision_beta)]
         evidence = mode.value - 0.5 * sum(volumes)
-        found.append((float(evidence), target, mode))
-    _, target, mode = max(found, key=lambda each: each[0])
-    phase = "searching the mode of the scales"
-    return target, find_mode(target, mode.eta, tolerance=FINE, phase=phase, progress=progress)
+        found.append((float(evidence), float(target.nu or 0.0), mode))
+    _, nu, mode = max(found, key=lambda each: each[0])
+    return nu, mode
 
 
 def _sampled(

@@ -60,29 +60,31 @@ def predict(
     for start in range(0, len(points), NEW_AT_ONCE):
         here = slice(start, start + NEW_AT_ONCE)
         places = None if every else nearest(observed.points, wide[here], m)
-        for d, (theta, beta) in enumerate(zip(thetas, betas, strict=True)):
-            residuals = observed.y - observed.covariates @ beta
-            if places is None:
-                shift, explained, weights = _from_all(observed, residuals, wide[here], theta)
-                rows = weights @ observed.covariates
-            else:
-                shift, explained, weights = _from_nearest(observed, residuals, wide[here], places, theta)
-                rows = np.einsum("nm,nmp->np", weights, observed.covariates[places])
-            mean[d, here] = covariates[here] @ beta + shift
-            latent[d, here] = theta.sigma2 - explained
-            if precision_beta is not None:
-                left = covariates[here] - rows
-                latent[d, here] += np.einsum("np,np->n", left, np.linalg.solve(precision_beta, left.T).T)
+        found, rows = (
+            _from_all(observed, thetas, betas, wide[here])
+            if places is None
+            else _from_nearest(observed, thetas, betas, wide[here], places)
+        )
+        mean[:, here] = betas @ covariates[here].T + found[0]
+        latent[:, here] = np.array([theta.sigma2 for theta in thetas])[:, None] - found[1]
+        if precision_beta is not None:
+            left = covariates[here] - rows
+            latent[:, here] += np.einsum("dnp,dnp->dn", left, left @ np.linalg.inv(precision_beta))
     return Kriged(mean, np.maximum(latent, 0.0))
 
 
-def _from_all(observed: Observed, residuals: Floats, points: Floats, theta: Theta) -> tuple[Floats, Floats, Floats]:
-    own = _correlations(observed.points, observed.points, theta)
-    factor, _ = covariance_factor(own, theta)
-    cross = theta.sigma2 * _correlations(observed.points, points, theta)
-    half = solve_triangular(factor, cross, lower=True)
-    weights = solve_triangular(factor, half, lower=True, trans="T").T
-    return weights @ residuals, (half**2).sum(axis=0), weights
+def _from_all(observed: Observed, thetas: Sequence[Theta], betas: Floats, points: Floats) -> tuple[Floats, Floats]:
+    """Return c'A^-1 r and c'A^-1 c (2, draw, n), and c'A^-1 X (draw, n, p)."""
+    found = np.empty((2, len(thetas), len(points)))
+    rows = np.empty((len(thetas), len(points), observed.covariates.shape[1]))
+    for d, (theta, beta) in enumerate(zip(thetas, betas, strict=True)):
+        lower, _ = covariance_factor(_correlations(observed.points, observed.points, theta), theta)
+        cross = theta.sigma2 * _correlations(observed.points, points, theta)
+        half = solve_triangular(lower, cross, lower=True)
+        weights = solve_triangular(lower, half, lower=True, trans="T").T
+        found[:, d] = weights @ (observed.y - observed.covariates @ beta), (half**2).sum(axis=0)
+        rows[d] = weights @ observed.covariates
+    return found, rows
 
 
 def _correlations(a: Floats, b: Floats, theta: Theta) -> Floats:
@@ -91,9 +93,13 @@ def _correlations(a: Floats, b: Floats, theta: Theta) -> Floats:
 
 
 def _from_nearest(
-    observed: Observed, residuals: Floats, points: Floats, places: Ints, theta: Theta
-) -> tuple[Floats, Floats, Floats]:
-    found, weights = np.empty((2, len(points))), np.empty(places.shape)
-    constants = matern_constants(theta.nu)
-    krige(observed.points, residuals, points, places, np.array(theta), constants, weights, found)
-    return found[0], found[1], weights
+    observed: Observed, thetas: Sequence[Theta], betas: Floats, points: Floats, places: Ints
+) -> tuple[Floats, Floats]:
+    """Return what `_from_all` does, of each point's own observed ones `places` (n, m)."""
+    found = np.empty((2, len(thetas), len(points)))
+    rows = np.empty((len(thetas), len(points), observed.covariates.shape[1]))
+    constants = np.array([matern_constants(theta.nu) for theta in thetas])
+    data = np.ascontiguousarray(observed.covariates), np.asarray(observed.y, dtype=np.float64)
+    draws = np.array(thetas), np.ascontiguousarray(betas, dtype=np.float64)
+    krige(observed.points, *data, points, places, *draws, constants, found, rows)
+    return found, rows

@@ -6,6 +6,7 @@ information are then unbiased.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
@@ -13,10 +14,12 @@ from scipy.special import digamma, gammaln
 
 from bandgap.foundation.errors import InputError
 from bandgap.inference.vecchia.ordering import Floats, Ints, Order, earlier_neighbours, site_order
-from bandgap.inference.vecchia.site_kernels import add_sites
+from bandgap.inference.vecchia.site_kernels import add_sites, pack_distances
 
 PARAMETERS: Final = ("sigma2", "rho", "nu", "tau2")
 N_THETA: Final = len(PARAMETERS)
+KEPT_BYTES: Final = 2**28  # of distances up to which they are computed once
+NO_ROWS: Final = np.empty((0, 0))
 
 
 class Theta(NamedTuple):
@@ -76,6 +79,10 @@ class Sites(Protocol):
         """Return the terms of the sites `index`, None for all."""
         ...
 
+    def site_gradients(self, theta: Theta, beta: Floats, *, free_nu: bool = False) -> Floats:
+        """Return what every site adds to the gradients by log theta and by beta, (n, 4 + p), not scaled."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
@@ -116,11 +123,8 @@ class Blocks:
         """
         check_theta(theta)
         sites = np.arange(self.n) if index is None else np.asarray(index, dtype=np.int64)
-        scalars, grad, fisher = np.zeros(4), np.zeros(N_THETA), np.zeros((N_THETA, N_THETA))
-        p3, p4 = np.zeros(self.p), np.zeros((self.p, self.p))
-        wanted = (np.array(theta), np.asarray(beta, dtype=np.float64), matern_constants(theta.nu), free_nu, derivatives)
-        data = (self.points, self.covariates, self.y, self.neighbours, sites)
-        add_sites(*data, *wanted, scalars, grad, fisher, p3, p4)
+        sums = self._sums(sites, theta, beta, free_nu=free_nu, derivatives=derivatives, each=NO_ROWS)
+        scalars, grad, fisher, p3, p4 = sums
         share = self.n / len(sites)
         return Terms(
             loglik=float(share * scalars[0]),
@@ -133,6 +137,66 @@ class Blocks:
             p4=share * p4,
             jitters=int(scalars[3]),
         )
+
+    def site_gradients(self, theta: Theta, beta: Floats, *, free_nu: bool = False) -> Floats:
+        """Return what every site adds to the gradients by log theta and by beta, (n, 4 + p), not scaled."""
+        check_theta(theta)
+        each = np.zeros((self.n, N_THETA + self.p))
+        self._sums(np.arange(self.n), theta, beta, free_nu=free_nu, derivatives=True, each=each)
+        return each
+
+    @cached_property
+    def distances(self) -> Floats:
+        """Distances of every site's pairs, (n, m (m + 1) / 2), packed row after row; no rows above `KEPT_BYTES`."""
+        m = self.neighbours.shape[1]
+        packed = np.zeros((self.n if 4 * self.n * m * (m + 1) <= KEPT_BYTES else 0, m * (m + 1) // 2))
+        if len(packed):
+            pack_distances(self.points, self.neighbours, packed)
+        return packed
+
+    def _sums(
+        self, sites: Ints, theta: Theta, beta: Floats, *, free_nu: bool, derivatives: bool, each: Floats
+    ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        sums = (np.zeros(4), np.zeros(N_THETA), np.zeros((N_THETA, N_THETA)), np.zeros(self.p), np.zeros((self.p,) * 2))
+        wanted = (np.array(theta), np.asarray(beta, dtype=np.float64), matern_constants(theta.nu), free_nu, derivatives)
+        data = (self.points, self.covariates, self.y, self.neighbours, self.distances, sites)
+        add_sites(*data, *wanted, *sums, each)
+        return sums
+
+
+@dataclass(frozen=True, eq=False)
+class PartOfSites:
+    """Some of the sites `places` (b,) standing for all: sums over them are scaled by n / b, whatever all would be."""
+
+    whole: Sites
+    places: Ints
+
+    @property
+    def n(self) -> int:
+        """Number of all sites."""
+        return self.whole.n
+
+    @property
+    def p(self) -> int:
+        """Number of covariates."""
+        return self.whole.p
+
+    def terms(
+        self,
+        index: Ints | None,
+        theta: Theta,
+        beta: Floats,
+        *,
+        free_nu: bool = False,
+        derivatives: bool = True,
+    ) -> Terms:
+        """Return the terms of these sites, or of those among them at the places `index`."""
+        here = self.places if index is None else self.places[index]
+        return self.whole.terms(here, theta, beta, free_nu=free_nu, derivatives=derivatives)
+
+    def site_gradients(self, theta: Theta, beta: Floats, *, free_nu: bool = False) -> Floats:
+        """Return what every one of these sites adds to the gradients, (b, 4 + p), not scaled."""
+        return self.whole.site_gradients(theta, beta, free_nu=free_nu)[self.places]
 
 
 def build_blocks(

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.special import gammaln
 
-from bandgap.inference.vecchia.likelihood import Sites, Terms, Theta
+from bandgap.inference.vecchia.likelihood import N_THETA, Sites, Terms, Theta
 from bandgap.inference.vecchia.ordering import Floats, Ints
 
 
@@ -159,6 +159,11 @@ class Target:
         return self.sites.terms(
             index, self.theta(eta), beta, free_nu=derivatives and self.nu is None, derivatives=derivatives
         )
+
+    def site_gradients(self, eta: Floats, beta: Floats) -> Floats:
+        """Return what every site adds to the log likelihood's gradient by (eta, beta), (n, k + p)."""
+        found = self.sites.site_gradients(self.theta(eta), beta, free_nu=self.nu is None)
+        return found[:, [*self.free, *range(N_THETA, found.shape[1])]]
 
     def pull(self, eta: Floats, beta: Floats, index: Ints | None = None) -> Pull:
         """Return log density, gradients and precision at (eta, beta), unbiased where `index` is a batch."""

@@ -7,7 +7,7 @@ import torch
 
 from bandgap.inference.vecchia.correlation import bessel_k, correlations, half_integer, matern, matern_derivatives
 from bandgap.inference.vecchia.likelihood import matern_constants
-from bandgap.inference.vecchia.site_kernels import correlation
+from bandgap.inference.vecchia.pair_kernels import correlation
 
 DISTANCES = (1e-6, 1e-3, 0.3, 4.0, 20.0)
 RHOS, NUS = (0.4, 1.7), (0.3, 0.5, 1.7, 2.5)

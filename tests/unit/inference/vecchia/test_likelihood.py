@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from bandgap.foundation.errors import InputError
+from bandgap.inference.vecchia import likelihood
 from bandgap.inference.vecchia.batched import BatchedSites
 from bandgap.inference.vecchia.drift import drift, metric_slopes
 from bandgap.inference.vecchia.exact import DenseSites
-from bandgap.inference.vecchia.likelihood import Theta, build_blocks
+from bandgap.inference.vecchia.likelihood import PartOfSites, Theta, build_blocks
 from tests.unit.inference.vecchia.samples import THETA, blocks_of, by_differences, dense_normal, field
 
 BETA = np.array([0.5, -0.2])
@@ -223,3 +224,43 @@ def test_gradient_of_a_batch_takes_under_20_ms_of_one_core():
         blocks.terms(np.arange(400, 650), THETA._replace(nu=1.5), BETA)
         times.append(time.process_time() - started)
     assert min(times) < 0.02
+
+
+def test_site_gradients_sum_to_the_gradient_and_are_the_same_by_loops_and_batched():
+    blocks, theta = case(30, 5, 1.0, 5)
+    whole = blocks.terms(None, theta, BETA, free_nu=True)
+    each = blocks.site_gradients(theta, BETA, free_nu=True)
+    assert each.shape == (30, 6)
+    np.testing.assert_allclose(each.sum(axis=0), [*whole.grad_log_theta, *whole.grad_beta], rtol=1e-11)
+    for site in (0, 3, 17):
+        alone = blocks.terms(np.array([site]), theta, BETA, free_nu=True)
+        np.testing.assert_allclose(30 * each[site], [*alone.grad_log_theta, *alone.grad_beta], rtol=1e-11, atol=1e-11)
+    batched = BatchedSites(blocks, CPU).site_gradients(theta, BETA, free_nu=True)
+    np.testing.assert_allclose(batched, each, rtol=1e-10, atol=1e-12)
+
+
+def test_site_gradients_of_an_exact_likelihood_are_refused():
+    points, rows, y = field(12, 2, THETA, seed=0)
+    with pytest.raises(InputError, match="no site has a gradient of its own"):
+        DenseSites(points, rows, y).site_gradients(THETA, BETA)
+
+
+def test_part_of_the_sites_stands_for_all():
+    blocks, theta = case(24, 2, 0.5, 5)
+    places = np.array([2, 5, 11, 20])
+    part = PartOfSites(blocks, places)
+    found, expected = part.terms(None, theta, BETA), blocks.terms(places, theta, BETA)
+    assert (part.n, part.p, found.loglik) == (24, 2, expected.loglik)
+    assert part.terms(np.array([1, 3]), theta, BETA).loglik == blocks.terms(places[[1, 3]], theta, BETA).loglik
+    np.testing.assert_array_equal(part.site_gradients(theta, BETA), blocks.site_gradients(theta, BETA)[places])
+
+
+def test_distances_that_take_too_much_memory_are_computed_again_in_every_pass(monkeypatch):
+    blocks, theta = case(24, 2, 1.7, 5)
+    kept = blocks.terms(None, theta, BETA, free_nu=True)
+    monkeypatch.setattr(likelihood, "KEPT_BYTES", 10)
+    again = replace(blocks)
+    found = again.terms(None, theta, BETA, free_nu=True)
+    assert (len(blocks.distances), len(again.distances)) == (24, 0)
+    for name in NAMES:
+        np.testing.assert_allclose(getattr(found, name), getattr(kept, name), rtol=1e-12)
