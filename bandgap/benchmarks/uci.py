@@ -17,6 +17,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from bandgap.benchmarks.uci_published import PAPER
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.assumed_density.belief import Floats, fresh_belief, with_average
@@ -24,17 +25,6 @@ from bandgap.inference.assumed_density.passes import MOST_AT_ONCE, take_in
 from bandgap.inference.assumed_density.predictive import predict
 from bandgap.inference.assumed_density.prior_sites import refine_prior
 
-# RMSE and mean log density of PBP with 50 hidden units, 20 splits (Hernandez-Lobato and Adams 2015, tables 2 and 3)
-PUBLISHED: Final = {
-    "bostonHousing": (3.014, -2.574),
-    "concrete": (5.667, -3.161),
-    "energy": (1.804, -2.042),
-    "kin8nm": (0.098, 0.896),
-    "naval-propulsion-plant": (0.006, 3.731),
-    "power-plant": (4.124, -2.837),
-    "wine-quality-red": (0.635, -0.968),
-    "yacht": (1.015, -1.634),
-}
 FOLDER: Final = "uci_regression"
 
 
@@ -45,7 +35,7 @@ class UciStudy:
     `seed` and the number of a split give the start and the order of its rows.
     """
 
-    sets: tuple[str, ...] = tuple(PUBLISHED)
+    sets: tuple[str, ...] = tuple(PAPER)
     method: Literal["pbp", "sspbp"] = "pbp"
     hidden: tuple[int, ...] = (50,)
     biased: bool = True
@@ -56,9 +46,9 @@ class UciStudy:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        unknown = [name for name in self.sets if name not in PUBLISHED]
+        unknown = [name for name in self.sets if name not in PAPER]
         if unknown:
-            raise ConfigError(f"bench uci: no set {unknown[0]!r}. Accepted: {', '.join(PUBLISHED)}.")
+            raise ConfigError(f"bench uci: no set {unknown[0]!r}. Accepted: {', '.join(PAPER)}.")
         if min(self.passes, self.splits, *self.hidden) < 1 or not 1 <= self.batch_size <= MOST_AT_ONCE:
             raise ConfigError(
                 f"bench uci: {self.passes} passes, {self.splits} splits, hidden {self.hidden}, batch_size "
