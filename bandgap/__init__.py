@@ -11,6 +11,7 @@ from bandgap.foundation.lazy import names_of
 if TYPE_CHECKING:
     from bandgap.datasets.demo import demo_source_folder, load_demo, unlabelled_cifs
     from bandgap.datasets.labels import match_labels, read_labels
+    from bandgap.datasets.table import LabelledSet
     from bandgap.descriptors import MBTRConfig, config_for, featurize
     from bandgap.descriptors.cache import DescriptorCache
     from bandgap.foundation.errors import BandgapError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from bandgap.runs.stored import load_run
     from bandgap.runs.transfer import transfer_run
     from bandgap.sources.stored import load_source
-    from bandgap.sources.training import LabelledSet, train_source_run, train_sources_run
+    from bandgap.sources.training import train_source_run, train_sources_run
     from bandgap.structures import read_paths, read_structures
 
 __version__ = "0.1.0"
@@ -52,7 +53,7 @@ __all__ = [
 _MODULE_OF = {
     "BandgapError": "bandgap.foundation.errors",
     "DescriptorCache": "bandgap.descriptors.cache",
-    "LabelledSet": "bandgap.sources.training",
+    "LabelledSet": "bandgap.datasets.table",
     "MBTRConfig": "bandgap.descriptors",
     "Predictions": "bandgap.predictions.table",
     "config_for": "bandgap.descriptors",

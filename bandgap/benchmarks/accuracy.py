@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from bandgap.datasets.gaps import labels_from_info
-from bandgap.datasets.table import learnable
+from bandgap.datasets.table import LabelledSet, learnable
 from bandgap.descriptors import PRESETS
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import InputError
@@ -23,7 +23,7 @@ from bandgap.runs.compared_fits import ComparedFit, append_fit, read_fits
 from bandgap.runs.comparison import Comparison, compare, levels_of
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.sets import open_sources
-from bandgap.sources.training import LabelledSet, train_sources_run
+from bandgap.sources.training import train_sources_run
 from bandgap.storage.manifests import MANIFEST
 from bandgap.structures import StructureRecord, read_paths
 from bandgap.structures.displaced import DISPLACEMENT

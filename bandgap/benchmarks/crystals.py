@@ -19,7 +19,7 @@ from bandgap.benchmarks.paired import append_errors
 from bandgap.datasets.gaps import labels_from_info
 from bandgap.datasets.labels import match_labels, read_labels
 from bandgap.datasets.splits import permuted_split
-from bandgap.datasets.table import Table, elements_of, learnable
+from bandgap.datasets.table import LabelledSet, Table, elements_of, learnable
 from bandgap.descriptors import PRESETS, DescriptorConfig
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import InputError
@@ -31,7 +31,7 @@ from bandgap.runs.transfer import fit_members
 from bandgap.sources.model import SourceConfig, SourceModel
 from bandgap.sources.no_source import no_source, own_descriptor
 from bandgap.sources.sets import open_sources
-from bandgap.sources.training import LabelledSet, train_source_run
+from bandgap.sources.training import train_source_run
 from bandgap.storage.manifests import MANIFEST
 from bandgap.structures import StructureRecord, read_paths
 from bandgap.transfer import TargetData, get_method

@@ -16,7 +16,7 @@ from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress
 
 if TYPE_CHECKING:
-    from bandgap.sources.training import LabelledSet
+    from bandgap.datasets.table import LabelledSet
 
 DISPLACEMENT = 0.04  # angstrom, as in `structures.displaced`, which loads too much for --help
 VARIATIONAL_STEPS = 20_000  # of each fit of an output: twice those of the demo's source
@@ -155,8 +155,8 @@ def source_extras(
     """
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
+    from bandgap.sources.added_extras import add_extras_run, add_head_extras_run
     from bandgap.sources.sets import open_sources
-    from bandgap.sources.training import add_extras_run, add_head_extras_run
     from bandgap.storage.manifests import read_manifest
 
     set_threads()
@@ -211,7 +211,7 @@ def load_sets(
     progress: Progress,
 ) -> dict[str, LabelledSet]:
     """Read the structures and gaps of every set by name; raises InputError where there are none."""
-    from bandgap.sources.training import LabelledSet
+    from bandgap.datasets.table import LabelledSet
 
     found = {}
     for name, path in files.items():

@@ -19,6 +19,16 @@ from bandgap.structures.elements import ELEMENTS
 NO_BASELINE = "has no value in the baseline's column."
 
 
+@dataclass(frozen=True, eq=False)
+class LabelledSet:
+    """Structures of one origin with their gaps (n,) in eV, NaN where there is none."""
+
+    records: Sequence[StructureRecord]
+    gaps_eV: NDArray[np.floating[Any]]
+    level_of_theory: str = ""
+    licence: str = ""
+
+
 @dataclass(frozen=True)
 class LeftOut:
     """A labelled structure that the descriptor does not take: its elements that this lacks, or another reason."""

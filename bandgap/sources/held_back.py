@@ -1,17 +1,49 @@
 """Rows that a source network never sees, by which its error is told: the thesis' split of OE62 and any other."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bandgap.datasets.table import Table
+from bandgap.datasets.table import Table, learnable
+from bandgap.descriptors import MBTRConfig
+from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.feature_arrays import chosen_rows
 from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.progress import Progress
+from bandgap.networks.row_blocks import IN_MEMORY_BYTES
 from bandgap.sources.model import SourceModel
 from bandgap.sources.stored import source_predictions_eV
+from bandgap.structures import StructureRecord
 
 _STREAM = 3  # of the seed; 1 and 2 are those of the parts beyond the point estimate
 _ROWS_PER_BLOCK = 1024
+
+
+def rows_to_learn(
+    records: Sequence[StructureRecord],
+    gaps_eV: NDArray[np.floating[Any]],
+    descriptor: MBTRConfig,
+    split: tuple[int, int] | None,
+    *,
+    seed: int,
+    cache: DescriptorCache | None,
+    n_jobs: int,
+    progress: Progress,
+) -> tuple[Table, Table | None]:
+    """Return the rows that a network is trained on, and those that its split leaves to be tested by."""
+    table = learnable(
+        records,
+        gaps_eV,
+        descriptor=descriptor,
+        mapped_from_bytes=IN_MEMORY_BYTES,
+        cache=cache,
+        n_jobs=n_jobs,
+        progress=progress,
+    )
+    return without_test_rows(table, split, seed=seed)
 
 
 def without_test_rows(table: Table, split: tuple[int, int] | None, *, seed: int) -> tuple[Table, Table | None]:

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from ase.build import molecule
 
+from bandgap.datasets.table import LabelledSet
 from bandgap.descriptors import MBTRConfig, Term
 from bandgap.networks.joint_training import JointTrainingConfig
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.training import TrainingConfig
 from bandgap.networks.variational import VariationalConfig
 from bandgap.sources.model import SourceConfig
-from bandgap.sources.training import LabelledSet, train_source_run, train_sources_run
+from bandgap.sources.training import train_source_run, train_sources_run
 from bandgap.structures import Problem, StructureRecord
 
 DESCRIPTOR = MBTRConfig(

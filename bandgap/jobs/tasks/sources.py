@@ -17,8 +17,8 @@ from bandgap.jobs.store import Job
 from bandgap.jobs.tasks.records import labelled_records
 
 if TYPE_CHECKING:
+    from bandgap.datasets.table import LabelledSet
     from bandgap.descriptors import MBTRConfig
-    from bandgap.sources.training import LabelledSet
 
 MIN_LABELLED = 50
 MAX_STRUCTURES = 100_000
@@ -110,7 +110,7 @@ def labelled_molecules(
 
     Raises InputError when the file may not be opened, and when there are too few or too many structures.
     """
-    from bandgap.sources.training import LabelledSet
+    from bandgap.datasets.table import LabelledSet
 
     licence = str(payload.get("licence", ""))
     if payload.get("file"):
@@ -165,7 +165,7 @@ def source_config(payload: Mapping[str, Any]) -> Any:
 
 def _from_file(name: str, level: str, licence: str, *, progress: Progress) -> "LabelledSet":
     from bandgap.datasets.oe62 import read_oe62
-    from bandgap.sources.training import LabelledSet
+    from bandgap.datasets.table import LabelledSet
 
     folder = allowed_folder()
     if folder is None:

@@ -15,12 +15,12 @@ from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.networks.perceptron import fisher_diagonal
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.variational import VariationalConfig
+from bandgap.sources.added_extras import add_extras_run
 from bandgap.sources.cards import extras_sentence
 from bandgap.sources.extras import packed, unpacked
 from bandgap.sources.one_set import with_extras
 from bandgap.sources.overlap import KNOWN
 from bandgap.sources.stored import load_source, source_fingerprint, source_predictions_eV
-from bandgap.sources.training import add_extras_run
 
 VARIATIONAL = tuple(VariationalConfig(epochs=8, batch_size=8, kl_weight=weight) for weight in (0.7, 0.1))
 SNAPSHOTS = SnapshotConfig(count=5, rank=3, burn_in=1, batch_size=8)

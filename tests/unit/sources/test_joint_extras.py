@@ -14,12 +14,13 @@ from bandgap.foundation.errors import ArtifactError, ConfigError, InputError
 from bandgap.networks.joint_training import JointTrainingConfig, train_jointly
 from bandgap.networks.perceptron import NetworkConfig, fisher_diagonal, forward, init_params
 from bandgap.runs.transfer import transfer_run
+from bandgap.sources.added_extras import add_extras_run, add_head_extras_run
 from bandgap.sources.joint import Head, SourceSet, joint_statistics, member_splits, train_joint_sources
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.parts import used_features, used_rows
 from bandgap.sources.sets import open_sources
 from bandgap.sources.stored import load_source, source_predictions_eV
-from bandgap.sources.training import add_extras_run, add_head_extras_run, train_sources_run
+from bandgap.sources.training import train_sources_run
 
 
 @pytest.fixture(scope="module")

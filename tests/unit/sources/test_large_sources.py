@@ -14,10 +14,11 @@ from bandgap.networks.row_blocks import StandardisedRows
 from bandgap.networks.standardise import Standardiser, fit_standardiser
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.variational import VariationalConfig
-from bandgap.sources import training
+from bandgap.sources import held_back
+from bandgap.sources.added_extras import add_extras_run
 from bandgap.sources.held_back import without_test_rows
 from bandgap.sources.stored import load_source, source_predictions_eV
-from bandgap.sources.training import add_extras_run, train_source_run
+from bandgap.sources.training import train_source_run
 
 
 def trained(world, out, **changes):
@@ -39,7 +40,7 @@ def on_disk(monkeypatch):
     def switch():
         monkeypatch.setattr(row_blocks, "IN_MEMORY_BYTES", 0)
         monkeypatch.setattr(row_blocks, "ROWS_PER_BLOCK", 7)
-        monkeypatch.setattr(training, "IN_MEMORY_BYTES", 0)
+        monkeypatch.setattr(held_back, "IN_MEMORY_BYTES", 0)
 
     return switch
 

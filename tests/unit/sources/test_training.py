@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from bandgap.datasets.table import Table
+from bandgap.datasets.table import LabelledSet, Table
 from bandgap.descriptors import featurize, n_features
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import ConfigError
@@ -18,7 +18,7 @@ from bandgap.runs.transfer import fit_members, transfer_run
 from bandgap.sources.joint import SourceSet
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.sets import open_sources
-from bandgap.sources.training import LabelledSet, _with_displaced, train_sources_run
+from bandgap.sources.training import _with_displaced, train_sources_run
 from bandgap.structures.displaced import displaced
 from bandgap.transfer import TargetData, get_method
 
