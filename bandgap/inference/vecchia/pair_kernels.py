@@ -152,29 +152,50 @@ def factor(upper, size, width, correlations, sigma2, tau2):  # type: ignore[no-u
 
 @compiled
 def eliminate(upper, size, width):  # type: ignore[no-untyped-def]
-    """Turn the upper triangle of a matrix into L', columns behind it into L^-1 of them; return whether there is one."""
-    for k in range(size):
-        row = upper[k, k:width]
+    """Turn the upper triangle of a matrix into L', columns behind it into L^-1 of them; return whether there is one.
+
+    Two rows at a time, so that what stands above them is read half as often; beside the diagonal it is overwritten.
+    """
+    if size % 2 and not scale_row(upper[0, :width]):
+        return False
+    for k in range(size % 2, size, 2):
+        row, after = upper[k, k:width], upper[k + 1, k:width]
         c = 0
         while c + 8 <= k:
             r0, r1, r2, r3 = upper[c, k:width], upper[c + 1, k:width], upper[c + 2, k:width], upper[c + 3, k:width]
             r4, r5, r6, r7 = upper[c + 4, k:width], upper[c + 5, k:width], upper[c + 6, k:width], upper[c + 7, k:width]
             x0, x1, x2, x3, x4, x5, x6, x7 = r0[0], r1[0], r2[0], r3[0], r4[0], r5[0], r6[0], r7[0]
+            y0, y1, y2, y3, y4, y5, y6, y7 = r0[1], r1[1], r2[1], r3[1], r4[1], r5[1], r6[1], r7[1]
             for j in range(row.size):
-                first = x0 * r0[j] + x1 * r1[j] + x2 * r2[j] + x3 * r3[j]
-                row[j] -= first + x4 * r4[j] + x5 * r5[j] + x6 * r6[j] + x7 * r7[j]
+                a0, a1, a2, a3, a4, a5, a6, a7 = r0[j], r1[j], r2[j], r3[j], r4[j], r5[j], r6[j], r7[j]
+                row[j] -= x0 * a0 + x1 * a1 + x2 * a2 + x3 * a3 + x4 * a4 + x5 * a5 + x6 * a6 + x7 * a7
+                after[j] -= y0 * a0 + y1 * a1 + y2 * a2 + y3 * a3 + y4 * a4 + y5 * a5 + y6 * a6 + y7 * a7
             c += 8
         while c < k:
             r0 = upper[c, k:width]
-            x0 = r0[0]
+            x0, y0 = r0[0], r0[1]
             for j in range(row.size):
                 row[j] -= x0 * r0[j]
+                after[j] -= y0 * r0[j]
             c += 1
-        if not row[0] > 0.0:
+        if not scale_row(row):
             return False
-        scale = 1.0 / math.sqrt(row[0])
-        for j in range(row.size):
-            row[j] *= scale
+        y0 = row[1]
+        for j in range(1, row.size):
+            after[j] -= y0 * row[j]
+        if not scale_row(after[1:]):
+            return False
+    return True
+
+
+@compiled
+def scale_row(row):  # type: ignore[no-untyped-def]
+    """Divide a row by the root of its first entry, the pivot; return whether that is above 0."""
+    if not row[0] > 0.0:
+        return False
+    scale = 1.0 / math.sqrt(row[0])
+    for j in range(row.size):
+        row[j] *= scale
     return True
 
 
