@@ -62,6 +62,8 @@ def compare(
 
     All methods get the same source and seeds, and are judged on the same rows. Interrupted, it goes on where it was.
     """
+    from dataclasses import replace
+
     from bandgap.descriptors.electron_levels import refuse_own_gaps
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
@@ -89,10 +91,15 @@ def compare(
             head=head,
             own=own,
             levels=levels,
+            at_least=0 if methods else max(sizes) + n_test,
             cache=descriptor_cache(),
             n_jobs=jobs,
             progress=progress,
         )
+        if compared.unable:
+            comparison = replace(comparison, methods={m: chosen[m] for m in chosen if m not in compared.unable})
+            names = ", ".join(compared.unable)
+            say(f"Not compared, as the source model lacks elements of too many structures: {names}.")
         for text in compared.left_out(len(records)):
             say(text)
         out.mkdir(parents=True, exist_ok=True)

@@ -58,12 +58,14 @@ class Compared:
     """What every method of a comparison is given, by name, and the rows beside them that need no fit (`beside`).
 
     `n_labelled` structures could be learned from; `lacking` counts those that hold an element that the source lacks.
+    `unable` are the methods that were asked for and take too few.
     """
 
     beside: Given
     n_labelled: int
     by_method: Mapping[str, Given] = field(default_factory=dict)
     lacking: Mapping[str, int] = field(default_factory=dict)
+    unable: tuple[str, ...] = ()
 
     def of(self, method: str) -> Given:
         """Return what a method is given."""
@@ -120,13 +122,15 @@ def tables_for(
     head: str | None = None,
     own: MBTRConfig | None = None,
     levels: Levels = "none",
+    at_least: int = 0,
     **computing: Any,
 ) -> Compared:
     """Return what these methods are given of a source and of records with gaps (n,) in eV, NaN where there is none.
 
-    Without a source (None) `own` is the descriptor, None the one for the structures' elements. `computing` is passed on
-    to `learnable`, which raises InputError where a method is left without structures. Raises ConfigError for a method
-    that transfers where there is no source, and for a descriptor beside one.
+    Without a source (None) `own` is the descriptor, None the one for the structures' elements. Methods that take fewer
+    than `at_least` structures are left out (`unable`). `computing` is passed on to `learnable`, which raises InputError
+    where a method is left without structures. Raises ConfigError for a method that transfers where there is no source,
+    and for a descriptor beside one.
     """
     members: Members = ()
     if source_folder is None:
@@ -152,13 +156,14 @@ def tables_for(
             tables[descriptor] = Given(kept, used, table, warnings)
         return tables[descriptor]
 
+    labelled = _labelled(records, gaps_eV)
     taken = {name: descriptor_taken(known, get_method(name), elements) if members else known for name in methods}
-    by_method = {name: given(descriptor) for name, descriptor in taken.items()}
+    unable = [name for name, used in taken.items() if used and lacking and _n_taken(labelled, used) < at_least]
+    by_method = {name: given(descriptor) for name, descriptor in taken.items() if name not in unable}
     of_source = [found for found in by_method.values() if found.members or not members]
     beside = max(of_source, key=lambda found: len(found.table)) if of_source else _without_fit(given, known, elements)
-    labelled = _labelled(records, gaps_eV)
     counts = Counter(symbol for record in labelled for symbol in elements_of(record) & lacking)
-    return Compared(beside, len(labelled), by_method, dict(counts.most_common()))
+    return Compared(beside, len(labelled), by_method, dict(counts.most_common()), tuple(unable))
 
 
 def _without_fit(given: Callable[[MBTRConfig | None], Given], known: MBTRConfig, elements: Collection[str]) -> Given:
@@ -170,6 +175,10 @@ def _without_fit(given: Callable[[MBTRConfig | None], Given], known: MBTRConfig,
 def _labelled(records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]) -> list[StructureRecord]:
     """Return the records that are not refused and have a gap (n,) in eV."""
     return [r for r, gap in zip(records, gaps_eV, strict=True) if r.status != "refused" and np.isfinite(gap)]
+
+
+def _n_taken(records: Sequence[StructureRecord], descriptor: MBTRConfig) -> int:
+    return sum(elements_of(record) <= set(descriptor.elements) for record in records)
 
 
 def _does(given: Given, lacking: Collection[str]) -> str:

@@ -38,6 +38,7 @@ GapScale = Literal["calibrated", "source"]
 
 SLOPE_SD = 0.5  # prior standard deviation of the slope about 1
 LEAST_CORRELATION = 0.25
+FLOAT32_DIGITS = 1e-6  # relative: what the source network's single precision tells apart
 LEAST_NOISE_EV = 1e-3  # of gaps about a baseline: labels have no more digits
 CLEARLY = 2.0  # standard errors by which the target's feature statistics must be better to be chosen
 
@@ -68,9 +69,13 @@ def standardiser_for(
 
 
 def gap_map(f_eV: Floats, y_eV: Floats) -> tuple[float, float]:
-    """Return slope and intercept (eV) of y on f, both (n,), n >= 3: least squares with the prior of the slope."""
+    """Return slope and intercept (eV) of y on f, both (n,), n >= 3: least squares with the prior of the slope.
+
+    Where f differs by no more than its rounding, as of a source that knows none of the elements, the slope is 1.
+    """
     f, y = f_eV - f_eV.mean(), y_eV - y_eV.mean()
-    s_ff = float(f @ f)
+    rounding = FLOAT32_DIGITS * float(np.abs(f_eV).max(initial=1.0))
+    s_ff = float(f @ f) if float(f.std()) > rounding else 0.0
     least_squares = float(f @ y) / s_ff if s_ff > 0 else 0.0
     weight = float(((y - least_squares * f) ** 2).sum()) / (y.size - 2) / SLOPE_SD**2
     slope = (s_ff * least_squares + weight) / (s_ff + weight)

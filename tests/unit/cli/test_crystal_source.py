@@ -131,6 +131,23 @@ def test_methods_are_compared_without_a_source(run: Run, crystals: Path, tmp_pat
     assert max(others) < 0.5 * constant
 
 
+@pytest.mark.slow
+def test_default_methods_that_take_too_few_of_the_structures_are_not_compared(
+    run: Run, crystals: Path, tmp_path: Path
+) -> None:
+    """All quick methods; 60 of 67 structures have elements that the source knows, and 65 are asked for."""
+    source, data = tmp_path / "source", ("--structures", crystals, "--label", "gap_eV")
+    others = ("--structures", write_perovskites(tmp_path / "rb.extxyz", n=7, cation="Rb", name="rb"))
+    words = ("--species", "Cs", "Pb", "I", "--device", "cpu", "--out", source)
+    assert run("train-source", *data, *words).exit_code == 0
+    sizes = ("--n", "45", "--n-test", "20", "--seeds", "1", "--device", "cpu")
+    done = run("compare", "--source", source, *data, *others, *sizes, "--out", tmp_path / "compared")
+    assert done.exit_code == 0, done.output
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith("Not compared, as the source model lacks")]
+    assert "last_layer_ridge" in said and "feature_gp" not in said and "kernel_ridge" not in said
+    assert "drawn from all 67 labelled ones" in done.stdout and "left out" not in done.stderr
+
+
 def test_structures_of_foreign_elements_are_counted_and_named(run: Run, crystals: Path, tmp_path: Path) -> None:
     source, model = tmp_path / "source", tmp_path / "run"
     data = ("--structures", crystals, "--label", "gap_eV")

@@ -249,6 +249,14 @@ def test_source_that_no_method_takes_still_stands_beside_them(source_folder, mix
     )
 
 
+def test_methods_that_take_too_few_structures_are_left_out_where_that_is_asked_for(source_folder, mixed):
+    records, gaps = mixed
+    tables = tables_for(list(COMPARED), source_folder, records, gaps, at_least=25)
+    assert tables.unable == ("last_layer_ridge",) and len(tables.common) == 30
+    assert tables_for(list(COMPARED), source_folder, records, gaps, at_least=24).unable == ()
+    assert tables_for(list(COMPARED), source_folder, records[:24], gaps[:24], at_least=25).unable == ()
+
+
 def test_more_rows_than_every_method_takes_are_refused(source_folder, mixed):
     with pytest.raises(
         InputError, match="20 training and 6 test rows are more than the 24 labelled structures that ev"

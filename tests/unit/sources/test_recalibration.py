@@ -84,11 +84,14 @@ def test_slope_stays_positive_where_the_source_is_wrong_or_tells_nothing(sign):
     assert intercept + slope * f.mean() == pytest.approx(y.mean())
 
 
-def test_source_that_is_constant_on_the_target_keeps_its_slope_and_takes_the_level():
-    y = np.array([1.0, 2.0, 3.0, 4.0, 6.0])
-    slope, intercept = gap_map(np.full(5, 7.0), y)
+@pytest.mark.parametrize("rounding", [0.0, 4e-16, 5e-7])
+@pytest.mark.parametrize("level", [7.0, 1.8132109, 0.1])
+def test_source_that_is_constant_on_the_target_keeps_its_slope_and_takes_the_level(level, rounding):
+    """Also where it differs by its rounding, on 25 rows whose mean is not exactly theirs."""
+    y = np.tile([1.0, 2.0, 3.0, 4.0, 6.0], 5)
+    slope, intercept = gap_map(level + rounding * np.tile([1.0, 0.0, -1.0, 1.0, 0.0], 5), y)
     assert slope == 1.0
-    assert intercept + 7.0 == pytest.approx(y.mean())
+    assert intercept + level == pytest.approx(y.mean(), abs=1e-6)
 
 
 def test_gap_scale_of_the_source_is_kept_when_asked_for(source, rows):
