@@ -39,7 +39,8 @@ METHOD: Final = Method(
     "pbp",
     "all layers, Bayesian",
     "Probabilistic backpropagation (PBP)",
-    "A fast approximation: all weights are independent normals about the source model's, moved crystal by crystal.",
+    "A fast approximation: all weights are independent normals about the source model's. A Gaussian process on its "
+    "features erred less on every set tried.",
     "seconds",
     PbpConfig,
     fit,

@@ -38,7 +38,8 @@ METHOD: Final = Method(
     "sspbp",
     "all layers, Bayesian",
     "Probabilistic backpropagation, units off (SSPBP)",
-    "The predictions of probabilistic backpropagation, and how often each weight takes part in them.",
+    "The predictions of probabilistic backpropagation, neither better nor sooner, and how often each weight takes "
+    "part.",
     "seconds",
     SspbpConfig,
     fit,

@@ -67,7 +67,8 @@ METHOD: Final = Method(
     "vecchia_gp",
     "output layer alone",
     "Gaussian process on the source's last layer, for many labels",
-    "A Gaussian process on the source model's last hidden features; from a few hundred crystals to many thousands.",
+    "A Gaussian process on the source model's last hidden features, for thousands of crystals; on hundreds the process "
+    "above errs less.",
     "seconds to 500 crystals, one to two minutes for 5,000",
     VecchiaGPConfig,
     fit,

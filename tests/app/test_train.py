@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from bandgap.jobs.catalogue import register_methods
 from bandgap.jobs.resuming import checkpoints_of
 from bandgap.jobs.store import Job
 from tests.app.conftest import Workspace, texts
@@ -98,6 +99,16 @@ def test_method_that_the_source_cannot_serve_says_why_and_cannot_be_chosen(visit
     at = visit("train")
     assert "Needs a source model with snapshots of its training, which this one lacks." in texts(at)
     assert [box.disabled for box in at.checkbox if box.key == "method-ptyl"] == [True]
+
+
+def test_method_that_others_beat_says_so_where_it_is_chosen(visit: Visit, workspace: Workspace) -> None:
+    register_methods(workspace.library)
+    workspace.add_labelled()
+    text = texts(visit("train"))
+    assert "A Gaussian process on its features erred less on every set tried. Takes seconds." in text
+    assert "The predictions of probabilistic backpropagation, neither better nor sooner, and how often each" in text
+    assert "for thousands of crystals; on hundreds the process above errs less. Takes seconds to 500 crystals" in text
+    assert "a study, slower than it at every size tried." in text
 
 
 def test_split_by_formula_is_part_of_the_run(visit: Visit, workspace: Workspace) -> None:

@@ -171,6 +171,23 @@ def test_list_of_methods_has_title_and_cost(run: Run) -> None:
     assert result.stdout.count("Cost: ") == len(METHODS)
 
 
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ("pbp", "A Gaussian process on its features erred less on every set tried."),
+        ("sspbp", "The predictions of probabilistic backpropagation, neither better nor sooner"),
+        ("vecchia_gp", "for thousands of crystals; on hundreds the process above errs less."),
+        ("ulisse_gp", "a study, slower than it at every size tried."),
+        ("btl_pcp_sg", "an ensemble erred less so far."),
+    ],
+)
+def test_list_of_methods_says_of_one_that_others_beat_that_they_do(run: Run, method: str, said: str) -> None:
+    """As `bandgap bench accuracy` and `bench sgmcmc` found; on the page Train the same line stands under the method."""
+    lines = run("transfer", "--list-methods").stdout.splitlines()
+    (line,) = [line for line in lines if line.startswith(f"  {method}: ")]
+    assert said in line
+
+
 @pytest.mark.parametrize("word", ["lam", "=1", ""])
 def test_setting_without_name_and_value_is_a_usage_error(run: Run, folder: Path, tmp_path: Path, word: str) -> None:
     command = ("transfer", "--source", tmp_path, "--structures", folder / "targets.extxyz", "--label", "gap_eV")
