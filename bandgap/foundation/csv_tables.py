@@ -7,6 +7,7 @@ that `rearm` gives back exactly what was there.
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def csv_text(frame: "pd.DataFrame") -> str:
 
 def csv_of_columns(columns_by_name: Mapping[str, Iterable[object]]) -> str:
     """Return what `csv_text` does of a table with these columns; loads no pandas."""
-    columns = [[_cell(name), *map(_cell, values)] for name, values in columns_by_name.items()]
-    return "".join(",".join(row) + "\n" for row in zip(*columns, strict=True))
+    cells = [chain([_cell(name)], map(_cell, values)) for name, values in columns_by_name.items()]
+    return "".join(",".join(row) + "\n" for row in zip(*cells, strict=True))
 
 
 def _cell(value: object) -> str:

@@ -26,7 +26,7 @@ from bandgap.plots.style import (
     plain,
 )
 
-_INTERVAL_HOVER = "%{customdata[0]}<br>%{y:.2f} eV (%{customdata[1]:.2f} to %{customdata[2]:.2f})<extra></extra>"
+_INTERVAL_HOVER = "%{text}<br>%{y:.2f} eV (%{customdata[0]:.2f} to %{customdata[1]:.2f})<extra></extra>"
 
 
 def gap_histogram(gaps_eV: ArrayLike) -> go.Figure:
@@ -108,7 +108,8 @@ def intervals(
             name=name,
             marker=marker(colour, symbol, 7),
             error_y=bars(mean[rows], lower[rows], upper[rows]),
-            customdata=np.stack([plain(ids)[rows], lower[rows], upper[rows]], axis=1),
+            text=plain(ids)[rows].tolist(),
+            customdata=np.stack([lower[rows], upper[rows]], axis=1),
             hovertemplate=_INTERVAL_HOVER,
         )
     fig.update_layout(template=TEMPLATE, height=340, showlegend=False)

@@ -1,13 +1,12 @@
 """What people take home from a prediction: the table as CSV, its companion JSON, and the structures as extXYZ."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from bandgap.foundation.csv_tables import csv_text
+from bandgap.foundation.csv_tables import csv_of_columns
 from bandgap.jobs.repeating import predict_command
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.details import PredictionDetails
@@ -27,20 +26,16 @@ UNITS = {
 def download_csv(
     predictions: Predictions, details: PredictionDetails | None, *, level: float, kind: IntervalKind
 ) -> bytes:
-    """Return one row for every row of the input, refused ones with the reason, units in the header, text defused."""
-    return csv_text(with_details(predictions.to_frame(level, kind), predictions, details)).encode()
+    """Return one row for every row of the input, refused ones with the reason, units in the header, text defused.
 
-
-def with_details(table: pd.DataFrame, predictions: Predictions, details: PredictionDetails | None) -> pd.DataFrame:
-    """Return the table with everything to mind in one column and, where it is known, the nearest known structure."""
-    wide = table.assign(warning=pd.Series([predictions.warning(i) for i in range(len(predictions))], dtype="str"))
-    if details is None or len(details) != len(table):
-        return wide
-    return wide.assign(
-        nearest_known=pd.Series(list(details.nearest), dtype="str"),
-        nearest_distance=details.distance,
-        nearest_percentile=details.percentile,
-    )
+    Everything to mind stands in one column more and, where it is known, the nearest known structure in others.
+    """
+    columns: dict[str, Iterable[object]] = {**predictions.to_columns(level, kind)}
+    columns["warning"] = map(predictions.warning, range(len(predictions)))
+    if details is not None and len(details) == len(predictions):
+        columns["nearest_known"] = details.nearest
+        columns["nearest_distance"], columns["nearest_percentile"] = details.distance, details.percentile
+    return csv_of_columns(columns).encode()
 
 
 def companion_json(

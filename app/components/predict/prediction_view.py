@@ -1,12 +1,11 @@
 """Predictions as a table beside their figure; level and kind of interval come from what is stored, by no job."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import streamlit as st
 
 from bandgap import plots
@@ -14,7 +13,7 @@ from bandgap.jobs.rows import RunRow
 from bandgap.predictions.counting import counts_of, domain_sentence
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.extxyz import with_interval
-from bandgap.predictions.table import NEGATIVE_END_NOTE, IntervalKind, Predictions
+from bandgap.predictions.table import COLUMNS, NEGATIVE_END_NOTE, IntervalKind, Predictions
 from components.predict import prediction_files, prediction_table
 from components.predict.next_list import next_view
 from components.shared import tables, words
@@ -50,27 +49,33 @@ def prediction_view(shown: Shown) -> None:
 
 
 def _predicted(shown: Shown, *, level: float, kind: IntervalKind) -> None:
-    table = shown.predictions.to_frame(level, kind)
-    st.markdown(summary(table))
-    if domain := domain_sentence(counts_of(shown.predictions)):
+    predictions, details = shown.predictions, shown.details
+    fitting = details if details is not None and len(details) == len(predictions) else None
+    table = prediction_table.Table(predictions.to_columns(level, kind), fitting, shown.learned)
+    counts = counts_of(predictions)
+    st.markdown(summary(counts))
+    if domain := domain_sentence(counts):
         st.caption(domain)
-    frame_shown = prediction_table.display_frame(table, shown.details, learned=shown.learned)
     wanted = prediction_table.filter_row(table, key=shown.id)
     left, right = st.columns([3, 2], gap="medium")
     with left:
+        rows = table.rows(wanted)
         key = f"predicted-{shown.id}-{wanted.show}-{wanted.text}"
-        row = prediction_table.chosen_row(wanted.rows(frame_shown), key=key)
-        _downloads(shown, table, level=level, kind=kind)
+        if len(rows) > prediction_table.PAGE:
+            key += f"-{wanted.order}"
+        page, of_page = prediction_table.shown_page(rows, key=key)
+        row = prediction_table.chosen_row(table.frame(page), key=of_page)
+        prediction_table.page_row(rows, key=key)
+        _downloads(shown, level=level, kind=kind)
     with right:
         if row is not None:
-            prediction_table.chosen_structure(table, row, shown.details, dataset=shown.dataset)
-        values = {name: table[f"{name}_eV"].to_numpy() for name in ("mean", "lower", "upper")}
-        unusual = (table["status"] == "warning").to_numpy()
+            prediction_table.chosen_structure(table, row, dataset=shown.dataset)
+        values = {name: table.numbers(f"{name}_eV") for name in ("mean", "lower", "upper")}
         figure(
             plots.intervals,
             *values.values(),
-            ids=table["id"].tolist(),
-            unusual=unusual,
+            ids=list(predictions.ids),
+            unusual=table.has_status("warning"),
             key="intervals",
             alt=f"Predicted gaps of {shown.name} with their intervals",
             caption=FIGURE_CAPTION,
@@ -79,7 +84,7 @@ def _predicted(shown: Shown, *, level: float, kind: IntervalKind) -> None:
         st.caption(NEGATIVE_END_NOTE)
 
 
-def _downloads(shown: Shown, table: pd.DataFrame, *, level: float, kind: IntervalKind) -> None:
+def _downloads(shown: Shown, *, level: float, kind: IntervalKind) -> None:
     def about() -> bytes:
         return prediction_files.companion_json(
             shown.manifest,
@@ -88,7 +93,7 @@ def _downloads(shown: Shown, table: pd.DataFrame, *, level: float, kind: Interva
             name=shown.name,
             level=level,
             kind=kind,
-            columns=[*table.columns, "nearest_distance", "nearest_percentile"],
+            columns=[*COLUMNS, "nearest_distance", "nearest_percentile"],
             counts=prediction_files.row_counts(shown.predictions.status),
         )
 
@@ -104,15 +109,13 @@ def _downloads(shown: Shown, table: pd.DataFrame, *, level: float, kind: Interva
             tables.file_button("Structures (extXYZ)", structures, f"{name}.extxyz", help=_STRUCTURES_HELP)
 
 
-def summary(table: pd.DataFrame) -> str:
+def summary(counts: Mapping[str, int]) -> str:
     """Say how many structures were predicted, how many are unusual and how many refused."""
-    count = table["status"].value_counts()
-    predicted = len(table) - int(count.get("refused", 0))
-    parts = [f"**{words.count(predicted, 'structure')} predicted**"]
-    if count.get("warning", 0):
-        parts.append(f"{count['warning']:,} of them with a warning")
-    if count.get("refused", 0):
-        parts.append(f"{count['refused']:,} refused")
+    parts = [f"**{words.count(counts['ok'] + counts['warning'], 'structure')} predicted**"]
+    if counts["warning"]:
+        parts.append(f"{counts['warning']:,} of them with a warning")
+    if counts["refused"]:
+        parts.append(f"{counts['refused']:,} refused")
     return "; ".join(parts) + "."
 
 

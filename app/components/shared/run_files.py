@@ -121,9 +121,8 @@ def read_predictions(run_id: str, prediction_id: str) -> Predictions:
 
     Raises ArtifactError when they, or the calibrator, are missing or damaged.
     """
-    calibrator = read_calibrator(run_id)
-    stored = _read_predictions(stores.home().prediction_folder(run_id, prediction_id) / QUANTILES)
-    return stored if calibrator is None else calibrator.apply(stored)
+    calibrator, path = read_calibrator(run_id), stores.home().prediction_folder(run_id, prediction_id) / QUANTILES
+    return _read_predictions(path) if calibrator is None else _calibrated(path, repr(calibrator), calibrator)
 
 
 def read_calibrator(run_id: str) -> Calibrator | None:
@@ -165,6 +164,12 @@ def _read_run(folder: str) -> RunFiles:
 
 _cached = st.cache_resource(max_entries=4, show_spinner=False)
 _read_predictions, _read_details = _cached(load_predictions), _cached(load_details)
+
+
+@_cached
+def _calibrated(path: Path, calibrator: str, _calibrator: Calibrator) -> Predictions:
+    """Return stored predictions as a calibrator, which `calibrator` tells from others, changes them."""
+    return _calibrator.apply(_read_predictions(path))
 
 
 def finished_runs() -> dict[str, RunRow]:

@@ -19,7 +19,7 @@ from bandgap.jobs.rows import StoredFile
 from bandgap.jobs.server_files import files_of
 from bandgap.jobs.sources import source_path
 from bandgap.jobs.store import Job
-from bandgap.jobs.tasks.records import dataset_of, read_records, verdict
+from bandgap.jobs.tasks.records import dataset_of, read_records, spool_records, verdict
 from bandgap.structures.shapes import Shape, save_shapes
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ _EVERY = 50  # structures between two reports
 
 
 def check(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
-    """Read the files of a data set and store a verdict for every structure."""
+    """Read the files of a data set and store a verdict for every structure; needs the memory of one file."""
     library, dataset = dataset_of(job, home)
-    records = read_records(library, dataset, progress=progress)
-    library.save_verdicts(dataset.id, [verdict(record) for record in records])
+    records = spool_records(library, dataset, progress=progress)
+    library.save_verdicts(dataset.id, map(verdict, records))
     write_shapes(home, dataset.id, records, n=len(records), progress=progress)
-    return {"n": len(records), "refused": sum(record.status == "refused" for record in records)}
+    return {"n": len(records), "refused": records.tally.counts["refused"]}
 
 
 def import_demo(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def store_files(
 def shapes(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     """Write the shapes of a data set again; verdicts and gaps stay."""
     library, dataset = dataset_of(job, home)
-    records = read_records(library, dataset, progress=progress)
+    records = spool_records(library, dataset, progress=progress)
     write_shapes(home, dataset.id, records, n=len(records), progress=progress)
     return {"n": len(records)}
 

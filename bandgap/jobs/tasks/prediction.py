@@ -26,7 +26,7 @@ from bandgap.jobs.listing import labelled_rows, names_and_numbers
 from bandgap.jobs.rows import Dataset, RunRow
 from bandgap.jobs.store import Job
 from bandgap.jobs.tasks.data import write_shapes
-from bandgap.jobs.tasks.records import dataset_of, stream_records, verdict
+from bandgap.jobs.tasks.records import dataset_of, spool_records, verdict
 from bandgap.predictions.table import STATUSES
 from bandgap.structures.shapes import has_shapes
 
@@ -45,13 +45,12 @@ def predict(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     from bandgap.foundation.machine import set_threads
     from bandgap.predictions.growing_store import GrowingPrediction
     from bandgap.runs.chunks import ChunkPlan, work_of
-    from bandgap.structures.spool import Spool
 
     set_threads()
     (library, dataset), run_id = dataset_of(job, home), job.payload["run"]
     if (run := library.run(job.workspace, run_id)) is None:
         raise InputError("This workspace has no such run. Choose a finished run from the list.")
-    records = Spool(stream_records(library, dataset, progress=progress))
+    records = spool_records(library, dataset, progress=progress)
     if not len(records):
         raise InputError(f"{dataset.name} holds no files. Upload its structures again.")
     if dataset.purpose == "prediction":

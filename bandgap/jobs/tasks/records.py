@@ -18,6 +18,7 @@ from bandgap.jobs.store import Job
 
 if TYPE_CHECKING:
     from bandgap.structures import StructureRecord
+    from bandgap.structures.spool import Spool
 
 
 def dataset_of(job: Job, home: Home) -> tuple[Library, Dataset]:
@@ -33,14 +34,18 @@ def read_records(library: Library, dataset: Dataset, *, progress: Progress) -> l
     """Return every record of a data set, at least one for every file, always in the same order."""
     from bandgap.structures.reading import with_unique_ids
 
-    return with_unique_ids(list(stream_records(library, dataset, progress=progress)))
+    return with_unique_ids(list(_records(library, dataset, progress=progress)))
 
 
-def stream_records(library: Library, dataset: Dataset, *, progress: Progress) -> Iterator[StructureRecord]:
-    """Yield the records of a data set file by file, with ids of their own in each; needs the memory of one file.
+def spool_records(library: Library, dataset: Dataset, *, progress: Progress) -> Spool:
+    """Return the records of `read_records` on the disk; needs the memory of one file."""
+    from bandgap.structures.spool import Spool
 
-    All together get ids of their own by a `Spool`, or by `with_unique_ids`.
-    """
+    return Spool(_records(library, dataset, progress=progress))
+
+
+def _records(library: Library, dataset: Dataset, *, progress: Progress) -> Iterator[StructureRecord]:
+    """Yield the records of a data set file by file, with ids of their own in each."""
     if demo := DEMOS.get(dataset.origin):
         progress(Update("reading structures"))
         yield from demo.load().records

@@ -27,7 +27,7 @@ def test_intervals_are_sorted_by_mean_and_leave_out_refused_rows() -> None:
     mean = np.array([3.0, np.nan, 1.0, 2.0])
     fig = plots.intervals(mean, mean - 0.5, mean + 1.0, ids=["a", "b", "c", "d"], unusual=[False, False, False, True])
     usual, unusual = fig.data
-    assert [row[0] for row in usual.customdata] == ["c", "a"]
+    assert list(usual.text) == ["c", "a"] and usual.customdata.tolist() == [[0.5, 2.0], [2.5, 4.0]]
     assert list(usual.x) == [1, 3] and list(unusual.x) == [2]
     assert list(usual.error_y.array) == [1.0, 1.0] and list(usual.error_y.arrayminus) == [0.5, 0.5]
     assert usual.marker.symbol != unusual.marker.symbol

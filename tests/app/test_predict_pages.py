@@ -1,0 +1,108 @@
+"""Predict with more structures than a page of its table holds: pages, order, search, the figure, and the CSV of all."""
+
+import csv
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
+
+from components.predict import prediction_table
+from components.predict.prediction_files import download_csv
+from components.predict.prediction_table import Filter, Table
+
+from bandgap.foundation.csv_tables import csv_text
+from bandgap.jobs.worker import work_all
+from bandgap.predictions.store import DETAILS, QUANTILES, load_details, load_predictions
+from tests.app.conftest import WATER, Workspace, texts
+from tests.app.test_finished_run import figure, train_source
+
+Visit = Callable[..., AppTest]
+N, REFUSED = 25, 4
+BROKEN = b"3\n\nO 0 0 x\nH 1 0 0\nH 0 1 0\n"
+
+
+@pytest.fixture
+def predicted(workspace: Workspace, tmp_path: Path) -> tuple[str, str]:
+    """A run, and its finished prediction of 25 structures, the fifth of which is refused."""
+    shown = {"title": "demo molecules", "folder": str(train_source(tmp_path / "source"))}
+    workspace.library.register("source", {"demo": shown})
+    run, _ = workspace.add_run(workspace.add_labelled(), method="fine_tune")
+    files = [
+        (f"w{k:02d}.xyz", BROKEN if k == REFUSED else WATER.replace(b"0.763", f"{0.70 + 0.01 * k:.3f}".encode()))
+        for k in range(N)
+    ]
+    dataset = workspace.library.add_dataset(workspace.id, "new", purpose="prediction", files=files)
+    payload = {"run": run, "dataset": dataset.id, "name": "new"}
+    job = workspace.jobs.submit(workspace.id, "predict", title="Predicting", payload=payload, subject=dataset.id)
+    work_all(workspace.home)
+    return run, job.id
+
+
+def test_long_table_is_shown_by_pages_in_the_order_that_is_chosen(
+    visit: Visit, predicted: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, prediction = predicted
+    whole = visit("predict", run=run, prediction=prediction)
+    every = whole.dataframe[0].value
+    assert len(every) == N and "Order" not in [box.label for box in whole.selectbox]
+    monkeypatch.setattr(prediction_table, "PAGE", 10)
+    at = visit("predict", run=run, prediction=prediction)
+    assert "25 structures on 3 pages. The CSV has all of them." in texts(at)
+    parts = []
+    for page in (1, 2, 3):
+        at.session_state[f"page-predicted-{prediction}-all--as given"] = page
+        parts.append(at.run().dataframe[0].value)
+    assert [len(part) for part in parts] == [10, 10, 5]
+    assert [id for part in parts for id in part["id"]] == list(every["id"])
+    assert parts[2]["status"].iloc[-1] == "refused" and not (parts[0]["status"] == "refused").any()
+    at.selectbox(key=f"order-{prediction}").set_value("highest gap first").run()
+    assert list(at.dataframe[0].value["mean_eV"]) == sorted(every["mean_eV"].dropna(), reverse=True)[:10]
+    at.text_input(key=f"find-{prediction}").set_value("W0").run()
+    found = at.dataframe[0].value
+    assert len(found) == 10 and found["id"].str.startswith("w0").all() and found["status"].iloc[-1] == "refused"
+    assert sum(len(trace["text"]) for trace in figure(at, 0)["data"]) == N - 1  # of all, whatever the table shows
+
+
+def test_chosen_row_of_a_later_page_is_the_structure_of_its_place(
+    visit: Visit, predicted: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, prediction = predicted
+    monkeypatch.setattr(prediction_table, "PAGE", 10)
+    at = visit("predict", run=run, prediction=prediction)
+    key = f"predicted-{prediction}-all--as given"
+    at.session_state[f"page-{key}"] = 2
+    at.session_state[f"{key}-2"] = {"selection": {"rows": [3], "columns": [], "cells": []}}
+    at.run()
+    chosen = at.dataframe[0].value.iloc[3]
+    assert chosen["id"] == "w14" and "**w14**" in texts(at) and f"{chosen['mean_eV']:.2f} eV" in texts(at)
+
+
+def test_csv_of_the_page_has_every_row_as_the_table_of_pandas_would(
+    workspace: Workspace, predicted: tuple[str, str]
+) -> None:
+    folder = workspace.home.prediction_folder(*predicted)
+    predictions, details = load_predictions(folder / QUANTILES), load_details(folder / DETAILS)
+    frame = predictions.to_frame(0.8, "credible").assign(
+        warning=[predictions.warning(k) for k in range(N)],
+        nearest_known=list(details.nearest),
+        nearest_distance=details.distance,
+        nearest_percentile=details.percentile,
+    )
+    found = download_csv(predictions, details, level=0.8, kind="credible").decode()
+    assert found == csv_text(frame)
+    rows = list(csv.DictReader(io.StringIO(found)))
+    assert len(rows) == N and rows[REFUSED]["mean_eV"] == "" and rows[REFUSED]["warning"]
+
+
+def test_rows_pass_by_status_and_by_text_in_any_case(workspace: Workspace, predicted: tuple[str, str]) -> None:
+    folder = workspace.home.prediction_folder(*predicted)
+    table = Table(load_predictions(folder / QUANTILES).to_columns(), load_details(folder / DETAILS))
+    assert table.rows(Filter(show="refused")).tolist() == [REFUSED]
+    assert table.rows(Filter(text="W1")).tolist() == list(range(10, 20))
+    assert table.rows(Filter(text="h2o", order="lowest gap first")).size == N - 1
+    assert table.rows(Filter(text="none of these")).size == 0
