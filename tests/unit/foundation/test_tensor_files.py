@@ -1,6 +1,7 @@
 """Safetensors files from parts: the library reads what was written, and nothing is left of what went wrong."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from safetensors import safe_open
 
 from bandgap.foundation.errors import ArtifactError
-from bandgap.foundation.tensor_files import CODES, LongTensor, write_tensors
+from bandgap.foundation.tensor_files import CODES, LongTensor, mapped_tensors, write_tensors
 
 
 def test_library_reads_every_type_and_texts_in_pieces(tmp_path: Path) -> None:
@@ -43,3 +44,40 @@ def test_blocks_that_do_not_fill_the_shape_leave_no_file(tmp_path: Path) -> None
     with pytest.raises(ArtifactError, match=r"t: short: 16 bytes, but its shape \(3,\) needs 24\."):
         write_tensors(tmp_path / "t", {"short": LongTensor(np.dtype(float), (3,), [bytes(16)])}, metadata={})
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("t", "before")]
+
+
+def test_mapped_tensors_are_what_was_written_and_cannot_be_changed(tmp_path: Path) -> None:
+    arrays = {name: (np.arange(6).reshape(2, 3) % 2).astype(name) for name in CODES} | {"nothing": np.zeros((0, 4))}
+    path = tmp_path / "t.safetensors"
+    write_tensors(path, {name: LongTensor.of(array) for name, array in arrays.items()}, metadata={"a": 'ä"'})
+    metadata, found = mapped_tensors(path)
+    assert metadata == {"a": 'ä"'} and set(found) == set(arrays)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name], array)
+        assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
+    with pytest.raises(ValueError, match="read-only"):
+        found["float64"][0, 0] = 1.0
+    path.unlink()
+    np.testing.assert_array_equal(found["float64"], arrays["float64"])  # the file lives as long as its arrays
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda data: data[:5], "a header of"),
+        (lambda data: b"\xff" * 8 + data[8:], "a header of"),
+        (lambda data: data[:-8], "at bytes 0 to 24 of 16"),
+        (lambda data: data.replace(b'"shape": [3]', b'"shape": [4]'), r"shape \(4,\) at bytes 0 to 24"),
+        (lambda data: data.replace(b'"shape": [3]', b'"shape": [9'), "delimiter"),
+        (lambda data: data.replace(b'"F64"', b'"F99"'), "a tensor without its 'F99'"),
+        (lambda data: data.replace(b'"shape"', b'"shapo"'), "a tensor without its 'shape'"),
+        (lambda data: (8).to_bytes(8, "little") + b"[1, 2]  ", "no table"),
+    ],
+    ids=("short", "long header", "cut off", "shape", "json", "dtype", "no shape", "a list"),
+)
+def test_damaged_files_are_not_mapped(tmp_path: Path, change: Callable[[bytes], bytes], text: str) -> None:
+    path = tmp_path / "t"
+    write_tensors(path, {"a": LongTensor.of(np.arange(3.0))}, metadata={})
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(ValueError, match=text):
+        mapped_tensors(path)
