@@ -34,7 +34,7 @@ def main() -> int:
         schema = file.schema_arrow.remove_metadata()
         out = pa.PythonFile(sys.stdout.buffer, "w")
         pa.ipc.new_stream(out, schema).close()
-        chosen = [field.name for field in schema if field.name in names or _is_plain(field.type)]
+        chosen = [field.name for field in schema if field.name in names or is_plain(field.type)]
         if _unpacked_bytes(file.metadata, chosen) > most:
             return TOO_LARGE
         writer = None
@@ -65,7 +65,8 @@ def _limit(n_bytes: int) -> None:
             resource.setrlimit(kind, (value, value))
 
 
-def _is_plain(kind: Any) -> bool:
+def is_plain(kind: Any) -> bool:
+    """Return whether a column of this type (of pyarrow) holds a number, text or flag in each row, which is a key."""
     import pyarrow.types as kinds
 
     plain = kind.value_type if kinds.is_dictionary(kind) else kind

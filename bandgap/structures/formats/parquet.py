@@ -26,6 +26,7 @@ from bandgap.structures.draft import Draft, Format, Unreadable, refused
 from bandgap.structures.elements import ELEMENTS
 from bandgap.structures.formats import cif, optimade, poscar, xyz
 from bandgap.structures.parquet_batches import parquet_batches
+from bandgap.structures.parquet_child import is_plain
 from bandgap.structures.records import InfoValue, Limits
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _layout(schema: "pyarrow.Schema") -> _Layout:
         raise Unreadable(f"the column {text} must hold text, that of a file in every row")
     geometry = () if text else tuple(name for name in (elements, *_GEOMETRY[2:]) if name in types)
     taken = {*_GEOMETRY, *TEXTS}
-    info = tuple(name for name, type_ in types.items() if name not in taken and _is_plain(type_) and name[:2] != "__")
+    info = tuple(name for name, type_ in types.items() if name not in taken and is_plain(type_) and name[:2] != "__")
     return _Layout(geometry, text, next((name for name in _IDS if name in info), ""), info)
 
 
@@ -126,12 +127,6 @@ def _is_text(kind: "pyarrow.DataType") -> bool:
 
     plain = kind.value_type if kinds.is_dictionary(kind) else kind
     return bool(kinds.is_string(plain) or kinds.is_large_string(plain))
-
-
-def _is_plain(kind: "pyarrow.DataType") -> bool:
-    import pyarrow.types as kinds
-
-    return _is_number(kind) or _is_text(kind) or bool(kinds.is_boolean(kind))
 
 
 def _drafts(batch: "pyarrow.RecordBatch", layout: _Layout, *, limits: Limits) -> Iterator[Draft]:

@@ -50,11 +50,16 @@ def test_table_of_pandas_with_single_precision_and_fixed_lists_is_read():
     fixed = pa.list_(pa.list_(pa.float32(), 3))
     table = pa.table({"material_id": [7], "numbers": pa.array([[11, 17]], pa.list_(pa.int8())),
                       "positions": pa.array([SALT["positions"]], fixed), "cell": pa.array([SALT["cell"]], fixed),
-                      "kind": pa.array(["salt"]).dictionary_encode()})  # fmt: skip
+                      "kind": pa.array(["salt"]).dictionary_encode(),
+                      "gap_eV": pa.array([8.5]).dictionary_encode()})  # fmt: skip
     buffer = io.BytesIO()
     pq.write_table(table, buffer)
     (record,) = read_structures(buffer.getvalue(), "set.pq")
-    assert (record.id, record.status, dict(record.info)) == ("7", "ready", {"material_id": 7, "kind": "salt"})
+    assert (record.id, record.status, dict(record.info)) == (
+        "7",
+        "ready",
+        {"material_id": 7, "kind": "salt", "gap_eV": 8.5},
+    )
     buffer = io.BytesIO()
     pd.DataFrame({"cif": [cif()]}, index=["x"]).to_parquet(buffer)
     (record,) = read_structures(buffer.getvalue(), "set.pq")
