@@ -1,11 +1,19 @@
 """Posterior page of vecchia_gp: the length and the spread of its process, and whether its chains agree."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
+import torch
 from streamlit.testing.v1 import AppTest
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
+
+from components.posterior.kernel_view import length_words
+
+from bandgap.inference.vecchia.correlation import half_integer
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import Workspace, empty_workspace, texts
 from tests.app.test_finished_run import train_source
@@ -44,7 +52,19 @@ def test_posterior_page_shows_the_scales_of_the_process(visit: Visit, made: Made
     text = texts(at)
     assert not at.exception
     assert "How far one crystal tells of another" in text
-    assert "**length**: Median" in text and "**spread of the process**: Median" in text
+    assert "has no output weights: it compares crystals by their last hidden features" in text
+    assert "feature by feature" not in text
+    assert "**length**: Median" in text and "in units of the largest spread of the source model's features" in text
+    assert "Scales, R-hat and effective draws as a table" in [panel.label for panel in at.expander]
+    assert "**spread of the process**: Median" in text
     assert "**smoothness** " in text and "taken as known" in text
     assert "Do the chains agree?" in text
     assert set(at.selectbox(key="trace-quantity").options) >= {"length", "spread", "noise"}
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])
+def test_length_is_explained_by_the_correlation_of_its_smoothness(nu: float) -> None:
+    words = length_words(nu)
+    at_one_length = float(half_integer(torch.tensor([1.0]), 1.0, nu)[0][0])
+    assert f"a correlation of {at_one_length:.2f}." in words
+    assert "correlation" not in length_words(0.8)

@@ -6,6 +6,7 @@ from components.posterior import posterior_words
 from components.shared.run_files import RunFiles
 
 LENGTH, SPREAD = "length", "spread"
+AT_ONE_LENGTH = {0.5: 0.368, 1.5: 0.736, 2.5: 0.858}  # Matern correlations, by smoothness
 
 
 def kernel(files: RunFiles) -> None:
@@ -14,23 +15,28 @@ def kernel(files: RunFiles) -> None:
     if LENGTH not in found:
         return
     st.subheader("How far one crystal tells of another", anchor=False, help=_HELP)
-    st.markdown(f"**length**: {posterior_words.scale_sentence(found[LENGTH], unit='')}. {_LENGTH_WORDS}", width=720)
+    smoothness = files.figures.get("smoothness", 0.0)
+    words = f"**length**: {posterior_words.scale_sentence(found[LENGTH], unit='')}{length_words(smoothness)}"
+    st.markdown(words, width=720)
     st.markdown(
         f"**spread of the process**: {posterior_words.scale_sentence(found[SPREAD], unit=' eV')}, how far gaps stray "
         "from the straight line in the source model's prediction.",
         width=720,
     )
-    smoothness = files.figures.get("smoothness")
     if smoothness:
         st.markdown(f"**smoothness** {smoothness:g}, taken as known: {_SMOOTHNESS_WORDS}", width=720)
+
+
+def length_words(smoothness: float) -> str:
+    """Say in what unit the length is and, where the smoothness has a closed form, what it means for the correlation."""
+    unit = ", in units of the largest spread of the source model's features over your crystals."
+    if smoothness not in AT_ONE_LENGTH:
+        return unit
+    return f"{unit} Crystals one length apart have a correlation of {AT_ONE_LENGTH[smoothness]:.2f}."
 
 
 _HELP = (
     "A Gaussian process expects crystals that the source model sees as alike to have like gaps; its length says how "
     "alike is alike."
-)
-_LENGTH_WORDS = (
-    "It is in units of the largest spread of the source model's features over your crystals: at one length the "
-    "correlation has fallen to 0.37, 0.74 or 0.86, for smoothness 0.5, 1.5 or 2.5."
 )
 _SMOOTHNESS_WORDS = "0.5 lets the gap change abruptly from crystal to crystal, 2.5 only gently."

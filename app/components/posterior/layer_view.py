@@ -64,7 +64,8 @@ def scales(files: RunFiles) -> None:
 
 def numbers(files: RunFiles) -> None:
     """Show all figures as a table, one click away."""
-    with st.expander("Layer weights, tau, sigma, R-hat and effective draws as a table"):
+    what = "Layer weights, tau, sigma" if "c" in files.draws else "Scales"
+    with st.expander(f"{what}, R-hat and effective draws as a table"):
         table = posterior_words.summary_frame(files.draws, files.rhat, files.ess)
         tables.show(table, alt="Scales, R-hat and effective draws")
 

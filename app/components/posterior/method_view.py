@@ -7,7 +7,7 @@ import streamlit as st
 
 from bandgap import plots
 from bandgap.jobs.rows import RunRow
-from components.posterior import posterior_words
+from components.posterior import kernel_view, posterior_words
 from components.shared import words
 from components.shared.drawing import figure
 from components.shared.run_files import RunFiles
@@ -43,6 +43,11 @@ def instead_sentence(files: RunFiles, *, family: str) -> str:
         return (
             f"gives one best answer from each of {words.count(count, 'source network')}: it has no posterior of layer "
             "weights. Where these answers differ, the interval is wider."
+        )
+    if kernel_view.LENGTH in files.under("trace."):
+        return (
+            "keeps the hidden layers as they were and has no output weights: it compares crystals by their last hidden "
+            "features. Its posterior is that of the gap itself, and of the few scales of this comparison."
         )
     if family == "output layer alone":
         return "keeps the hidden layers as they were; its posterior is that of the output layer, feature by feature."
