@@ -70,6 +70,8 @@ def test_runs_of_one_press_are_tested_on_the_same_and_compared(visit: Visit, wor
     assert "Ridge output layer, n = 20 left out 12 of 52 labelled structures of mixed, Fine\\-tuning, n = 20" in flag
     assert "tested on known elements none\\: not every method takes elements that the source model lacks." in flag
     assert "no difference can be taken" not in text
+    (settings,) = [table.value for table in compared.dataframe if "setting" in table.value]
+    assert "tested on" not in settings["setting"].tolist()
 
 
 def test_methods_that_take_every_structure_are_tested_on_all(visit: Visit, workspace: Workspace) -> None:
