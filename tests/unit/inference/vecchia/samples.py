@@ -50,6 +50,38 @@ def by_differences(blocks, theta, beta, sites):
     return loglik, p1, p2, p3, p4
 
 
+def slopes_by_differences(blocks, theta, beta, sites):
+    """Section 2.2: gradient (4,) and Fisher information (4, 4) by log theta of some sites, of dense inverses.
+
+    Derivatives of the covariance are differences of the eighth order on the log scale, of scipy's Bessel function.
+    """
+    gradient, fisher = np.zeros(4), np.zeros((4, 4))
+    for site in sites:
+        near = [j for j in blocks.neighbours[site] if j >= 0]
+        for sign, members in ((1.0, [*near, site]), (-1.0, near)):
+            if not members:
+                continue
+            inverse = np.linalg.inv(covariance_of(blocks.points[members], theta))
+            alpha = inverse @ (blocks.y[members] - blocks.covariates[members] @ beta)
+            slopes = [inverse @ _slope(blocks.points[members], theta, j) for j in range(4)]
+            for j in range(4):
+                quadratic = alpha @ _slope(blocks.points[members], theta, j) @ alpha
+                gradient[j] += 0.5 * sign * (quadratic - np.trace(slopes[j]))
+                for k in range(4):
+                    fisher[j, k] += 0.5 * sign * np.trace(slopes[j] @ slopes[k])
+    return gradient, fisher
+
+
+def _slope(points, theta, j, step=0.02):
+    """The derivative of the covariance by the logarithm of the j-th parameter."""
+
+    def at(k):
+        return covariance_of(points, Theta(*(v * np.exp(k * step * (i == j)) for i, v in enumerate(theta))))
+
+    weights = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}
+    return sum(w * (at(k) - at(-k)) for k, w in weights.items()) / step
+
+
 def dense_normal(points, rows, y, theta, beta):
     """The log density of all observations at once."""
     lower = np.linalg.cholesky(covariance_of(points, theta))

@@ -1,6 +1,7 @@
 """Kriging against the dense conditional normal, and the library's intervals on simulated fields."""
 
 import doctest
+import time
 
 import numpy as np
 import pytest
@@ -127,3 +128,15 @@ def test_library_refuses_what_it_was_not_fitted_on():
         found.predict(points, rows).interval(1.5, kind="latent")
     with pytest.raises(ConfigError, match="nu 'auto' or a number to 4"):
         gp.GPConfig(nu=9.0)
+
+
+@pytest.mark.slow
+def test_fit_of_5000_rows_in_64_dimensions_takes_under_five_minutes_of_one_core():
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((5000, 64)) * 0.8 ** np.arange(64)
+    y = np.sin(points[:, 0]) + 0.5 * points[:, 1] * points[:, 2] + 0.2 * rng.standard_normal(5000)
+    started = time.process_time()
+    found = gp.fit(points[:4500], y[:4500], seed=0)
+    assert time.process_time() - started < 300
+    low, high = found.predict(points[4500:]).interval(0.9, kind="observation")
+    assert np.mean((y[4500:] > low) & (y[4500:] < high)) == pytest.approx(0.9, abs=0.06)

@@ -14,7 +14,14 @@ from bandgap.inference.vecchia.batched import BatchedSites
 from bandgap.inference.vecchia.drift import drift, metric_slopes
 from bandgap.inference.vecchia.exact import DenseSites
 from bandgap.inference.vecchia.likelihood import PartOfSites, Theta, build_blocks
-from tests.unit.inference.vecchia.samples import THETA, blocks_of, by_differences, dense_normal, field
+from tests.unit.inference.vecchia.samples import (
+    THETA,
+    blocks_of,
+    by_differences,
+    dense_normal,
+    field,
+    slopes_by_differences,
+)
 
 BETA = np.array([0.5, -0.2])
 CPU = torch.device("cpu")
@@ -75,6 +82,17 @@ def test_fisher_information_equals_traces_of_dense_matrices(n, q, nu, m):
     found = blocks.terms(None, theta, BETA, free_nu=True)
     np.testing.assert_allclose(found.fisher_log_theta, dense, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(found.fisher_beta, found.p4, rtol=0)
+
+
+@every_m
+@every_set
+def test_gradient_and_fisher_information_equal_differences_of_dense_inverses(n, q, nu, m):
+    """Bar 2 of section 11 by formulas that share nothing with the loops: dense inverses, scipy's Bessel function."""
+    blocks, theta = case(n, q, nu, m)
+    gradient, fisher = slopes_by_differences(blocks, theta, BETA, range(n))
+    found = blocks.terms(None, theta, BETA, free_nu=True)
+    np.testing.assert_allclose(found.grad_log_theta, gradient, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(found.fisher_log_theta, fisher, rtol=1e-8, atol=1e-8)
 
 
 @every_set

@@ -1,0 +1,125 @@
+"""The samplers of mini-batch gradients on a Vecchia posterior, against its own gradient, quadrature and Metropolis."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+
+from bandgap.foundation.errors import Cancelled, ConfigError
+from bandgap.inference.checkpoints import Checkpoint
+from bandgap.inference.stochastic_gradient.asgld import AsgldConfig
+from bandgap.inference.stochastic_gradient.gradients import batch_gradient, control_variate
+from bandgap.inference.stochastic_gradient.hamcmc import HamcmcConfig
+from bandgap.inference.stochastic_gradient.hamcmc_sa import HamcmcSaConfig
+from bandgap.inference.stochastic_gradient.msgld import MsgldConfig
+from bandgap.inference.stochastic_gradient.outcomes import RunConfig
+from bandgap.inference.stochastic_gradient.psgld import PsgldConfig
+from bandgap.inference.stochastic_gradient.samplers import CONFIGS
+from bandgap.inference.stochastic_gradient.sghmc import SghmcConfig
+from bandgap.inference.stochastic_gradient.sgld import SgldConfig
+from bandgap.inference.vecchia.first_order import sample_first_order, site_target
+from bandgap.inference.vecchia.likelihood import build_blocks
+from bandgap.inference.vecchia.metropolis import MetropolisConfig, sample_metropolis
+from bandgap.inference.vecchia.scoring import find_mode
+from bandgap.inference.vecchia.target import Target
+from tests.unit.inference.vecchia.samples import THETA, field
+from tests.unit.inference.vecchia.test_samplers import START, TRUTH
+
+SAMPLERS = {
+    "sgld": SgldConfig(0.05),
+    "psgld": PsgldConfig(4e-4),  # its metric is about 130 here: gradients are means over 150 sites
+    "msgld": MsgldConfig(0.02),
+    "asgld": AsgldConfig(0.02),
+    "sghmc": SghmcConfig(0.01, friction=0.2),
+    "hamcmc": HamcmcConfig(0.02),
+    "hamcmc_sa": HamcmcSaConfig(0.05),
+}
+
+
+@pytest.fixture(scope="module")
+def target():
+    return Target(build_blocks(*field(150, 2, TRUTH, seed=4, covariates=1), m=10))
+
+
+@pytest.fixture(scope="module")
+def mode(target):
+    return find_mode(target, target.eta(START))
+
+
+@pytest.fixture(scope="module")
+def reference(target, mode):
+    draws = sample_metropolis(target, mode, MetropolisConfig(chains=4, warmup=300, draws=5000), seed=1)
+    return draws.eta.reshape(-1, 3)
+
+
+def test_settings_of_every_sampler_are_tried_here():
+    assert {name: type(config) for name, config in SAMPLERS.items()} == dict(CONFIGS)
+
+
+def test_gradient_of_all_sites_is_that_of_the_log_density(target, mode):
+    own = site_target(target, mode)
+    at = torch.tensor([[0.3, -0.4, 0.8, 0.1], [0.0, 1.0, -0.5, -1.2]], dtype=torch.float64)
+    found = batch_gradient(own, torch.arange(150).expand(2, -1))(at).total.numpy()
+
+    def density(x):
+        phi = own.centre + own.root @ x
+        return target.pull(phi[:3], phi[3:]).value
+
+    for row, x in zip(found, at.numpy(), strict=True):
+        slopes = [(density(x + s) - density(x - s)) / 2e-4 for s in 1e-4 * np.eye(4)]
+        np.testing.assert_allclose(row, slopes, atol=1e-6)
+
+
+@pytest.mark.parametrize("control", [False, True], ids=["plain", "control variate"])
+def test_mean_over_all_batches_is_the_gradient_of_all_sites(control):
+    small = Target(build_blocks(*field(5, 2, THETA, seed=3), m=2))
+    own = site_target(small, find_mode(small, small.eta(START)))
+    at = torch.tensor([[0.2, -0.1, 0.3, 0.4, -0.6]], dtype=torch.float64)
+    variate = control_variate(own, torch.zeros(5, dtype=torch.float64)) if control else None
+    whole = batch_gradient(own, torch.arange(5)[None])(at).total
+    parts = [batch_gradient(own, torch.tensor([pair]), variate)(at).total for pair in combinations(range(5), 2)]
+    np.testing.assert_allclose(torch.stack(parts).mean(0), whole, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_every_sampler_leaves_finite_draws_that_resume_bit_for_bit(target, mode, tmp_path, name):
+    run, seen = RunConfig(warmup=20, draws=20, thin=2, batch_size=30), []
+    whole = sample_first_order(target, mode, SAMPLERS[name], run, seed=5, chains=2)
+    assert whole.eta.shape == (2, 10, 3) and whole.beta.shape == (2, 10, 1) and np.isfinite(whole.eta).all()
+    checkpoint = Checkpoint(tmp_path / "run.safetensors", every=7)
+
+    def cancel(update):
+        seen.append(update)
+        raise Cancelled("stop")
+
+    with pytest.raises(Cancelled):
+        sample_first_order(target, mode, SAMPLERS[name], run, seed=5, chains=2, progress=cancel, checkpoint=checkpoint)
+    resumed = sample_first_order(target, mode, SAMPLERS[name], run, seed=5, chains=2, checkpoint=checkpoint)
+    assert (resumed.eta == whole.eta).all() and (resumed.beta == whole.beta).all()
+
+
+def test_a_step_that_is_too_long_is_said():
+    small = Target(build_blocks(*field(40, 2, TRUTH, seed=4, covariates=1), m=5))
+    mode = find_mode(small, small.eta(START))
+    with pytest.raises(ConfigError, match="all 4 chains diverged"):
+        sample_first_order(small, mode, SgldConfig(50.0), RunConfig(warmup=0, draws=50), seed=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "asgld"])
+def test_samplers_agree_with_metropolis(target, mode, reference, name):
+    """Means within 0.2 sd and spreads within 15 %, by batches of a fifth with control variates."""
+    run = RunConfig(warmup=1000, draws=12_000, thin=5, batch_size=30)
+    draws = sample_first_order(target, mode, SAMPLERS[name], run, seed=2)
+    flat, sd = draws.eta.reshape(-1, 3), reference.std(0)
+    assert np.abs((flat.mean(0) - reference.mean(0)) / sd).max() < 0.2
+    assert (flat.std(0) / sd).min() > 0.85 and (flat.std(0) / sd).max() < 1.15
+
+
+@pytest.mark.slow
+def test_asgld_is_too_narrow_and_says_so(target, mode, reference):
+    run = RunConfig(warmup=2000, draws=10_000, thin=5, batch_size=30)
+    draws = sample_first_order(target, mode, SAMPLERS["asgld"], run, seed=2)
+    assert (draws.eta.reshape(-1, 3).std(0) / reference.std(0)).max() < 0.9
+    assert any("biased" in words or "0.46" in words for words in draws.warnings)
