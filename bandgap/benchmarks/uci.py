@@ -10,7 +10,7 @@ rows. "sep" counts them once.
 import gzip
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -20,7 +20,7 @@ import numpy as np
 from bandgap.benchmarks.uci_published import PAPER
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.inference.assumed_density.belief import Floats, fresh_belief, with_average
+from bandgap.inference.assumed_density.belief import Belief, Floats, fresh_belief, with_average
 from bandgap.inference.assumed_density.passes import MOST_AT_ONCE, take_in
 from bandgap.inference.assumed_density.predictive import predict
 from bandgap.inference.assumed_density.prior_sites import refine_prior
@@ -107,13 +107,16 @@ def read_split(data: Path, name: str, number: int) -> Split:
     return Split(rows[~test, :-1], rows[~test, -1], rows[test, :-1], rows[test, -1])
 
 
-def fit_split(name: str, number: int, split: Split, config: UciStudy) -> UciFit:
-    """Take in the training rows of one split and predict its test rows."""
-    started = time.perf_counter()
+def learned(split: Split, config: UciStudy, *, number: int) -> tuple[Belief, Callable[[Floats], Floats]]:
+    """Take in the standardised training rows of a split of this number; return the belief, and the rows' scale."""
     mean, sd = split.x.mean(0), split.x.std(0)
     sd[sd == 0] = 1.0
-    y_mean, y_sd = float(split.y.mean()), float(split.y.std())
-    x, y = (split.x - mean) / sd, (split.y - y_mean) / y_sd
+
+    def scaled(x: Floats) -> Floats:
+        rows: Floats = (x - mean) / sd
+        return rows
+
+    x, y = scaled(split.x), (split.y - split.y.mean()) / split.y.std()
     rng, atoms = np.random.default_rng([config.seed, number]), config.method == "sspbp"
     averaged = config.likelihood == "sep"
     widths = (x.shape[1], *config.hidden, 1)
@@ -122,8 +125,16 @@ def fit_split(name: str, number: int, split: Split, config: UciStudy) -> UciFit:
         belief, _ = take_in(belief, x, y, rng=rng, batch=config.batch_size if done else 1, atoms=atoms)
         belief = with_average(belief, start, n=y.size) if averaged and not done else belief
         belief = refine_prior(belief, order="together" if averaged else "one by one")
+    return belief, scaled
+
+
+def fit_split(name: str, number: int, split: Split, config: UciStudy) -> UciFit:
+    """Take in the training rows of one split and predict its test rows."""
+    started = time.perf_counter()
+    belief, scaled = learned(split, config, number=number)
     seconds = time.perf_counter() - started
-    found = predict(belief, (split.x_test - mean) / sd, atoms=atoms, y_mean=y_mean, y_sd=y_sd)
+    y_mean, y_sd = float(split.y.mean()), float(split.y.std())
+    found = predict(belief, scaled(split.x_test), atoms=config.method == "sspbp", y_mean=y_mean, y_sd=y_sd)
     place = found.cdf(split.y_test)
     return UciFit(
         name,

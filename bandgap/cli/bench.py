@@ -153,6 +153,7 @@ for _command, _options in (
     (bench_last_layer.last_layer, "--n 500 --no-accuracy --json last_layer.json"),
     (bench_posterior.posterior, "--repeats 3 --json posterior.json"),
     (bench_pbp.pbp, "--splits 1 --json pbp.json"),
+    (bench_pbp.messages, "--draws 2000 --json messages.json"),
     (bench_pbp.uci, "--data DATA --set yacht --splits 5 --json uci.json"),
     (bench_sgmcmc.sgmcmc, "--data DATA --n 2000 --json sgmcmc.json"),
     (bench_vecchia.vecchia, "--data DATA --n 2000 --no-rivals --json vecchia.json"),

@@ -1,4 +1,4 @@
-"""`bandgap bench uci` and `bench pbp`: probabilistic backpropagation on the UCI sets, and as a transfer on the demo."""
+"""`bandgap bench uci`, `messages` and `pbp`: probabilistic backpropagation, its tables, and its transfer on the demo."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -14,8 +14,10 @@ from bandgap.cli.inputs import descriptor_cache
 from bandgap.cli.report import print_table, write_figures
 
 if TYPE_CHECKING:
+    from bandgap.benchmarks.messages import Distances, Shares
     from bandgap.benchmarks.uci import UciFit, UciStudy
 
+SMALL_SETS = ("yacht", "bostonHousing", "energy", "concrete")
 SHOWN = {"RMSE": "rmse", "log density": "log_density"}
 
 
@@ -106,6 +108,73 @@ def print_uci(fits: Sequence["UciFit"], published: Mapping[str, Mapping[str, str
         rows.append(tuple(shown))
     columns = ("set", "splits", *SHOWN, "coverage of 90 %", "weights' share", "s", *published)
     print_table(columns, rows, width=180)
+
+
+def messages(
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder with the UCI sets, for the second table.", envvar="BANDGAP_TEST_DATA"),
+    ] = None,
+    sets: Annotated[list[str], typer.Option("--set", help="A set; may be repeated. Default: four small ones.")] = [],  # noqa: B006
+    draws: Annotated[int, typer.Option(min=2, help="Draws of each side.")] = 10_000,
+    passes: Annotated[int, typer.Option(min=1, help="Passes over the rows of the sets.")] = 40,
+    seed: options.Seed = 0,
+    json_file: options.JsonFile = None,
+) -> None:
+    """Messages of PBP and SSPBP beside draws, and how often layers without biases are off, beside the thesis's tables.
+
+    The first table takes seconds, the second some minutes on one idle core; without --data there is none.
+    """
+    from bandgap.benchmarks.messages import message_distances, run_shares
+    from bandgap.foundation.machine import set_threads
+
+    set_threads()
+    distances = message_distances(draws=draws, seed=seed)
+    print_distances(distances)
+    shares = []
+    if data is not None:
+        chosen = tuple(sets) or SMALL_SETS
+        with progress_bars() as progress:
+            shares = list(run_shares(data, sets=chosen, passes=passes, seed=seed, progress=progress))
+        print_shares(shares)
+    figures = {"distances": [asdict(row) for row in distances], "shares": [asdict(row) for row in shares]}
+    write_figures(json_file, {"settings": {"draws": draws, "passes": passes, "seed": seed}, **figures})
+
+
+def print_distances(distances: "Sequence[Distances]") -> None:
+    """Print a row for every pair of normal numbers, ours beside the thesis's."""
+    from bandgap.benchmarks.messages import TABLE_3_1
+
+    rows = []
+    for row, printed in zip(distances, TABLE_3_1.values(), strict=True):
+        pair = f"N({row.x_mean:g}, {row.x_variance:g}) N({row.w_mean:g}, {row.w_variance:g})"
+        ours = (row.zeros_percent, row.same, row.pbp, row.sspbp)
+        rows.append((pair, *(f"{a:.4g} ({b:g})" for a, b in zip(ours, printed, strict=True))))
+    print_table(("X W", "zeros %", "other draws", "PBP", "SSPBP"), rows, width=120)
+    typer.echo(
+        "Squared maximum mean discrepancy of max(X W, 0) to other draws and to the messages; the thesis's after it."
+    )
+
+
+def print_shares(shares: "Sequence[Shares]") -> None:
+    """Print a row for every net: means over sets with their standard errors, ours beside the thesis's."""
+    import numpy as np
+
+    from bandgap.benchmarks.messages import TABLE_3_2
+
+    rows = []
+    for hidden, printed in TABLE_3_2.items():
+        own = np.array([row.shares for row in shares if row.hidden == hidden])
+        errors = own.std(0, ddof=1) / np.sqrt(len(own)) if len(own) > 1 else np.full(own.shape[1], np.nan)
+        cells = [f"{a:.3f} +- {e:.3f} ({b:g})" for a, e, b in zip(own.mean(0), errors, printed, strict=True)]
+        rows.append(("-".join(map(str, hidden)), *cells, *[""] * (3 - len(cells))))
+    print_table(("hidden", *(f"rho of layer {k}" for k in (2, 3, 4))), rows, width=120)
+    names = ", ".join(dict.fromkeys(row.name for row in shares))
+    typer.echo(
+        "Probability that a layer behind the first is not exactly zero, without biases; the last is the output. Means "
+        f"over test rows of one split of {names} +- standard error over sets; the thesis's after it, which does not "
+        "say on what data."
+    )
 
 
 def pbp(

@@ -46,6 +46,17 @@ def test_uci_shows_what_is_published_of_the_net_and_the_method(run, folder, opti
     assert "2022: the thesis's mean of five splits of 80/20, not these splits" in result.output
 
 
+def test_messages_stand_beside_both_tables_of_the_thesis(run, folder, tmp_path):  # noqa: F811
+    file = tmp_path / "messages.json"
+    brief = ("--set", "yacht", "--passes", 1, "--draws", 500, "--json", file)
+    result = run("bench", "messages", "--data", folder, *brief)
+    assert result.exit_code == 0, result.output
+    assert "(49.86)" in result.output and "(0.066)" in result.output and "N(1, 1) N(-3, 1)" in result.output
+    assert "5-5-5" in result.output and "(0.976)" in result.output and "of one split of yacht" in result.output
+    written = json.loads(file.read_text())
+    assert len(written["distances"]) == 5 and len(written["shares"]) == 6
+
+
 def test_thesis_has_every_net_and_set_but_energy():
     nets = [((50,), True), ((10, 10), True), ((10,), True), ((100,), True), ((50,), False), ((10, 10), False)]
     for hidden, biased in (*nets, ((10,), False), ((100,), False)):
