@@ -1,4 +1,4 @@
-"""`bandgap bench uci`, `messages` and `pbp`: probabilistic backpropagation, its tables, and its transfer on the demo."""
+"""`bandgap bench uci`, `messages`, `pbp`: probabilistic backpropagation, its tables, and its transfer on the demo."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
