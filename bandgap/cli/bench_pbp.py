@@ -99,8 +99,8 @@ def print_uci(fits: Sequence["UciFit"], published: Mapping[str, Mapping[str, str
         shown = [name, str(len(own))]
         for key in SHOWN.values():
             values = np.array([getattr(fit, key) for fit in own])
-            error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else float("nan")
-            shown.append(f"{values.mean():.4g} +- {error:.2g}")
+            error = f" +- {values.std(ddof=1) / np.sqrt(values.size):.2g}" if values.size > 1 else ""
+            shown.append(f"{values.mean():.4g}{error}")
         for key in ("coverage", "weights_share"):
             shown.append(f"{100 * np.mean([getattr(fit, key) for fit in own]):.0f} %")
         shown.append(f"{np.median([fit.seconds for fit in own]):.2f}")
@@ -165,8 +165,10 @@ def print_shares(shares: "Sequence[Shares]") -> None:
     rows = []
     for hidden, printed in TABLE_3_2.items():
         own = np.array([row.shares for row in shares if row.hidden == hidden])
-        errors = own.std(0, ddof=1) / np.sqrt(len(own)) if len(own) > 1 else np.full(own.shape[1], np.nan)
-        cells = [f"{a:.3f} +- {e:.3f} ({b:g})" for a, e, b in zip(own.mean(0), errors, printed, strict=True)]
+        errors = (
+            [f" +- {e:.3f}" for e in own.std(0, ddof=1) / np.sqrt(len(own))] if len(own) > 1 else [""] * len(printed)
+        )
+        cells = [f"{a:.3f}{e} ({b:g})" for a, e, b in zip(own.mean(0), errors, printed, strict=True)]
         rows.append(("-".join(map(str, hidden)), *cells, *[""] * (3 - len(cells))))
     print_table(("hidden", *(f"rho of layer {k}" for k in (2, 3, 4))), rows, width=120)
     names = ", ".join(dict.fromkeys(row.name for row in shares))
