@@ -41,6 +41,7 @@ def test_truncated_moments_keep_their_digits_at_every_t(reference):
 def test_truncated_moments_of_single_precision_are_those_of_double_rounded():
     found, wide = truncated_moments(T.astype(np.float32)), truncated_moments(T.astype(np.float32).astype(np.float64))
     assert found.s.dtype == np.float32
+    assert np.isfinite([found.gamma, found.delta, found.s]).all()
     np.testing.assert_allclose(found.s, wide.s, rtol=1e-6)
     np.testing.assert_allclose(found.delta, wide.delta, rtol=1e-6)
 
