@@ -40,10 +40,14 @@ class RowTarget(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Slopes:
-    """The gradient g of the log posterior, and the mean over the batch of the rows' gradients, both (chain, dim)."""
+    """The gradient g of the log posterior, and the mean over the batch of the rows' gradients, both (chain, dim).
+
+    `variance` (dim,) is what the batch adds to that of g, where it is known.
+    """
 
     total: Tensor
     of_a_row: Tensor
+    variance: Tensor | None = None
 
 
 Gradient = Callable[[Tensor], Slopes]
@@ -84,8 +88,10 @@ def control_variate(target: RowTarget, centre: Tensor, *, block: int = 4096) -> 
     return ControlVariate(centre, full)
 
 
-def batch_gradient(target: RowTarget, rows: Tensor, control: ControlVariate | None = None) -> Gradient:
-    """Return g(.; B) for batches `rows` (chain, n)."""
+def batch_gradient(
+    target: RowTarget, rows: Tensor, control: ControlVariate | None = None, *, variance: Tensor | None = None
+) -> Gradient:
+    """Return g(.; B) for batches `rows` (chain, n), with the `variance` of `Slopes`."""
     n, at_centre = rows.shape[1], None
     if control is not None:
         at_centre = target.row_gradient(control.centre.expand(rows.shape[0], -1), rows)
@@ -96,7 +102,7 @@ def batch_gradient(target: RowTarget, rows: Tensor, control: ControlVariate | No
         total = target.prior_gradient(position) + (target.n_rows / n) * change
         if control is not None:
             total = total + control.full
-        return Slopes(total, summed / n)
+        return Slopes(total, summed / n, variance)
 
     return gradient
 

@@ -20,14 +20,19 @@ def climb(
     learning_rate: float,
     batch_size: int | None,
     seed: int,
+    mask: Tensor | None = None,
     progress: Progress = no_progress,
 ) -> Tensor:
-    """Move positions (chain, dim) uphill; the learning rate falls to 0 by a cosine. Deterministic for a seed."""
+    """Move positions (chain, dim) uphill; the learning rate falls to 0 by a cosine. Deterministic for a seed.
+
+    `mask` (dim,) is 1 where a position may move and 0 where it stays.
+    """
     position, mean, square = start.clone(), torch.zeros_like(start), torch.zeros_like(start)
     rng, every = np.random.default_rng(seed), max(1, steps // 50)
     for k in range(steps):
         rows = draw_rows(target.n_rows, batch_size, start.shape[0], rng=rng).to(start.device)
         g = batch_gradient(target, rows)(position).total
+        g = g if mask is None else g * mask
         mean.lerp_(g, 1.0 - MOMENTS[0])
         square.lerp_(g.square(), 1.0 - MOMENTS[1])
         first, second = (1.0 - m ** (k + 1) for m in MOMENTS)

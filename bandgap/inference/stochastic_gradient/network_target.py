@@ -1,15 +1,15 @@
 r"""The joint posterior of a network's weights and scales as a sum over rows, for samplers that see mini-batches.
 
-Non-centred: theta_l = theta_hat_l + s_l z_l for every layer, the output layer included, z ~ N(0, I), scales from a
-`ScalePrior`. A position is (z_1, ..., z_L, state of the scales), flat, each entry divided by its unit: a rough
-posterior standard deviation from the diagonal of the Gauss-Newton matrix, so that one step suits all of them. What is
-stiff beyond that, directions of many entries together, is shrunk by a fixed `Metric`. With r = y - f and s_L = sigma
-sqrt(rho),
+theta_l = theta_hat_l + s_l z_l for every layer, the output layer included, z ~ N(0, I), scales from a `ScalePrior`. A
+position is (zeta_1, ..., zeta_L, state of the scales / units), flat; zeta is z in the layers' frames
+(`network_frames.py`), z = f zeta turned back, so that one step suits all of it. With r = y - f(x), s_L = sigma
+sqrt(rho) and u_l = (s_l / sigma)^2, on which f depends by d log f / d log u = (f^2 - 1) / 2,
 
     d log p / d z_l       = s_l sum_i (r_i / sigma^2) df_i / dtheta_l - z_l,
-    d log p / d log sigma = sum_i (r_i^2 / sigma^2 - 1)   at fixed s_l,
+    d log p / d log sigma = sum_i (r_i^2 / sigma^2 - 1)   at fixed s_l and z_l,
 
-plus what the prior's own coordinates add. The density of the scales is no sum over rows and enters whole.
+plus the Jacobian, the sum of log f, and what the prior's own coordinates add. The density of the scales is no sum over
+rows and enters whole.
 """
 
 from dataclasses import dataclass, replace
@@ -20,20 +20,20 @@ from torch import Tensor
 
 from bandgap.inference.network.scales import ScaleGradient, ScalePrior, Scales
 from bandgap.inference.network.whitened_network import Layers, WhitenedNetwork
-from bandgap.inference.stochastic_gradient.mixture_metric import Metric, identity_metric
+from bandgap.inference.stochastic_gradient.network_frames import LayerFrame, layer_frame, plain_frame, squares_in
 
 
 @dataclass(frozen=True, eq=False)
 class NetworkTarget:
-    """A whitened network with isotropic layers, the prior of its scales, units (dim,) and metric of a position.
+    """A whitened network with isotropic layers, the prior of its scales, the layers' frames, units (width,) of a state.
 
-    The metric's root must be symmetric, as that of `stiff_metric` is.
+    The frames are shared by all chains.
     """
 
     net: WhitenedNetwork
     prior: ScalePrior
+    frames: tuple[LayerFrame, ...]
     units: Tensor
-    metric: Metric
 
     @property
     def n_rows(self) -> int:
@@ -48,75 +48,130 @@ class NetworkTarget:
 
     @property
     def spans(self) -> list[tuple[int, int]]:
-        """First and end of every layer's z in a position."""
+        """First and end of every layer's zeta in a position."""
         found, first = [], 0
         for shape in self.shapes:
             found.append((first, first + prod(shape)))
             first = found[-1][1]
         return found
 
+    @property
+    def size(self) -> int:
+        """Length of a position."""
+        return self.spans[-1][1] + int(self.units.shape[0])
+
+    @property
+    def free_share(self) -> Tensor:
+        """Share (dim,) of every entry's width that its prior alone leaves, 0 for the scales."""
+        weights = torch.cat([frame.free_share.flatten() for frame in self.frames])
+        return torch.nn.functional.pad(weights, (0, int(self.units.shape[0])))
+
     def layers(self, position: Tensor) -> Layers:
-        """Return z of every layer (..., out, in) of positions (..., dim)."""
-        whole = self._plain(position)
-        pairs = zip(self.spans, self.shapes, strict=True)
-        return [whole[..., first:end].reshape(*position.shape[:-1], *shape) for (first, end), shape in pairs]
+        """Return z of every layer (chain, out, in) of positions (chain, dim)."""
+        return self._place(position).z
 
     def state(self, position: Tensor) -> Tensor:
-        """Return the scales' state (..., width) of positions, in float64."""
-        first = self.spans[-1][1]
-        return self._plain(position)[..., first:].double()
+        """Return the scales' state (..., width) of positions (..., dim), in float64."""
+        return position[..., self.spans[-1][1] :].double() * self.units
 
     def position(self, z: Layers, state: Tensor) -> Tensor:
         """Return the positions (chain, dim) of z (chain, out, in) of every layer and states (chain, width)."""
-        whole = torch.cat([*[layer.flatten(1) for layer in z], state.to(z[0])], 1)
-        return self.metric.solve_root(whole / self.units)
-
-    def _plain(self, position: Tensor) -> Tensor:
-        return self.metric.root_times(position) * self.units
+        relative = self._relative(self.prior.scales(state))
+        turned = [
+            frame.turned(q) / frame.factors(relative[:, i])
+            for i, (frame, q) in enumerate(zip(self.frames, z, strict=True))
+        ]
+        return self._joined(turned, state / self.units)
 
     def prior_gradient(self, position: Tensor) -> Tensor:
-        """Return -z, and the gradient of the scales' own density over all rows, in the units of a position."""
-        first, state = self.spans[-1][1], self.state(position)
-        by_state = self.prior.log_density_and_gradient(state.cpu())[1].to(position)
-        whole = torch.cat([-self._plain(position)[:, :first], by_state], 1)
-        return self.metric.root_times(self.units * whole)
+        """Return the gradient (chain, dim) of the prior of zeta and of the scales, over all rows."""
+        at = self._place(position)
+        by_zeta = [-f * q for f, q in zip(at.factors, at.turned, strict=True)]
+        grown = [0.5 * ((1.0 - f * f) * (q * q - 1.0)) for f, q in zip(at.factors, at.turned, strict=True)]
+        by_square = torch.stack([part.flatten(1).double().sum(1) for part in grown], 1)
+        by_scales = ScaleGradient(by_square, -2.0 * by_square[:, :-1].sum(1))
+        by_state = self.prior.log_density_and_gradient(at.state.cpu())[1].to(by_square)
+        return self._joined(by_zeta, (by_state + self.prior.by_state(at.state, by_scales)) * self.units)
 
     def row_gradient(self, position: Tensor, rows: Tensor) -> Tensor:
         """Return the sum of the gradients of rows (chain, n) of the log likelihood, (chain, dim)."""
-        z, state = self.layers(position), self.state(position)
-        scales = self.prior.scales(state)
-        passed = self._forward(z, scales, rows)
+        at = self._place(position)
+        passed = self._forward(at.z, at.scales, rows)
         residual = self.net.y[rows].to(position) - passed.output
-        variance = (scales.sigma**2).to(position)[:, None]
-        by_z = self._backward(z, scales, passed, (residual / variance).unsqueeze(-1))
-        along = torch.stack([(q * g).flatten(1).sum(1) for q, g in zip(z, by_z, strict=True)], 1).double()
-        by_sigma = (residual.double() ** 2).sum(1) / scales.sigma**2 - rows.shape[1] + along[:, -1]
-        by_state = self.prior.by_state(state, ScaleGradient(0.5 * along, by_sigma)).to(position)
-        whole = torch.cat([*[g.flatten(1) for g in by_z], by_state], 1)
-        return self.metric.root_times(self.units * whole)
+        variance = (at.scales.sigma**2).to(position)[:, None]
+        by_z = self._backward(at.z, at.scales, passed, (residual / variance).unsqueeze(-1))
+        by_turned = [frame.turned(g) for frame, g in zip(self.frames, by_z, strict=True)]
+        by_zeta = [f * g for f, g in zip(at.factors, by_turned, strict=True)]
+        along = _dots(by_turned, at.turned)  # of s_l at fixed z
+        held = _dots([f * g for f, g in zip(at.factors, by_zeta, strict=True)], at.turned)  # at fixed zeta
+        by_sigma = (residual.double() ** 2).sum(1) / at.scales.sigma**2 - rows.shape[1] + along[:, -1]
+        by_scales = ScaleGradient(0.5 * held, by_sigma - (held - along)[:, :-1].sum(1))
+        return self._joined(by_zeta, self.prior.by_state(at.state, by_scales) * self.units)
 
     def values(self, position: Tensor, rows: Tensor) -> Tensor:
         """Return f (chain, n) at the same rows (n,) for every chain."""
-        scales = self.prior.scales(self.state(position))
-        return self._forward(self.layers(position), scales, rows.expand(position.shape[0], -1)).output
+        at = self._place(position)
+        return self._forward(at.z, at.scales, rows.expand(position.shape[0], -1)).output
 
-    def in_own_units(self, position: Tensor, rows: Tensor) -> "NetworkTarget":
-        """Return the target with units from rows (n,) at a position (1, dim), by the diagonal of Gauss-Newton."""
-        z, state = self.layers(position), self.state(position)
-        scales, share = self.prior.scales(state), self.n_rows / rows.shape[0]
-        passed = self._forward(z, scales, rows[None])
-        curvatures, of_scales = [], []
-        weight = share / scales.sigma.to(position) ** 2
-        for layer, (h, g) in enumerate(zip(passed.inputs, self._slopes(z, scales, passed), strict=True)):
-            s = self._scale(scales, layer).to(position)
-            curvatures.append(1.0 + weight[0] * s[0] ** 2 * (g[0].square().T @ h[0].square()).flatten())
-            moved = (g * (h @ (s * z[layer]).mT)).sum(-1)  # (1, n), of f along the layer's own move
-            of_scales.append(0.25 * weight[0] * moved.square().sum())
-        by_parts = torch.stack(of_scales).flatten()
-        by_sigma = 2.0 * self.n_rows + 4.0 * by_parts.sum(0, keepdim=True)
-        curvatures.append(torch.cat([by_sigma, by_parts]) + 1.0 / self.prior.units.to(position) ** 2)
-        units = torch.rsqrt(torch.cat([c.flatten() for c in curvatures]))
-        return replace(self, units=units, metric=identity_metric(units, scale=1.0))
+    def reframed(self, position: Tensor, rows: Tensor, *, turn: bool = True) -> "tuple[NetworkTarget, Tensor]":
+        """Return the target in frames and units found from rows (n,) at positions (chain, dim), and these there.
+
+        Without `turn` every entry of zeta stays one of z, only its width is found.
+        """
+        at, chains = self._place(position), position.shape[0]
+        share = self.n_rows / (rows.shape[0] * chains)
+        passed = self._forward(at.z, at.scales, rows.expand(chains, -1))
+        log_scale, frames, by_parts = self._relative(at.scales), [], []
+        for layer, (g, h) in enumerate(zip(self._slopes(at.z, at.scales, passed), passed.inputs, strict=True)):
+            by_z = share**0.5 * torch.exp(log_scale[:, layer, None, None]) * g.double()
+            wide = h.double().expand(chains, -1, -1)
+            frame = layer_frame(
+                by_z.flatten(0, 1), wide.flatten(0, 1).to(position), log_scale=float(log_scale[:, layer].mean()),
+                turn_left=turn, turn_right=turn and layer > 0,
+            )  # fmt: skip
+            move = frame.factors(log_scale[:, layer]).square() * frame.turned(at.z[layer])
+            by_parts.append(0.25 * (by_z * (wide @ frame.back(move).double().mT)).sum(-1).square().sum())
+            frames.append(frame)
+        parts = torch.stack(by_parts)
+        by_sigma = 2.0 * self.n_rows + 4.0 * parts.sum(0, keepdim=True)
+        units = torch.rsqrt(torch.cat([by_sigma, parts]) + 1.0 / self.prior.units.to(parts) ** 2)
+        target = replace(self, frames=tuple(frames), units=units)
+        return target, target.position(at.z, at.state)
+
+    def batch_variance(self, position: Tensor, rows: Tensor, *, batch_size: int) -> Tensor:
+        """Return the variance (dim,) of a batch's gradient about that of all rows, mean over positions; 0 for scales.
+
+        It is N (N / n - 1) times the mean square of a row's gradient, of rows (n,).
+        """
+        at, chains = self._place(position), position.shape[0]
+        passed = self._forward(at.z, at.scales, rows.expand(chains, -1))
+        residual = (self.net.y[rows].to(position) - passed.output).double() / at.scales.sigma[:, None] ** 2
+        level = self.n_rows * (self.n_rows / batch_size - 1.0) / (rows.shape[0] * chains)
+        found = []
+        for layer, (g, h) in enumerate(zip(self._slopes(at.z, at.scales, passed), passed.inputs, strict=True)):
+            frame = self.frames[layer]
+            by_weight = (at.scales.s[:, layer, None] * residual).unsqueeze(-1) * g.double()
+            wide = h.double().expand(chains, -1, -1).flatten(0, 1)
+            squares = level * squares_in(frame.left, frame.right, by_weight.flatten(0, 1), wide)
+            factors = frame.factors(self._relative(at.scales)[:, layer]).double().square().mean(0)
+            found.append((factors * squares).flatten())
+        return torch.nn.functional.pad(torch.cat(found), (0, int(self.units.shape[0]))).to(position)
+
+    def _relative(self, scales: Scales) -> Tensor:
+        return torch.log(scales.s / scales.sigma[:, None])
+
+    def _joined(self, weights: Layers, state: Tensor) -> Tensor:
+        return torch.cat([*[layer.flatten(1) for layer in weights], state.to(weights[0])], 1)
+
+    def _place(self, position: Tensor) -> "Placed":
+        state = self.state(position)
+        scales = self.prior.scales(state)
+        relative, turned, factors, z = self._relative(scales), [], [], []
+        for layer, ((first, end), shape, frame) in enumerate(zip(self.spans, self.shapes, self.frames, strict=True)):
+            factors.append(frame.factors(relative[:, layer]))
+            turned.append(factors[-1] * position[:, first:end].reshape(-1, *shape))
+            z.append(frame.back(turned[-1]))
+        return Placed(state, scales, factors, turned, z)
 
     def _scale(self, scales: Scales, layer: int) -> Tensor:
         return scales.s[:, layer, None, None]
@@ -149,6 +204,17 @@ class NetworkTarget:
 
 
 @dataclass(frozen=True, eq=False)
+class Placed:
+    """What positions mean: states and scales, the factors z / zeta, f zeta, and z turned back, each (chain, ...)."""
+
+    state: Tensor
+    scales: Scales
+    factors: Layers
+    turned: Layers
+    z: Layers
+
+
+@dataclass(frozen=True, eq=False)
 class Passed:
     """The input (chain, n, in) of every layer, and f (chain, n)."""
 
@@ -157,7 +223,12 @@ class Passed:
 
 
 def network_target(net: WhitenedNetwork, prior: ScalePrior) -> NetworkTarget:
-    """Return the target in units of 1."""
-    sizes = [prod(shape) for shape in net.shapes] + [net.theta_hat[-1].numel(), int(prior.units.shape[0])]
-    units = net.inputs.new_ones(sum(sizes))
-    return NetworkTarget(net, prior, units, identity_metric(units, scale=1.0))
+    """Return the target in which zeta is z and the state is in units of 1."""
+    last = net.theta_hat[-1].shape
+    shapes = [*net.shapes, (int(last[0]), int(last[1]))]
+    frames = tuple(plain_frame(shape, net.inputs) for shape in shapes)
+    return NetworkTarget(net, prior, frames, torch.ones_like(prior.units))
+
+
+def _dots(a: Layers, b: Layers) -> Tensor:
+    return torch.stack([torch.linalg.vecdot(p.flatten(1), q.flatten(1)).double() for p, q in zip(a, b, strict=True)], 1)

@@ -70,10 +70,12 @@ class Extras:
     """What a run may have besides: quantities to record, a control variate, pruning, and what stays as it starts.
 
     `record` maps positions (chain, dim) to quantities (chain, q) that are kept of every `record_every`-th iteration.
-    `mask` (chain, dim) is 1 where a position may move and 0 where it stays.
+    `mask` (chain, dim) is 1 where a position may move and 0 where it stays. `variance` (dim,) is that of a batch's
+    gradient, where it is known, for a sampler that makes up for it.
     """
 
     record: Callable[[Tensor], Tensor] | None = None
     control: ControlVariate | None = None
     pruning: Pruning | None = None
     mask: Tensor | None = None
+    variance: Tensor | None = None

@@ -116,13 +116,13 @@ class _Run:
 
         h = self._sampler.step * config.schedule.factor(k)
         adapt = k < config.warmup
-        of_batch = batch_gradient(self._target, rows, self._extras.control)
+        of_batch = batch_gradient(self._target, rows, self._extras.control, variance=self._extras.variance)
 
         def gradient(position: Tensor) -> Slopes:
             found = of_batch(position)
-            return (
-                found if self._extras.mask is None else Slopes(self._moving(found.total), self._moving(found.of_a_row))
-            )
+            if self._extras.mask is None:
+                return found
+            return Slopes(self._moving(found.total), self._moving(found.of_a_row), found.variance)
 
         state, said = self._algorithm.step(self._sampler, self._state, gradient, normals, h=h, adapt=adapt)
         self._done += 1
@@ -226,7 +226,9 @@ class _Run:
             "run": repr(self._config),
             "pruning": repr(self._extras.pruning),
             "seed": self._seed,
-            "problem": checkpoints.content_of(self._target, self._start, self._extras.control, self._extras.mask),
+            "problem": checkpoints.content_of(
+                self._target, self._start, self._extras.control, self._extras.mask, self._extras.variance
+            ),
         }
 
     def _write(self, checkpoint: Checkpoint, seconds: float) -> None:

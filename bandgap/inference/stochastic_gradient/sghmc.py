@@ -3,7 +3,8 @@ r"""SGHMC (Chen, Fox and Guestrin, 2014): momentum with friction, and noise that
     theta' = theta + v,   v' = v + eta g(theta') - alpha v + N(0, 2 (alpha - b) eta / tau),   b = eta V / 2,
 
 b at most alpha / 2, eta the square of the time step and `step` here; eta / alpha acts as the h of SGLD. V is the
-variance of the batch noise of g where it is known, 0 where it is not. The stationary variance on N(0, 1) follows from a
+variance of the batch noise of g where it is known (`gradient_variance`, or by entry of the position what the target
+tells, `Slopes.variance`), 0 where it is not. The stationary variance on N(0, 1) follows from a
 2 x 2 Lyapunov equation: 1.01124 at eta = 0.04, alpha = 0.2.
 """
 
@@ -66,9 +67,13 @@ def step(
     if bool(velocity[:, 0].isnan().any()):
         velocity = math.sqrt(h / config.inverse_temperature) * normals()
     position = state.position + velocity
-    g = gradient(position).total
-    b = min(0.5 * h * config.gradient_variance, 0.5 * alpha)
-    noise = math.sqrt(2.0 * (alpha - b) * h / config.inverse_temperature) * normals()
+    slopes = gradient(position)
+    g = slopes.total
+    noise = math.sqrt(2.0 * h / config.inverse_temperature) * normals()
+    if slopes.variance is None or config.gradient_variance > 0:
+        noise = math.sqrt(alpha - min(0.5 * h * config.gradient_variance, 0.5 * alpha)) * noise
+    else:
+        noise = torch.sqrt(alpha - (0.5 * h * slopes.variance).clamp(max=0.5 * alpha)) * noise
     return SghmcState(position, velocity + h * g - alpha * velocity + noise), told(g, g, h=h)
 
 

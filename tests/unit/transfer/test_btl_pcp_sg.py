@@ -9,7 +9,7 @@ from bandgap.inference.stochastic_gradient.samplers import CONFIGS
 from bandgap.transfer import METHODS
 from bandgap.transfer.btl_pcp import BtlPcpConfig
 from bandgap.transfer.btl_pcp_sg import BtlPcpSgConfig, fit
-from bandgap.transfer.shared.stochastic_network import SgSampler, sampler_for
+from bandgap.transfer.shared.stochastic_start import SgSampler, sampler_for
 
 SHORT = SgSampler(chains=2, warmup=12, draws=24, keep=8, batch_size=10, search=12)
 
@@ -64,21 +64,21 @@ def test_pruned_share_of_the_moves_is_exactly_zero_and_stays_so(source_of, targe
 
 
 def test_step_follows_from_the_widening_and_from_stability():
-    """Batch noise c = 79 and largest curvature 50: h c l / 2 = widening; without noise a quarter of the stable step."""
-    sampler = SgSampler(widening=0.5)
-    assert sampler_for(sampler, curvature=50.0, noise=79.0).step == pytest.approx(0.1 * 2 * 0.5 / (79 * 50))
+    """Batch noise c = 79: h c / 2 = widening, eta = friction h; with little noise a quarter of the stable step."""
+    sampler = SgSampler(widening=0.05)
+    assert sampler_for(sampler, curvature=50.0, noise=79.0).step == pytest.approx(0.05 * 2 * 0.05 / 79)
     assert sampler_for(sampler, curvature=50.0, noise=0.0).step == pytest.approx(0.25 * 2 / 50)
-    plain = sampler_for(SgSampler("sgld", widening=0.5), curvature=50.0, noise=79.0)
-    assert plain.step == pytest.approx(2 * 0.5 / (79 * 50))
+    plain = sampler_for(SgSampler("sgld", widening=0.05), curvature=50.0, noise=79.0)
+    assert plain.step == pytest.approx(2 * 0.05 / 79)
     assert sampler_for(SgSampler("sgld", step=0.3), curvature=50.0, noise=79.0).step == 0.3
-    adaptive = sampler_for(SgSampler("psgld"), curvature=50.0, noise=79.0, slope=0.01)
+    adaptive = sampler_for(SgSampler("psgld", widening=0.05), curvature=50.0, noise=79.0, slope=0.01)
     assert adaptive.step / adaptive.damping == pytest.approx(plain.step)  # its metric is at most 1 / damping
 
 
 @pytest.mark.parametrize(
     "settings, text",
     [
-        ({"chains": 1}, "1 chains, 3000 warm-up"),
+        ({"chains": 1}, "1 chains, 1000 warm-up"),
         ({"keep": 3}, "from one kept draw for every chain to 400"),
         ({"batch_size": 0}, "batch_size 0"),
         ({"widening": 0.0}, "widening 0.0"),

@@ -1,0 +1,202 @@
+"""Where chains of a network's mini-batch sampler start: settings, step, search of a mode, settling, frames, a file."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, Update
+from bandgap.inference import checkpoints
+from bandgap.inference.checkpoints import Checkpoint
+from bandgap.inference.network.pcp_scales import PointEstimateScales
+from bandgap.inference.network.whitened_network import WhitenedNetwork
+from bandgap.inference.stochastic_gradient.gradients import batch_gradient
+from bandgap.inference.stochastic_gradient.mode_search import climb
+from bandgap.inference.stochastic_gradient.network_frames import LayerFrame
+from bandgap.inference.stochastic_gradient.network_target import NetworkTarget, network_target
+from bandgap.inference.stochastic_gradient.outcomes import Extras, RunConfig
+from bandgap.inference.stochastic_gradient.psgld import PsgldConfig
+from bandgap.inference.stochastic_gradient.run import sample
+from bandgap.inference.stochastic_gradient.samplers import CONFIGS, AnyConfig
+from bandgap.inference.stochastic_gradient.sghmc import SghmcConfig
+from bandgap.inference.stochastic_gradient.step_size import batch_noise, largest_curvature
+
+FRAME_ROWS = 2048  # from which frames, batch noise and the largest curvature are found
+MOST_STABLE = 0.25  # of the largest stable step
+FRICTION = 0.05
+MOMENTUM = 4.0  # by which steps are shorter where momentum is added to the drift
+START_SCALE = 0.5  # of a layer, in units of the noise
+SCALE_UNIT = 0.3  # in which the search moves the logarithm of the noise
+SETTLING = (0.125, 0.5, 1.0, 1.0)  # of the step, in parts of the warm-up after each of which frames are found anew
+
+Name = Literal["sghmc", "psgld", "hamcmc_sa", "hamcmc", "sgld", "msgld", "asgld"]
+
+
+@dataclass(frozen=True)
+class SgSampler:
+    """Which sampler (`name`), chains, iterations of warm-up and after it, kept draws of all chains, rows of a batch.
+
+    `search` are steps of the search for a start; as long again as half of `warmup` chains settle about it. The step
+    follows from `widening`, the share by which batch noise would widen the posterior's variance along a direction of
+    usual curvature if SGHMC did not make up for most of it; `step` sets it by hand, in units of the posterior's rough
+    width. `control` takes a control variate at the start (twice the gradients). `halve` runs again with half the step
+    and says whether predictions change (three times the time).
+    """
+
+    name: Name = "sghmc"
+    chains: int = 4
+    warmup: int = 1000
+    draws: int = 2000
+    keep: int = 100
+    batch_size: int = 512
+    search: int = 1000
+    learning_rate: float = 0.03
+    widening: float = 0.05
+    step: float | None = None
+    control: bool = False
+    halve: bool = False
+
+    def __post_init__(self) -> None:
+        if self.chains < 2 or min(self.warmup, self.draws, self.search) < 10 or not self.chains <= self.keep <= 400:
+            raise ConfigError(
+                f"sampler: {self.chains} chains, {self.warmup} warm-up iterations, {self.draws} draws, {self.keep} "
+                f"kept, {self.search} steps of the search. Accepted: at least 2 chains, 10 iterations each, and from "
+                "one kept draw for every chain to 400."
+            )
+        if self.batch_size < 1 or not (self.widening > 0 and self.learning_rate > 0) or (self.step or 1.0) <= 0:
+            raise ConfigError(
+                f"sampler: batch_size {self.batch_size}, widening {self.widening}, learning_rate {self.learning_rate}, "
+                f"step {self.step}. Accepted: a whole number from 1, numbers above 0."
+            )
+
+
+def sampler_for(sampler: SgSampler, *, curvature: float, noise: float, slope: float = 1.0) -> AnyConfig:
+    """Return the sampler's settings with the step that its widening asks for, at this batch noise c.
+
+    `slope` is the usual size of a batch's mean gradient of a row, at which pSGLD's metric is kept from growing.
+
+    Batch noise of covariance c l along a direction of curvature l adds h c l / 2 to the variance's ratio (`step_size`);
+    in the frames l is about 1, `curvature` at most. h is eta / friction for SGHMC, whose stability bound is on eta.
+    """
+    kind, noise = CONFIGS[sampler.name], max(noise, 1e-12)
+    h, stable = 2.0 * sampler.widening / noise, MOST_STABLE * 2.0 / curvature
+    if sampler.name == "sghmc":
+        return SghmcConfig(sampler.step or min(FRICTION * h, stable), friction=FRICTION)
+    added = MOMENTUM if sampler.name in ("msgld", "asgld") else 1.0
+    h = sampler.step or min(h, stable) / added
+    return PsgldConfig(h * slope, damping=slope) if sampler.name == "psgld" else kind(h)
+
+
+@dataclass(frozen=True, eq=False)
+class Started:
+    """A target in its frames, positions (chain and walker, dim) to start from, curvature and batch variance there."""
+
+    target: NetworkTarget
+    start: Tensor
+    curvature: float
+    variance: Tensor
+
+
+def started(
+    net: WhitenedNetwork,
+    prior: PointEstimateScales,
+    sampler: SgSampler,
+    batch: int,
+    seed: int,
+    progress: Progress,
+    checkpoint: Checkpoint | None,
+    *,
+    turn: bool,
+) -> Started:
+    """Search a mode for every chain, let the chains settle about it, and find frames there again and again.
+
+    Layer scales are held in the search and in half of the settling: at a mode most z are far smaller than they are in
+    the posterior, so that scales that followed them would run away.
+    """
+    part = None if checkpoint is None else checkpoint.of_part(0)
+    facts = {"sampler": repr(sampler), "seed": seed, "turn": turn, "problem": checkpoints.content_of(net, prior)}
+    if part is not None and part.path.exists():
+        return _read(net, prior, part, facts)
+    generator = torch.Generator().manual_seed(seed)
+    count = sampler.chains * CONFIGS[sampler.name](1.0).walkers
+    rows = torch.randperm(net.n_rows, generator=generator)[:FRAME_ROWS].to(net.inputs.device)
+    target = network_target(net, prior)
+    state = prior.start(count, log_sd=float(torch.log(net.y.std())), generator=generator).to(net.inputs.device)
+    state[:, 1:] = 2.0 * math.log(START_SCALE)
+    position = target.position([net.inputs.new_zeros(count, *shape) for shape in target.shapes], state)
+    target, _ = target.reframed(position[:1], rows, turn=turn)
+    target = replace(target, units=torch.full_like(target.units, SCALE_UNIT))
+    mask = torch.ones_like(position[0])
+    mask[target.spans[-1][1] + 1 :] = 0.0  # all scales but the noise
+    position = climb(
+        target, target.position([net.inputs.new_zeros(count, *shape) for shape in target.shapes], state),
+        steps=sampler.search, learning_rate=sampler.learning_rate, batch_size=batch, seed=seed, mask=mask,
+        progress=progress,
+    )  # fmt: skip
+    target, position = target.reframed(position, rows, turn=turn)
+    noise = torch.randn(position.shape, generator=generator, dtype=position.dtype).to(position)
+    position = position + noise * target.free_share
+    for number, share in enumerate(SETTLING):
+        target, position = target.reframed(position, rows, turn=turn)
+        begun = _judged(target, position, rows, batch, generator)
+        position = _settled(
+            begun, sampler, batch, share=share, mask=mask if 2 * number < len(SETTLING) else None, seed=seed + number,
+            progress=progress,
+        )  # fmt: skip
+    target, position = target.reframed(position, rows, turn=turn)
+    begun = _judged(target, position, rows, batch, generator)
+    if part is not None:
+        _write(begun, part, facts)
+    return begun
+
+
+def _judged(target: NetworkTarget, position: Tensor, rows: Tensor, batch: int, generator: torch.Generator) -> Started:
+    def gradient(at: Tensor) -> Tensor:
+        return batch_gradient(target, rows.expand(at.shape[0], -1))(at).total
+
+    curvature = max(1.0, abs(largest_curvature(gradient, position[0], generator=generator, rounds=8)))
+    return Started(target, position, curvature, target.batch_variance(position, rows, batch_size=batch))
+
+
+def _settled(
+    begun: Started, sampler: SgSampler, batch: int, *, share: float, mask: Tensor | None, seed: int, progress: Progress
+) -> Tensor:
+    """Run SGHMC with this share of its step for a part of the warm-up's length; return where chains are."""
+    noise = batch_noise(begun.target.n_rows, batch)
+    config = sampler_for(replace(sampler, name="sghmc", step=None), curvature=begun.curvature, noise=noise)
+    config = replace(config, step=share * config.step)
+    length = max(1, sampler.warmup // (2 * len(SETTLING)))
+    draws, info = sample(
+        begun.target, config, begun.start, config=RunConfig(0, length, length, batch, longest_move=1e4), seed=seed,
+        extras=Extras(mask=None if mask is None else mask.expand_as(begun.start), variance=begun.variance),
+        progress=lambda update: progress(Update("settling", update.done, update.total)),
+    )  # fmt: skip
+    if len(info.chains) < begun.start.shape[0]:
+        raise ConfigError(
+            f"sampler: {begun.start.shape[0] - len(info.chains)} of {begun.start.shape[0]} chains diverged while they "
+            "settled. Take a smaller widening, or a longer search."
+        )
+    return draws.position[:, -1]
+
+
+def _write(begun: Started, part: Checkpoint, facts: dict[str, object]) -> None:
+    arrays = {"start": begun.start, "units": begun.target.units, "variance": begun.variance}
+    for number, frame in enumerate(begun.target.frames):
+        arrays[f"frame.{number}.information"] = frame.information
+        for name, side in (("left", frame.left), ("right", frame.right)):
+            arrays |= {} if side is None else {f"frame.{number}.{name}": side}
+    scales = [frame.log_scale for frame in begun.target.frames]
+    checkpoints.write(part.path, arrays, facts | {"curvature": begun.curvature, "log_scales": scales})
+
+
+def _read(net: WhitenedNetwork, prior: PointEstimateScales, part: Checkpoint, facts: dict[str, object]) -> Started:
+    arrays, found = checkpoints.read(part.path, expected=facts, device=net.inputs.device)
+    frames = []
+    for number, log_scale in enumerate(found["log_scales"]):
+        of = checkpoints.under(f"frame.{number}.", arrays)
+        frames.append(LayerFrame(of.get("left"), of.get("right"), of["information"], log_scale))
+    target = replace(network_target(net, prior), frames=tuple(frames), units=arrays["units"])
+    return Started(target, arrays["start"], float(found["curvature"]), arrays["variance"])
