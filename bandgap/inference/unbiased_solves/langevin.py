@@ -18,8 +18,8 @@ from bandgap.inference.unbiased_solves.budget import budget_of
 from bandgap.inference.unbiased_solves.conjugate_gradients import KernelMatrix, solve
 from bandgap.inference.unbiased_solves.gradient import FREE, gradient_estimate, trace_information
 from bandgap.inference.unbiased_solves.series import Floats, Truncation
-from bandgap.inference.vecchia.chains import Draws, run_chains
-from bandgap.inference.vecchia.langevin import FAR, diverged
+from bandgap.inference.vecchia.chains import Draws
+from bandgap.inference.vecchia.langevin import Gradient, run_langevin
 from bandgap.inference.vecchia.likelihood import Theta
 from bandgap.inference.vecchia.target import Priors
 
@@ -100,36 +100,21 @@ def sample_ulisse(
     eta0 = np.log(np.array(start))[list(FREE)]
     metric = trace_information(kernel, probes=METRIC_PROBES, terms=most, rng=rng, precondition=precondition)
     metric = metric + [problem.priors[j].curvature(e) for j, e in zip(FREE, eta0, strict=True)]
-    h = config.step
 
-    def advance(state: Floats, first: int, last: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        eta, alive, path = state[:-1].copy(), bool(state[-1]), np.empty((last - first, len(FREE)))
+    def begin(eta: Floats, rng: np.random.Generator) -> Gradient:
         left = problem.y - problem.covariates @ problem.draw_trend(theta_at(eta, start), rng, rank=config.rank)
-        for i in range(last - first):
-            if alive:
-                here = KernelMatrix(problem.points, theta_at(eta, start))
-                found = gradient_estimate(here, left, cut, rng, probes=config.probes, precondition=precondition)
-                prior = [problem.priors[j].gradient(e) for j, e in zip(FREE, eta, strict=True)]
-                move = h * (found.gradient + prior) / metric
-                alive = bool(np.isfinite(move).all() and np.sqrt(metric @ move**2) < FAR)
-            if alive:
-                eta = eta + move + np.sqrt(2 * h / metric) * rng.standard_normal(len(FREE))
-            path[i] = eta
-        return np.append(eta, float(alive)), path
 
-    states = eta0 + rng.standard_normal((config.chains, len(FREE))) / np.sqrt(metric)
-    starts = np.column_stack([states, np.ones(config.chains)])
-    path, ends = run_chains(
-        starts, advance, config.warmup, config.draws, seed=seed, progress=progress, checkpoint=checkpoint
+        def gradient(eta: Floats, rng: np.random.Generator) -> Floats:
+            here = KernelMatrix(problem.points, theta_at(eta, start))
+            found = gradient_estimate(here, left, cut, rng, probes=config.probes, precondition=precondition)
+            return found.gradient + [problem.priors[j].gradient(e) for j, e in zip(FREE, eta, strict=True)]
+
+        return gradient
+
+    kept, figures, warnings = run_langevin(
+        begin, eta0, np.diag(metric), config, seed=seed, rng=rng, progress=progress, checkpoint=checkpoint
     )
-    alive = ends[:, -1] > 0
-    warnings = diverged(alive, step=h)
-    figures = {
-        "divergences": float((~alive).sum()),
-        "products_planned": budget.steps * budget.products,
-        "solve_scatter": budget.scatter,
-    }
-    kept = path[alive, config.thin - 1 :: config.thin]
+    figures |= {"products_planned": budget.steps * budget.products, "solve_scatter": budget.scatter}
     return Draws(kept, np.empty((*kept.shape[:2], 0)), figures, warnings)
 
 

@@ -11,7 +11,9 @@ The observed information and not the Fisher information: where the nugget is nea
 to 6 times too small in its direction, and steps in its units are as many times too long.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +29,26 @@ from bandgap.inference.vecchia.target import Target
 
 ATTEMPTS = 4  # of `sample_by_smaller_steps`
 FAR = 30.0  # norm of h G^-1 g in posterior standard deviations, beyond which a chain has diverged
+
+
+Gradient = Callable[[Floats, np.random.Generator], Floats]
+Begin = Callable[[Floats, np.random.Generator], Gradient]
+"""(state, rng) -> the gradient's estimate for the next few steps of a chain."""
+
+
+class Lengths(Protocol):
+    """What the steps ask of a sampler's settings."""
+
+    @property
+    def step(self) -> float: ...
+    @property
+    def chains(self) -> int: ...
+    @property
+    def warmup(self) -> int: ...
+    @property
+    def draws(self) -> int: ...
+    @property
+    def thin(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -79,9 +101,6 @@ def sample_langevin(
     mean = np.concatenate([mode.eta, mode.beta])
     variates = expand(target, mode) if config.control_variates and 0 < config.batch < n else None
     metric = observed_information(target, mode, variates)
-    inverse = np.linalg.inv(metric)
-    root = np.linalg.cholesky(inverse)
-    h, noise = config.step, np.sqrt(2 * config.step)
 
     def gradient(phi: Floats, rng: np.random.Generator) -> Floats:
         index = batch_of(n, config.batch, rng)
@@ -89,9 +108,43 @@ def sample_langevin(
         found = np.concatenate([here.grad_eta, here.grad_beta])
         return found if index is None or variates is None else found + variates.correction(phi, index)
 
+    rng = np.random.default_rng([seed, 0x56D1])
+    kept, figures, warnings = run_langevin(
+        lambda phi, rng: gradient,
+        mean,
+        metric,
+        config,
+        seed=seed,
+        rng=rng,
+        progress=progress,
+        checkpoint=checkpoint,
+    )
+    return Draws(kept[..., :k], kept[..., k:], figures, warnings)
+
+
+def run_langevin(
+    begin: Begin,
+    centre: Floats,
+    metric: Floats,
+    config: Lengths,
+    *,
+    seed: int,
+    rng: np.random.Generator,
+    progress: Progress = no_progress,
+    checkpoint: Checkpoint | None = None,
+) -> tuple[Floats, dict[str, float], tuple[str, ...]]:
+    """Return draws (chain, draw, dim) of Langevin steps in a frozen metric (dim, dim), a figure, and warnings.
+
+    Starts are drawn by `rng` about `centre` (dim,) as widely as the metric says. A chain that diverges ends and is
+    left out, which a warning says; raises DivergedError where all do.
+    """
+    inverse = np.linalg.inv(metric)
+    root, dim, h = np.linalg.cholesky(inverse), centre.size, config.step
+    noise = np.sqrt(2 * h)
+
     def advance(state: Floats, first: int, last: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        phi, alive = state[:-1].copy(), bool(state[-1])
-        path = np.empty((last - first, phi.size))
+        phi, alive, path = state[:-1].copy(), bool(state[-1]), np.empty((last - first, dim))
+        gradient = begin(phi, rng)
         for i in range(last - first):
             if alive:
                 g = gradient(phi, rng)
@@ -99,20 +152,18 @@ def sample_langevin(
                 far = h * np.sqrt(g @ move)
                 alive = bool(np.isfinite(far) and far < FAR)
             if alive:
-                phi = phi + h * move + noise * root @ rng.standard_normal(phi.size)
+                phi = phi + h * move + noise * root @ rng.standard_normal(dim)
             path[i] = phi
         return np.append(phi, float(alive)), path
 
-    rng = np.random.default_rng([seed, 0x56D1])
-    states = [np.append(mean + root @ rng.standard_normal(mean.size), 1.0) for _ in range(config.chains)]
+    states = [np.append(centre + root @ rng.standard_normal(dim), 1.0) for _ in range(config.chains)]
     progress(Update("sampling the covariance", 0, config.warmup + config.draws))
     draws, ends = run_chains(
         np.array(states), advance, config.warmup, config.draws, seed=seed, progress=progress, checkpoint=checkpoint
     )
     alive = ends[:, -1] > 0
-    kept = draws[alive, config.thin - 1 :: config.thin]
-    figures = {"divergences": float((~alive).sum())}
-    return Draws(kept[..., :k], kept[..., k:], figures, diverged(alive, step=h))
+    warnings = diverged(alive, step=h)
+    return draws[alive, config.thin - 1 :: config.thin], {"divergences": float((~alive).sum())}, warnings
 
 
 def sample_by_smaller_steps(
