@@ -8,7 +8,9 @@ all sites expanded about the mode to first order, and what the batch's own gradi
 normal density the variance is 1 / (1 - h / 2) times the true one, plus what is left of the batch's noise.
 
 The observed information and not the Fisher information: where the nugget is near 0 (features of molecules) that is up
-to 6 times too small in its direction, and steps in its units are as many times too long.
+to 6 times too small in its direction, and steps in its units are as many times too long. Such a posterior is itself far
+from normal: with 4,000 of QM9's molecules it is 1.3 times as wide as the observed information says, by Metropolis on
+all sites and by these steps alike (standard deviations within 6 %).
 """
 
 from collections.abc import Callable
