@@ -86,6 +86,20 @@ def test_methods_that_take_every_structure_are_tested_on_all(visit: Visit, works
     assert not any("test_known" in job.payload for job in transfers(workspace))
 
 
+def test_source_that_knows_no_structure_is_no_obstacle_before_the_run_says_what_to_do(
+    visit: Visit, workspace: Workspace
+) -> None:
+    """Both runs start, as the one that cannot take any structure says in its error how it could be done."""
+    register_all(str(workspace.home.folder))
+    titles = {name: m["title"] for name, m in workspace.library.catalogue("method").items()}
+    mixed_waters(workspace, n=0, others=30)
+    at = chosen(visit, titles["fine_tune"], titles["last_layer_ridge"], source="demo")
+    assert "New to the source model: Se (in 30 structures)." in texts(at) and not at.error
+    assert "All runs are tested on the same structures" not in texts(at)
+    click(at, "Start 2 transfers")
+    assert not any("test_known" in job.payload for job in transfers(workspace))
+
+
 def test_nothing_is_said_where_the_source_model_has_every_element(visit: Visit, workspace: Workspace) -> None:
     register_all(str(workspace.home.folder))
     workspace.add_labelled()

@@ -63,8 +63,8 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, pr
         if said := unseen_sentence(lacking, chosen, methods):
             st.info(words.escaped_sentence(said))
         runs = [run_config(config, name, methods[name], sampler=sampler) for name in chosen]
-        runs = tested_alike(runs, methods) if lacking.structures else runs
-        problem = obstacle(runs, usable=total) or too_few_known(runs, lacking, methods, usable=total)
+        runs = tested_alike(runs, lacking, methods)
+        problem = obstacle(runs, usable=total) or too_few_known(runs, lacking, methods)
         problem = problem or levels_obstacle(runs, dataset)
         start_button(dataset, source, runs, methods=methods, problem=problem, primary=primary)
 

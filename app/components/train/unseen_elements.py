@@ -17,10 +17,11 @@ LEFT_OUT: Final = "left out by"
 
 @dataclass(frozen=True)
 class Unseen:
-    """How many labelled structures hold each element that the source model lacks, and how many hold any of them."""
+    """How many labelled structures hold each element that the source model lacks, any of them, and none of them."""
 
     elements: Mapping[str, int]
     structures: int
+    known: int
 
 
 def unseen(sets: Mapping[tuple[str, ...], int], descriptor: Mapping[str, Any]) -> Unseen:
@@ -30,12 +31,12 @@ def unseen(sets: Mapping[tuple[str, ...], int], descriptor: Mapping[str, Any]) -
     """
     known, counts, structures = set(descriptor.get("species", ())), Counter[str](), 0
     if not any(descriptor.get(term) for term in ("k1", "k2", "k3")):
-        return Unseen({}, 0)
+        return Unseen({}, 0, sum(sets.values()))
     for symbols, count in sets.items():
         new = set(symbols) - known
         counts.update(dict.fromkeys(sorted(new), count))
         structures += count if new else 0
-    return Unseen(dict(counts.most_common()), structures)
+    return Unseen(dict(counts.most_common()), structures, sum(sets.values()) - structures)
 
 
 def does(method: Mapping[str, Any]) -> str:
@@ -45,13 +46,13 @@ def does(method: Mapping[str, Any]) -> str:
     return ALONE if method.get("family") == LAST else LEFT_OUT
 
 
-def tested_alike(runs: Sequence[dict[str, Any]], methods: Methods) -> list[dict[str, Any]]:
+def tested_alike(runs: Sequence[dict[str, Any]], lacking: Unseen, methods: Methods) -> list[dict[str, Any]]:
     """Return the runs of one press with one test set for all, where a method among them leaves structures out.
 
-    Those that take every structure are then tested among those of the source's elements alone.
+    Those that take every structure are then tested among those of the source's elements alone, if there are any.
     """
     kinds = [does(methods[run["method"]]) for run in runs]
-    if LEFT_OUT not in kinds:
+    if LEFT_OUT not in kinds or not lacking.structures or not lacking.known:
         return list(runs)
     return [run if kind == LEFT_OUT else {**run, "test_known": True} for run, kind in zip(runs, kinds, strict=True)]
 
@@ -66,20 +67,25 @@ def unseen_sentence(lacking: Unseen, chosen: Collection[str], methods: Methods) 
     found = ", ".join(f"{symbol} (in {words.count(count, 'structure')})" for symbol, count in lacking.elements.items())
     done = "; ".join(f"{what} {', '.join(titles)}" for what, titles in groups.items())
     text = f"New to the source model: {found}. Such structures are {done}."
-    if LEFT_OUT in groups and len(groups) > 1:
+    if LEFT_OUT in groups and len(groups) > 1 and lacking.known:
         text += " All runs are tested on the same structures, those whose elements the source model knows."
     return text
 
 
-def too_few_known(runs: Sequence[Mapping[str, Any]], lacking: Unseen, methods: Methods, *, usable: int) -> str:
-    """Return why a method that leaves structures out cannot have so many, or an empty text."""
+def too_few_known(runs: Sequence[Mapping[str, Any]], lacking: Unseen, methods: Methods) -> str:
+    """Return why a method that leaves structures out cannot have so many, or an empty text.
+
+    Of a source that knows no structure nothing: the transfer says what to do instead.
+    """
     short = [run for run in runs if does(methods[run["method"]]) == LEFT_OUT]
-    known = usable - lacking.structures
-    if not short or not lacking.structures or short[0]["n"] + short[0]["n_test"] <= known:
+    if not short or not lacking.structures or not lacking.known:
+        return ""
+    n, n_test = short[0]["n"], short[0]["n_test"]
+    if n + n_test <= lacking.known:
         return ""
     titles = ", ".join(methods[run["method"]]["title"] for run in short)
     return (
-        f"{short[0]['n']} to learn from and {short[0]['n_test']} held out are more than the {known} labelled "
-        f"structures whose elements the source model knows; {titles} can take no others. Lower one of the two, or "
-        "choose methods that learn of new elements."
+        f"{n} to learn from and {n_test} held out are more than the {lacking.known} labelled structures whose elements "
+        f"the source model knows; {titles} can take no others. Lower one of the two, or choose methods that learn of "
+        "new elements."
     )
