@@ -8,7 +8,7 @@ import pytest
 
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
-from bandgap.jobs.listing import first_usable, overview, row_verdict, verdict_page
+from bandgap.jobs.listing import element_sets, first_usable, overview, row_verdict, verdict_page
 from bandgap.jobs.rows import Verdict
 
 
@@ -48,6 +48,11 @@ def test_page_begins_with_what_needs_attention_and_keeps_rows(listed: tuple[Libr
 def test_page_holds_what_fits(listed: tuple[Library, str], status: str | None, search: str, ids: list[str]) -> None:
     found, total = verdict_page(*listed, status=status, search=search, limit=10)  # type: ignore[arg-type]
     assert [verdict.id for _, verdict in found] == ids and total == len(ids)
+
+
+def test_sets_of_elements_are_those_of_structures_with_gaps(listed: tuple[Library, str]) -> None:
+    """Two of the three waters and the benzene."""
+    assert element_sets(*listed) == {("H", "O"): 2, ("C", "H"): 1}
 
 
 def test_overview_counts_structures_and_not_atoms(listed: tuple[Library, str]) -> None:
