@@ -4,7 +4,7 @@ The same prior, likelihood and centre (Abba, 2023; `btl_pcp`), sampled by stocha
 (`inference/stochastic_gradient`): a step sees `batch_size` rows and costs as much at 100,000 rows as at 1,000, but for
 the prior of the global scale, a sum over all rows of three numbers each. Chains start near a mode, each at one of its
 own, and move in frames in which weights are about independent and of unit width (`network_frames`). SGHMC injects less
-noise by what a batch's gradient has, entry by entry; what is left of it widens the posterior in the stiffest directions.
+noise by what a batch's gradient has, entry by entry; what is left widens the posterior in the stiffest directions.
 
 On QM9 with the demo's source, 8,000 rows and 46 s of a core (400 iterations of warm-up, 800 after it): RMSE 0.249 and
 CRPS 0.128 eV, 90 % intervals covered 93 %, R-hat of predictions 1.6; in plain coordinates it had been 0.265, 0.171 and
