@@ -42,7 +42,7 @@ def sgmcmc(
 
 def print_sgmcmc(result: dict[str, Any]) -> None:
     """Print the sides at equal time, the agreement with HMC, and what an iteration costs."""
-    columns = ("", "RMSE eV", "CRPS eV", "coverage of 90 %", "networks", "s")
+    columns = ("", "RMSE eV", "CRPS eV", "coverage of 90 %", "networks", "processor s")
     rows = [
         (
             name,

@@ -3,13 +3,16 @@ r"""BTL-PCP-SG: the posterior of `btl_pcp_pe` from mini-batches, for thousands o
 The same prior, likelihood and centre (Abba, 2023; `btl_pcp`), sampled by stochastic-gradient MCMC
 (`inference/stochastic_gradient`): a step sees `batch_size` rows and costs as much at 100,000 rows as at 1,000, but for
 the prior of the global scale, a sum over all rows of three numbers each. Chains start near a mode, each at one of its
-own, and move in frames in which weights are about independent and of unit width (`network_frames`). SGHMC injects less
-noise by what a batch's gradient has, entry by entry; what is left widens the posterior in the stiffest directions.
+own, and move in frames in which weights are about independent and of unit width (`network_frames`). SGHMC injects
+less noise by what a batch's gradient has, entry by entry; what is left of that widens the posterior along the stiffest
+directions.
 
 On QM9 with the demo's source, 8,000 rows and 46 s of a core (400 iterations of warm-up, 800 after it): RMSE 0.249 and
 CRPS 0.128 eV, 90 % intervals covered 93 %, R-hat of predictions 1.6; in plain coordinates it had been 0.265, 0.171 and
-3.1. An ensemble of fine-tunings had 0.230 and 0.114 in as long, and errs less where labels are that many. Below 2,000
-rows `btl_pcp_pe` is exact and fast enough.
+3.1. An ensemble of fine-tunings had 0.230 and 0.114 in as long, and errs less where labels are that many. With
+500 rows its predictive means differ from those of `btl_pcp_pe` by 0.10 posterior standard deviations, 0.85 Monte-Carlo
+errors (medians over molecules), sd ratio 0.97, R-hat of predictions 1.06. Below 2,000 rows that one is exact and fast
+enough.
 """
 
 from dataclasses import dataclass, field
@@ -37,7 +40,9 @@ class BtlPcpSgConfig(PointPrior):
     """Prior, scales (`recalibration`), noise and sampler: those of `btl_pcp_pe` but for the sampler.
 
     `prune_share` above 0 sends this share of every hidden layer's weights back to the source's, those that moved least
-    beside their posterior's width, and samples the rest: the posterior GIVEN these weights.
+    beside their posterior's width, again and again while chains warm up, after which they may return; those of the last
+    time stay there, and the rest is sampled: the posterior GIVEN these weights. Frames are then not turned, so that a
+    weight is one entry of a position.
     """
 
     prune_share: float = 0.0
@@ -76,7 +81,7 @@ METHOD: Final = Method(
     "btl_pcp_sg",
     "all layers, Bayesian",
     "Bayesian transfer by mini-batches",
-    "The posterior above from a few rows at a time. Its chains settle slowly: an ensemble erred less so far.",
+    "The posterior above from a few rows at a time. With thousands of labels an ensemble erred less in the same time.",
     "about 2 minutes, however many crystals",
     BtlPcpSgConfig,
     fit,

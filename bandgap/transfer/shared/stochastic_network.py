@@ -4,7 +4,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bandgap.foundation.progress import Progress
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, Update
 from bandgap.foundation.quantities import disagreement
 from bandgap.inference import diagnostics
 from bandgap.inference.checkpoints import Checkpoint
@@ -14,17 +15,20 @@ from bandgap.inference.stochastic_gradient.gradients import control_variate
 from bandgap.inference.stochastic_gradient.halving import sample_and_halve
 from bandgap.inference.stochastic_gradient.network_target import NetworkTarget
 from bandgap.inference.stochastic_gradient.outcomes import Draws, Extras, Info, RunConfig
-from bandgap.inference.stochastic_gradient.pruning import zero_smallest
+from bandgap.inference.stochastic_gradient.pruning import Pruning, zero_smallest
 from bandgap.inference.stochastic_gradient.run import sample
+from bandgap.inference.stochastic_gradient.samplers import AnyConfig
 from bandgap.inference.stochastic_gradient.step_size import batch_noise
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior import Diagnostics, Floats, NetworkPosterior
 from bandgap.posterior.protocol import thinned
 from bandgap.transfer.shared.sampled_network import PRIOR_DRAWS
-from bandgap.transfer.shared.stochastic_start import SgSampler, sampler_for, started
+from bandgap.transfer.shared.stochastic_start import SgSampler, Started, sampler_for, started
 
 WATCHED_ROWS = 64  # of the training rows, whose f tells whether chains agree
 RECORDS = 400  # of scales and f in a chain
+PRUNINGS = 20  # at least, before the last
+LEAST_LEFT = 0.01  # of the way to the full share, at the last of them
 
 
 def sample_stochastically(
@@ -49,10 +53,11 @@ def sample_stochastically(
     def record(position: Tensor) -> Tensor:
         return torch.cat([target.state(position), target.values(position, watched).double()], 1)
 
-    mask = None
+    mask, figures = None, {"step": config.step, "largest_curvature": begun.curvature}
     if prune_share > 0:
-        start = zero_smallest(start, tuple(target.spans[:-1]), share=prune_share)
-        mask = (start != 0).to(start)
+        start, reborn = _pruned(begun, config, sampler, share=prune_share, seed=seed, progress=progress,
+                                checkpoint=checkpoint)  # fmt: skip
+        mask, figures = (start != 0).to(start), figures | {"reborn_share": reborn}
     thin = max(1, sampler.draws * sampler.chains // sampler.keep)
     run = RunConfig(
         sampler.warmup, sampler.draws, thin, batch, record_every=max(1, sampler.draws // RECORDS), longest_move=1e4
@@ -67,8 +72,43 @@ def sample_stochastically(
             target, config, start.reshape(shape), config=run, seed=seed, extras=extras, progress=progress,
             checkpoint=None if checkpoint is None else checkpoint.of_part(1),
         )  # fmt: skip
-    figures = {"step": config.step, "largest_curvature": begun.curvature, "zero_share": info.zero_share}
+    figures["zero_share"] = info.zero_share
     return _posterior(target, prior, draws, info, standardiser, figures=figures, seed=seed)
+
+
+def _pruned(
+    begun: Started,
+    config: AnyConfig,
+    sampler: SgSampler,
+    *,
+    share: float,
+    seed: int,
+    progress: Progress,
+    checkpoint: Checkpoint | None,
+) -> tuple[Tensor, float]:
+    """Run as long as a warm-up, sending the smallest moves of hidden layers back to the source again and again.
+
+    They may return (`pruning`). The share rises to its full height in the end, which is exact for every layer. Return
+    the positions (chain, dim), and the share of what a pruning at once would have sent back that is not there.
+    """
+    target, batch = begun.target, min(sampler.batch_size, begun.target.n_rows)
+    matrices, length = tuple(target.spans[:-1]), max(1, sampler.warmup)
+    every = max(1, min(-(-target.n_rows // batch), length // PRUNINGS))
+    pruning = Pruning(matrices, every, share=share, decay=LEAST_LEFT, slowness=max(1.0, length / every))
+    draws, info = sample(
+        target, config, begun.start, config=RunConfig(0, length, length, batch, longest_move=1e4), seed=seed + 1,
+        extras=Extras(pruning=pruning, variance=begun.variance),
+        progress=lambda update: progress(Update("pruning", update.done, update.total)),
+        checkpoint=None if checkpoint is None else checkpoint.of_part(2),
+    )  # fmt: skip
+    if len(info.chains) < begun.start.shape[0]:
+        raise ConfigError(
+            f"sampler: {begun.start.shape[0] - len(info.chains)} of {begun.start.shape[0]} chains diverged while "
+            "weights were sent back to the source's. Take a smaller widening or prune_share."
+        )
+    found = zero_smallest(draws.position[:, -1], matrices, share=share)
+    at_once = zero_smallest(begun.start, matrices, share=share) == 0
+    return found, float((at_once & (found != 0)).sum() / at_once.sum().clamp(min=1))
 
 
 def _posterior(

@@ -6,6 +6,7 @@ import pytest
 from bandgap.foundation.errors import ConfigError
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.stochastic_gradient.samplers import CONFIGS
+from bandgap.networks.perceptron import layers_of
 from bandgap.transfer import METHODS
 from bandgap.transfer.btl_pcp import BtlPcpConfig
 from bandgap.transfer.btl_pcp_sg import BtlPcpSgConfig, fit
@@ -54,13 +55,39 @@ def test_killed_transfer_goes_on_bit_for_bit(source_of, target, tmp_path, monkey
     assert searched == (phase == "searching for a start")
 
 
-def test_pruned_share_of_the_moves_is_exactly_zero_and_stays_so(source_of, target):
-    posterior = run(source_of(), target, prune_share=0.5)
-    zeros = posterior.coordinates == 0
-    assert float(zeros.double().mean()) == pytest.approx(0.5, abs=1 / zeros[0, 0].numel())
-    assert (zeros == zeros[:, :1]).all()
-    assert posterior.diagnostics.figures["zero_share"] == pytest.approx(0.5, abs=0.1)
-    assert float((run(source_of(), target).coordinates == 0).double().mean()) == 0
+LONGER = SgSampler(chains=2, warmup=60, draws=24, keep=8, batch_size=10, search=60)
+
+
+def test_pruned_share_is_exact_after_rebirth_and_stays_with_the_source(source_of, target):
+    """Of every hidden layer, to one weight; other weights than those that a pruning at once would have sent back."""
+    source = source_of()
+    posterior = run(source, target, prune_share=0.5, sampler=LONGER)
+    moved = posterior.upper[0] - layers_of(source.params)[1]
+    for entries in (posterior.coordinates, moved):
+        zeros = entries == 0
+        assert (zeros == zeros[:, :1]).all()
+        assert (zeros.flatten(2).sum(2) == round(0.5 * zeros[0, 0].numel())).all()
+    figures = posterior.diagnostics.figures
+    assert 0 < figures["reborn_share"] < 0.5
+    assert figures["zero_share"] == pytest.approx(0.5, abs=0.1)
+    unpruned = run(source, target, sampler=LONGER)
+    assert float((unpruned.coordinates == 0).double().mean()) == 0
+    assert "reborn_share" not in unpruned.diagnostics.figures
+
+
+def test_killed_pruning_goes_on_bit_for_bit(source_of, target, tmp_path, monkeypatch):
+    monkeypatch.setattr("bandgap.inference.stochastic_gradient.run.REPORT_EVERY_S", 0.0)
+    checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=5)
+
+    def kill(update):
+        if update.phase == "pruning" and update.done >= 30:
+            raise Killed
+
+    with pytest.raises(Killed):
+        run(source_of(), target, prune_share=0.5, sampler=LONGER, checkpoint=checkpoint, progress=kill)
+    again = run(source_of(), target, prune_share=0.5, sampler=LONGER, checkpoint=checkpoint)
+    whole = run(source_of(), target, prune_share=0.5, sampler=LONGER)
+    assert (again.coordinates == whole.coordinates).all() and (again.sigma == whole.sigma).all()
 
 
 def test_step_follows_from_the_widening_and_from_stability():

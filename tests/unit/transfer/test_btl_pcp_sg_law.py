@@ -1,0 +1,134 @@
+"""What transfer by mini-batches must agree with, HMC on all rows, and what a step of it may cost."""
+
+import numpy as np
+import pytest
+import torch
+
+from bandgap.benchmarks.sgmcmc import differences
+from bandgap.evaluation.metrics import coverage
+from bandgap.inference.network.whitened_network import whiten
+from bandgap.inference.stochastic_gradient.gradients import control_variate
+from bandgap.inference.stochastic_gradient.network_target import network_target
+from bandgap.inference.stochastic_gradient.outcomes import Extras, RunConfig
+from bandgap.inference.stochastic_gradient.run import sample
+from bandgap.inference.stochastic_gradient.samplers import CONFIGS
+from bandgap.inference.stochastic_gradient.sghmc import SghmcConfig
+from bandgap.predictions.mixtures import mixture_quantiles
+from bandgap.transfer import METHODS, TargetData
+from tests.unit.inference.network.problems import CPU, prior_of, raw
+from tests.unit.transfer.conftest import P
+
+
+def rows(n, *, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, P)).astype(np.float32)
+    return TargetData(x, np.tanh(x[:, 0] + 0.5 * x[:, 2]) + 0.5 * np.abs(x[:, 1]) + 0.2 * rng.normal(size=n))
+
+
+@pytest.mark.slow
+def test_predictions_at_2000_rows_are_those_of_hmc(source_of):
+    """Means within 0.15 posterior sd (median over rows), sd ratio in 0.85 to 1.2, coverage of 90 % within 0.03."""
+    source, train, test = source_of(hidden=(12, 8)), rows(2000, seed=1), rows(400, seed=2)
+    settings = {
+        "btl_pcp_pe": {"warmup": 300, "draws": 1000, "keep": 800},
+        "btl_pcp_sg": {"warmup": 2000, "draws": 10000, "keep": 400, "batch_size": 250},
+    }
+    means, covered = {}, {}
+    for name, sampler in settings.items():
+        method = METHODS[name]
+        posterior = method.fit(source, train, method.configure({"sampler": sampler}), seed=0, device="cpu")
+        draws = posterior.predictive_draws(test.features)
+        means[name] = posterior.mean_draws_eV(test.features)
+        low, high = mixture_quantiles(draws.centres_eV, draws.sds_eV, [0.05, 0.95])
+        covered[name] = coverage(test.gaps_eV, low, upper=high)
+    found = differences(means["btl_pcp_pe"], means["btl_pcp_sg"])
+    assert found["means_in_sd"] < 0.15
+    assert 0.85 < found["sd_ratio"] < 1.2
+    assert abs(covered["btl_pcp_pe"] - covered["btl_pcp_sg"]) < 0.03
+
+
+def target_of(n):
+    theta_hat, x, y = raw(n, 5, hidden=(4, 3))
+    net = whiten(theta_hat, x, y, device=CPU, dtype=torch.float32)
+    return network_target(net, prior_of(theta_hat, x))
+
+
+class Counted:
+    """A target that keeps the number of rows of every gradient it is asked for."""
+
+    def __init__(self, target):
+        self.target, self.asked = target, []
+
+    @property
+    def n_rows(self):
+        return self.target.n_rows
+
+    def prior_gradient(self, position):
+        return self.target.prior_gradient(position)
+
+    def row_gradient(self, position, rows):
+        self.asked.append(rows.shape[1])
+        return self.target.row_gradient(position, rows)
+
+
+def begin(target, chains=2):
+    state = target.prior.start(chains, log_sd=0.0, generator=torch.Generator().manual_seed(0))
+    return target.position([torch.zeros(chains, *shape) for shape in target.shapes], state)
+
+
+@pytest.mark.parametrize("name, evaluations", [("sghmc", 1), ("sgld", 1), ("psgld", 1), ("hamcmc_sa", 2)])
+def test_a_step_at_100000_rows_evaluates_one_batch(name, evaluations):
+    """Two where pairs are collected; with a control variate one more, at its centre."""
+    target = target_of(100_000)
+    start, run = begin(target), RunConfig(0, 5, 5, 64, longest_move=1e9)
+    counted = Counted(target)
+    sample(counted, CONFIGS[name](1e-12), start, config=run, seed=0)
+    assert set(counted.asked) == {64} and len(counted.asked) <= 5 * evaluations
+    if evaluations == 1:
+        assert len(counted.asked) == 5
+        counted, centre = Counted(target), control_variate(target, start[0])
+        sample(counted, CONFIGS[name](1e-12), start, config=run, seed=0, extras=Extras(control=centre))
+        assert counted.asked == [64] * 10
+
+
+def allocated(n):
+    """Bytes that one gradient of a batch of 64 rows allocates."""
+    target = target_of(n)
+    position, batch = begin(target), torch.arange(64).expand(2, 64)
+    target.row_gradient(position, batch)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as told:
+        target.row_gradient(position, batch)
+    return sum(max(0, event.self_cpu_memory_usage) for event in told.key_averages())
+
+
+def test_memory_of_a_batch_does_not_grow_with_the_rows():
+    assert 0 < allocated(100_000) == allocated(2_000)
+
+
+def test_sghmc_makes_up_for_batch_noise_that_is_told():
+    """On N(mean, 1) by 400 rows of widely spread slopes, batches of 20: untold, the variance is 1 + h V / 2."""
+    rng = np.random.default_rng(0)
+    numbers = torch.from_numpy(8.0 * rng.normal(size=400))
+
+    class Mean:
+        n_rows = 400
+
+        def prior_gradient(self, position):
+            return torch.zeros_like(position)
+
+        def row_gradient(self, position, rows):
+            return (numbers[rows].mean(1, keepdim=True) - position) * rows.shape[1] / 400
+
+    def variance(told):
+        run = RunConfig(200, 1500, 10, 20)
+        extras = Extras(variance=None if told is None else torch.tensor([told]))
+        draws, _ = sample(Mean(), SghmcConfig(0.02, friction=0.2), torch.zeros(200, 1).double(), config=run, seed=0,
+                          extras=extras)  # fmt: skip
+        return float(draws.position.var())
+
+    noise = float(numbers.var()) / 20 * (1 - 20 / 400)  # of the mean of a batch, the gradient's own
+    bare, corrected = variance(None), variance(noise)
+    h = 0.02 / 0.2
+    assert 0.5 * h * noise > 0.12
+    assert bare == pytest.approx(1.005 + 0.5 * h * noise, abs=0.03)
+    assert corrected == pytest.approx(1.005, abs=0.03)
