@@ -16,7 +16,7 @@ A field in the plane, observed at 400 places:
 True
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -39,7 +39,7 @@ EXACT_ROWS = 1000  # up to which the exact likelihood is sampled where the likel
 ALL_ROWS = 2000  # up to which every prediction is given all rows
 SMOOTHNESS = (0.5, 1.5, 2.5)
 ROUGH, FINE = 1e-2, 1e-6  # of step'gradient; rough where smoothness is chosen and about which chains expand
-PART_ROWS = 2000  # sites by which smoothness is chosen where there are more than twice as many
+PART_ROWS = 2000  # sites by which searches begin where there are more than twice as many
 SAMPLE_ROWS = 500  # of which typical distances are taken
 
 Likelihood = Literal["auto", "exact", "vecchia"]
@@ -166,20 +166,22 @@ def fit(
     start = typical_scales(wide, rows, values)
     own = priors or weak_priors(start)
     choices = SMOOTHNESS if config.nu == "auto" else (float(config.nu),)
-    some = sites
+    targets = [Target(sites, own, nu=nu) for nu in choices]
+    starts = [target.eta(start) for target in targets]
     if not exact and len(values) > 2 * PART_ROWS:
         places = np.random.default_rng([seed, 0x9A27]).choice(len(values), PART_ROWS, replace=False)
-        some = PartOfSites(sites, np.sort(places))
-    nu, rough = _likeliest([Target(some, own, nu=nu) for nu in choices], start, progress=progress)
-    target, phase = Target(sites, own, nu=nu), "searching the mode of the scales"
-    by_batches = not exact and config.sampler in ("auto", "sgrld")
-    mode = find_mode(target, rough.eta, tolerance=ROUGH if by_batches else FINE, phase=phase, progress=progress)
+        parts = [replace(target, sites=PartOfSites(sites, np.sort(places))) for target in targets]
+        starts = [mode.eta for mode in _modes(parts, starts, progress=progress)]
+    target, mode = _likeliest(targets, _modes(targets, starts, progress=progress))
+    if exact or config.sampler not in ("auto", "sgrld"):
+        phase = "searching the mode of the scales"
+        mode = find_mode(target, mode.eta, tolerance=FINE, phase=phase, progress=progress)
     draws = _sampled(target, mode, config, exact=exact, seed=seed, progress=progress, checkpoint=checkpoint)
     chains, length = draws.eta.shape[:2]
     chosen = np.linspace(0, length - 1, max(1, min(length, config.keep // chains))).round().astype(np.int64)
     theta = np.array([[target.theta(eta) for eta in chain[chosen]] for chain in draws.eta])
     observed = Observed(wide, rows, values)
-    near = config.predict_from if len(values) > ALL_ROWS else 0
+    nu, near = float(target.nu or 0.0), config.predict_from if len(values) > ALL_ROWS else 0
     return GaussianProcess(observed, theta, draws.beta[:, chosen], draws, mode, nu, near)
 
 
@@ -200,17 +202,24 @@ def weak_priors(scales: Theta) -> Priors:
     return Priors(LogNormal(s, 4.0), LogNormal(rho, 1.0), LogNormal(0.0, 1.0), LogNormal(t, 4.0))
 
 
-def _likeliest(targets: list[Target], start: Theta, *, progress: Progress) -> tuple[float, Mode]:
-    """Return the smoothness of the largest evidence by Laplace's approximation, and the mode there, roughly."""
+def _modes(targets: list[Target], starts: list[Floats], *, progress: Progress) -> list[Mode]:
+    """Return the modes of the targets, roughly."""
     found = []
-    for target in targets:
+    for target, start in zip(targets, starts, strict=True):
         phase = f"searching the scales at smoothness {target.nu:g}"
-        mode = find_mode(target, target.eta(start), tolerance=ROUGH, phase=phase, progress=progress)
+        found.append(find_mode(target, start, tolerance=ROUGH, phase=phase, progress=progress))
+    return found
+
+
+def _likeliest(targets: list[Target], modes: list[Mode]) -> tuple[Target, Mode]:
+    """Return the target of the largest evidence by Laplace's approximation, and its mode."""
+
+    def evidence(pair: tuple[Target, Mode]) -> float:
+        mode = pair[1]
         volumes = [np.linalg.slogdet(part)[1] for part in (mode.precision, mode.precision_beta)]
-        evidence = mode.value - 0.5 * sum(volumes)
-        found.append((float(evidence), float(target.nu or 0.0), mode))
-    _, nu, mode = max(found, key=lambda each: each[0])
-    return nu, mode
+        return float(mode.value - 0.5 * sum(volumes))
+
+    return max(zip(targets, modes, strict=True), key=evidence)
 
 
 def _sampled(
