@@ -143,7 +143,8 @@ def started(
         target, position = target.reframed(position, rows, turn=turn)
         begun = _judged(target, position, rows, batch, generator)
         position = _settled(
-            begun, sampler, batch, share=share, mask=mask if 2 * number < len(SETTLING) else None, seed=seed + number,
+            begun, sampler, batch, share=share, mask=mask if 2 * number < len(SETTLING) else None, number=number,
+            seed=seed,
             progress=progress,
         )  # fmt: skip
     target, position = target.reframed(position, rows, turn=turn)
@@ -162,7 +163,15 @@ def _judged(target: NetworkTarget, position: Tensor, rows: Tensor, batch: int, g
 
 
 def _settled(
-    begun: Started, sampler: SgSampler, batch: int, *, share: float, mask: Tensor | None, seed: int, progress: Progress
+    begun: Started,
+    sampler: SgSampler,
+    batch: int,
+    *,
+    share: float,
+    mask: Tensor | None,
+    number: int,
+    seed: int,
+    progress: Progress,
 ) -> Tensor:
     """Run SGHMC with this share of its step for a part of the warm-up's length; return where chains are."""
     noise = batch_noise(begun.target.n_rows, batch)
@@ -170,9 +179,10 @@ def _settled(
     config = replace(config, step=share * config.step)
     length = max(1, sampler.warmup // (2 * len(SETTLING)))
     draws, info = sample(
-        begun.target, config, begun.start, config=RunConfig(0, length, length, batch, longest_move=1e4), seed=seed,
+        begun.target, config, begun.start, config=RunConfig(0, length, length, batch, longest_move=1e4),
+        seed=seed + number,
         extras=Extras(mask=None if mask is None else mask.expand_as(begun.start), variance=begun.variance),
-        progress=lambda update: progress(Update("settling", update.done, update.total)),
+        progress=lambda update: progress(Update("settling", number * length + update.done, len(SETTLING) * length)),
     )  # fmt: skip
     if len(info.chains) < begun.start.shape[0]:
         raise ConfigError(
