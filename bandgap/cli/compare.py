@@ -60,7 +60,8 @@ def compare(
 ) -> None:
     """Compare methods on a labelled set: error, score, coverage and width of the intervals, means over splits.
 
-    All methods get the same source and seeds, and are judged on the same rows. Interrupted, it goes on where it was.
+    All methods get the same source and seeds, and are judged on the same rows. Interrupted, it goes on where it was,
+    and tries again what could not be fitted.
     """
     from dataclasses import replace
 
@@ -147,5 +148,8 @@ def print_comparison(fits: "Sequence[ComparedFit]") -> None:
         if rows:
             typer.echo(f"\n{title}, mean over {seeds} splits" + (" +- standard error" if seeds > 1 else ""))
             print_table(("", *(f"n = {n}" for n in sizes)), rows)
+    for fit in fits:
+        if fit.failed:
+            typer.echo(f"Not fitted: {fit.method}, n = {fit.n}, seed {fit.seed}: {fit.failed}", err=True)
     for warning in dict.fromkeys(f"{fit.method}, n = {fit.n}: {text}" for fit in fits for text in fit.warnings):
         typer.echo(f"Warning: {warning}", err=True)

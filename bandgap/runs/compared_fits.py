@@ -15,6 +15,7 @@ class ComparedFit:
     """One method on one split: figures on the test rows, seconds of the fit, warnings.
 
     `tested_on` is a fingerprint of the test rows where they are not drawn from all labelled structures, else "".
+    `failed` says why there is no fit and no figure, "" where there is one.
     """
 
     method: str
@@ -26,6 +27,7 @@ class ComparedFit:
     warnings: tuple[str, ...] = ()
     conformal_share: float = 0.0
     tested_on: str = ""
+    failed: str = ""
 
 
 def fit_key(fit: ComparedFit) -> tuple[str, int, int, float, str]:
@@ -34,11 +36,15 @@ def fit_key(fit: ComparedFit) -> tuple[str, int, int, float, str]:
 
 
 def summary(fits: Sequence[ComparedFit], figure: str) -> dict[str, dict[int, tuple[float, float]]]:
-    """Return mean and standard error over seeds of a figure, by method and size; NaN where it was not computed."""
+    """Return mean and standard error of a figure over the seeds with a fit, by method and size.
+
+    NaN where it was not computed.
+    """
     result: dict[str, dict[int, tuple[float, float]]] = {}
+    fitted = [fit for fit in fits if not fit.failed]
     for name in dict.fromkeys(fit.method for fit in fits):
         for n in sorted({fit.n for fit in fits}):
-            values = np.array([f.figures.get(figure, np.nan) for f in fits if (f.method, f.n) == (name, n)])
+            values = np.array([f.figures.get(figure, np.nan) for f in fitted if (f.method, f.n) == (name, n)])
             mean = float(values.mean()) if values.size else float("nan")
             error = float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else float("nan")
             result.setdefault(name, {})[n] = (mean, error)
@@ -51,8 +57,11 @@ def append_fit(path: Path, fit: ComparedFit) -> None:
 
 
 def read_fits(path: Path) -> list[ComparedFit]:
-    """Return the fits of a file of JSON lines, none where there is no file; raises InputError on a damaged line."""
-    return read_lines(path, _fit_of_line, what="compared fit")
+    """Return the fits of a file of JSON lines, none where there is no file; raises InputError on a damaged line.
+
+    Those that failed are left out, to be tried again.
+    """
+    return [fit for fit in read_lines(path, _fit_of_line, what="compared fit") if not fit.failed]
 
 
 def _fit_of_line(values: dict[str, Any]) -> ComparedFit:

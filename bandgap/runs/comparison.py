@@ -18,7 +18,7 @@ from bandgap.descriptors import MBTRConfig, n_features
 from bandgap.descriptors.electron_levels import METHOD, Levels
 from bandgap.evaluation.metrics import evaluate_predictions, rmse
 from bandgap.foundation.engines import engine_in_use, mapped
-from bandgap.foundation.errors import InputError
+from bandgap.foundation.errors import BandgapError, Cancelled, InputError
 from bandgap.foundation.machine import set_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior import PredictiveDraws
@@ -102,6 +102,8 @@ def compare(
     progress: Progress = no_progress,
 ) -> Iterator[ComparedFit]:
     """Yield the figures of every method on every split as they come; those in `done` are not computed again.
+
+    A method that cannot be fitted on a split says why (`ComparedFit.failed`), and the others go on.
 
     `members` are the source models by output, for each network; without a source the descriptor, for methods without
     transfer. Electron levels are the features of the table beyond those of the source (`levels_of`). Raises InputError
@@ -199,7 +201,12 @@ def _fits_of_split(
             asked = work.head if given.members else None
             chosen[id(given)] = members, choose_head(members, data.features, data.gaps_eV, seed=seed, head=asked)[0]
         members, head = chosen[id(given)]
-        fit = _fit_one(name, members, data, held_back, test, comparison, seed=seed, head=head, device=work.device)
+        try:
+            fit = _fit_one(name, members, data, held_back, test, comparison, seed=seed, head=head, device=work.device)
+        except Cancelled:
+            raise
+        except BandgapError as error:
+            fit = ComparedFit(name, n, seed, {}, 0.0, head, failed=str(error))
         yield replace(
             fit,
             n=n,

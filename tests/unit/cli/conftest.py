@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -58,4 +59,26 @@ def waters(tmp_path: Path) -> Path:
     path = tmp_path / "waters.extxyz"
     frames = (WATER.format(id=f"water-{k}", gap=7.0 + 0.1 * k, height=-0.06 - 0.02 * k) for k in range(8))
     path.write_text("".join(frames), encoding="utf-8")
+    return path
+
+
+def write_waters(path: Path, *, n: int, shift_eV: float, name: str) -> Path:
+    """Write n water molecules whose gap falls with the height of the oxygen, shifted by a constant."""
+    heights = np.random.default_rng(0 if name == "m" else 1).uniform(-0.3, 0.2, n)
+    gaps = 6 + shift_eV - 3 * heights
+    frames = [
+        WATER.format(id=f"{name}{k:03d}", gap=gap, height=f"{height:.6f}")
+        for k, (gap, height) in enumerate(zip(gaps, heights, strict=True))
+    ]
+    path.write_text("".join(frames), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with molecules to train on, targets with other gaps, and a broken file."""
+    path = tmp_path_factory.mktemp("journey")
+    write_waters(path / "molecules.extxyz", n=80, shift_eV=0.0, name="m")
+    write_waters(path / "targets.extxyz", n=60, shift_eV=-0.5, name="t")
+    (path / "broken.cif").write_bytes(b"data_x\n")
     return path

@@ -8,32 +8,9 @@ import ase.io
 import numpy as np
 import pytest
 
-from bandgap.datasets.demo import demo_source_folder
 from bandgap.predictions.table import COLUMNS, read_predictions_csv
 from bandgap.transfer import METHODS
-from tests.unit.cli.conftest import WATER, Run, Shell
-
-
-def write_waters(path: Path, *, n: int, shift_eV: float, name: str) -> Path:
-    """Write n water molecules whose gap falls with the height of the oxygen, shifted by a constant."""
-    heights = np.random.default_rng(0 if name == "m" else 1).uniform(-0.3, 0.2, n)
-    gaps = 6 + shift_eV - 3 * heights
-    frames = [
-        WATER.format(id=f"{name}{k:03d}", gap=gap, height=f"{height:.6f}")
-        for k, (gap, height) in enumerate(zip(gaps, heights, strict=True))
-    ]
-    path.write_text("".join(frames), encoding="utf-8")
-    return path
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with molecules to train on, targets with other gaps, and a broken file."""
-    path = tmp_path_factory.mktemp("journey")
-    write_waters(path / "molecules.extxyz", n=80, shift_eV=0.0, name="m")
-    write_waters(path / "targets.extxyz", n=60, shift_eV=-0.5, name="t")
-    (path / "broken.cif").write_bytes(b"data_x\n")
-    return path
+from tests.unit.cli.conftest import Run, Shell
 
 
 def test_journey_from_molecules_to_evaluated_predictions(run: Run, folder: Path, tmp_path: Path) -> None:
@@ -232,79 +209,10 @@ def test_compare_prints_methods_beside_each_other_and_goes_on(run: Run, folder: 
     lines = (out / "fits.jsonl").read_text().splitlines()
     assert len(lines) == 6  # two rows without a fit and one method, two seeds, none of them twice
     assert "conformal" not in again.stdout
+    wild = ("--method", "ensemble", "--set", 'ensemble.training={"learning_rate": 1e30}', "--seeds", "1")
+    failed = run(*command, *wild)
+    assert failed.exit_code == 0 and "Not fitted: ensemble, n = 20, seed 0" in failed.stderr
+    assert "Take a smaller learning_rate" in failed.stderr and "fine_tune" in failed.stdout
     held_back = run(*command, "--seeds", "1", "--n", "38", "--conformal-share", "0.5")
     assert held_back.exit_code == 0
     assert "coverage of the conformal 95 % interval, mean over 1 splits" in held_back.stdout
-
-
-def test_source_extras_are_added_to_a_trained_source(run: Run, folder: Path, tmp_path: Path) -> None:
-    source, data = tmp_path / "source", ("--structures", folder / "molecules.extxyz", "--label", "gap_eV")
-    trained = run("train-source", *data, "--species", "H", "O", "--out", source, "--snapshots", "2", "--device", "cpu")
-    assert trained.exit_code == 0
-    words = "source, beyond its point estimate: feature statistics, Fisher information"
-    assert f"{words}, 2 snapshots\n" in trained.stdout
-    added = run("source-extras", "--source", source, *data, "--variational", "--device", "cpu")
-    assert added.exit_code == 0
-    assert "variational RMSE (eV)" in added.stdout
-    assert f"{words}, variational posterior, 2 snapshots\n" in added.stdout
-
-
-def test_source_extras_of_other_structures_are_refused(run: Run, folder: Path, tmp_path: Path) -> None:
-    source = tmp_path / "source"
-    data = ("--structures", folder / "molecules.extxyz", "--label", "gap_eV")
-    run("train-source", *data, "--species", "H", "O", "--out", source, "--device", "cpu")
-    result = run("source-extras", "--source", source, "--structures", folder / "targets.extxyz", "--label", "gap_eV")
-    assert result.exit_code == 1
-    assert "Give the structures and gaps that it was trained on, in the same order." in result.stderr
-
-
-def test_extras_are_trained_with_several_sets_and_added_to_one_of_them(run: Run, folder: Path, tmp_path: Path) -> None:
-    source = tmp_path / "source"
-    near, far = f"near={folder / 'molecules.extxyz'}", f"far={folder / 'targets.extxyz'}"
-    trained = run(
-        "train-sources", near, far, "--label", "gap_eV", "--species", "H", "O", "--hidden", "8,4", "--steps", "20",
-        "--snapshots", "2", "--members", "2", "--out", source, "--device", "cpu",
-    )  # fmt: skip
-    assert trained.exit_code == 0
-    words = "beyond its point estimate: feature statistics, Fisher information"
-    assert f"near, {words}, 2 snapshots\n" in trained.stdout
-    added = run(
-        "source-extras", "--source", source, near, far, "--head", "far", "--label", "gap_eV", "--snapshots", "3",
-        "--device", "cpu",
-    )  # fmt: skip
-    assert added.exit_code == 0
-    assert f"near, {words}, 2 snapshots\n" in added.stdout
-    assert f"far, {words}, 3 snapshots\n" in added.stdout
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "text"),
-    [
-        (("--label", "gap_eV"), 2, "this is a source of several sets: give them as NAME=PATH"),
-        (("near=x",), 2, "their gaps by --label"),
-        (("near=x", "--label", "gap_eV", "--head", "far"), 1, "--head 'far': there is no such set among those given"),
-        (("gw=MOLECULES", "--label", "gap_eV"), 1, "source set 'gw' does not exist in this source. Accepted: near"),
-    ],
-    ids=["no sets", "no label", "no such head", "other set"],
-)
-def test_extras_of_several_sets_that_are_not_named_well_are_refused(
-    run: Run, folder: Path, tmp_path: Path, words: tuple[str, ...], code: int, text: str
-) -> None:
-    source, near = tmp_path / "source", folder / "molecules.extxyz"
-    made = run(
-        "train-sources", f"near={near}", "--label", "gap_eV", "--species", "H", "O", "--hidden", "4", "--steps", "2",
-        "--out", source, "--device", "cpu",
-    )  # fmt: skip
-    assert made.exit_code == 0
-    given = [word.replace("MOLECULES", str(near)) for word in words]
-    result = run("source-extras", "--source", source, *given)
-    assert result.exit_code == code
-    assert text in " ".join(result.stderr.replace("│", " ").split())
-
-
-def test_sets_by_name_are_refused_for_a_source_of_one_set(run: Run, folder: Path) -> None:
-    result = run("source-extras", "--source", folder.parent / "none", "near=x", "--label", "gap_eV")
-    assert result.exit_code == 1
-    result = run("source-extras", "--source", demo_source_folder(), "near=x", "--label", "gap_eV")
-    assert result.exit_code == 2
-    assert "this is a source of one set" in " ".join(result.stderr.split())

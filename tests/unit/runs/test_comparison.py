@@ -122,3 +122,25 @@ def test_number_of_networks_that_is_none_is_refused(name):
 def test_unknown_method_is_refused_before_anything_is_computed():
     with pytest.raises(ConfigError, match="transfer method 'magic' does not exist"):
         Comparison({"magic": {}})
+
+
+def test_method_that_cannot_be_fitted_says_why_and_the_others_go_on(members, table, tmp_path):
+    """A learning rate at which training diverges."""
+    wild = {"members": 2, "fold_members": 2, "training": {"learning_rate": 1e30}}
+    plan = Comparison({"ensemble": wild, "last_layer_ridge": {}}, (14,), (0, 1), 6)
+    path = tmp_path / "fits.jsonl"
+    found = list(compare(members, table, plan, device="cpu"))
+    for fit in found:
+        append_fit(path, fit)
+    failed = [fit for fit in found if fit.failed]
+    assert [(fit.method, fit.seed, dict(fit.figures)) for fit in failed] == [("ensemble", s, {}) for s in (0, 1)]
+    assert all("diverge" in fit.failed for fit in failed)
+    assert np.isfinite(summary(found, "rmse_eV")["last_layer_ridge"][14][0])
+    assert np.isnan(summary(found, "rmse_eV")["ensemble"][14][0])
+    again = compare(members, table, plan, device="cpu", done=read_fits(path))
+    assert [(fit.method, fit.seed) for fit in again] == [("ensemble", 0), ("ensemble", 1)]
+
+
+def test_mean_is_over_the_splits_with_a_fit():
+    fits = [ComparedFit("a", 10, 0, {"rmse_eV": 1.0}, 0.0), ComparedFit("a", 10, 1, {}, 0.0, failed="diverged")]
+    assert summary(fits, "rmse_eV")["a"][10][0] == 1.0

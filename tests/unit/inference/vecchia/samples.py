@@ -90,3 +90,4 @@ def dense_normal(points, rows, y, theta, beta):
 
 
 THETA = Theta(1.3, 0.8, 1.0, 0.2)
+TRUTH, START = Theta(2.0, 2.0, 0.5, 0.5), Theta(1.0, 1.0, 0.5, 1.0)  # of `target` in conftest.py

@@ -23,8 +23,7 @@ from bandgap.inference.vecchia.likelihood import build_blocks
 from bandgap.inference.vecchia.metropolis import MetropolisConfig, sample_metropolis
 from bandgap.inference.vecchia.scoring import find_mode
 from bandgap.inference.vecchia.target import Target
-from tests.unit.inference.vecchia.samples import THETA, field
-from tests.unit.inference.vecchia.test_samplers import START, TRUTH
+from tests.unit.inference.vecchia.samples import START, THETA, TRUTH, field
 
 SAMPLERS = {
     "sgld": SgldConfig(0.05),
@@ -35,16 +34,6 @@ SAMPLERS = {
     "hamcmc": HamcmcConfig(0.02),
     "hamcmc_sa": HamcmcSaConfig(0.05),
 }
-
-
-@pytest.fixture(scope="module")
-def target():
-    return Target(build_blocks(*field(150, 2, TRUTH, seed=4, covariates=1), m=10))
-
-
-@pytest.fixture(scope="module")
-def mode(target):
-    return find_mode(target, target.eta(START))
 
 
 @pytest.fixture(scope="module")
