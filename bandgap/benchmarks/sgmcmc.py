@@ -6,6 +6,7 @@ took, found by a first fit with few. At a number of rows where `btl_pcp_pe` is a
 posterior: their predictive means are compared in posterior standard deviations and in Monte-Carlo errors.
 """
 
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from bandgap.posterior import Posterior
 from bandgap.predictions.mixtures import mixture_quantiles, mixture_sd
 from bandgap.sources.model import SourceModel
 from bandgap.sources.stored import load_source
+from bandgap.storage.packed_draws import packed
+from bandgap.storage.tensors import save_tensors
 from bandgap.structures.reading import read_paths
 from bandgap.transfer import METHODS, TargetData
 
@@ -50,6 +53,7 @@ class SgmcmcBenchmark:
     warmup: int | None = None
     draws: int | None = None
     rivals: tuple[str, ...] = tuple(RIVALS)
+    prune_shares: tuple[float, ...] = ()
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -70,6 +74,11 @@ def run_benchmark(
     train, test = table.rows(np.arange(config.n)), table.rows(np.arange(config.n, len(table)))
     progress(Update("equal time"))
     sides = equal_time(source, train, test, config)
+    pruned = {}
+    for share in config.prune_shares:
+        progress(Update("pruning", message=f"share {share:g}"))
+        settings = ours(config) | {"prune_share": share}
+        pruned[f"{share:g}"] = measured(source, TargetData(train.features, train.gaps_eV), settings, test, config)
     progress(Update("agreement with HMC"))
     agreement = compare_with_exact(source, train, test, config)
     progress(Update("cost of a step"))
@@ -78,6 +87,7 @@ def run_benchmark(
         "n_test": config.n_test,
         "n_exact": config.n_exact,
         "sides": sides,
+        "pruned": pruned,
         "agreement": agreement,
         "ms_per_iteration": cost_of_a_step(source, train, config),
     }
@@ -102,8 +112,8 @@ def read_rows(
 def equal_time(source: SourceModel, train: Table, test: Table, config: SgmcmcBenchmark) -> dict[str, dict[str, float]]:
     """Return figures of every side, rivals with as many networks as fit into the time of the sampler."""
     data = TargetData(train.features, train.gaps_eV)
-    posterior, seconds = timed_fit(OURS, source, data, ours(config), seed=config.seed)
-    found = {OURS: figures(posterior, test) | {"seconds": seconds} | dict(posterior.diagnostics.figures)}
+    found = {OURS: measured(source, data, ours(config), test, config)}
+    seconds = found[OURS]["seconds"]
     for name in config.rivals:
         rival, spent = timed_fit(name, source, data, networks(name, FEW), seed=config.seed)
         count = min(MANY, int(FEW * seconds / spent))
@@ -111,6 +121,21 @@ def equal_time(source: SourceModel, train: Table, test: Table, config: SgmcmcBen
             rival, spent = timed_fit(name, source, data, networks(name, count), seed=config.seed)
         found[name] = figures(rival, test) | {"seconds": spent, "networks": float(max(count, FEW))}
     return found
+
+
+def measured(
+    source: SourceModel, data: TargetData, settings: Mapping[str, Any], test: Table, config: SgmcmcBenchmark
+) -> dict[str, float]:
+    """Return figures of the sampler: errors, seconds of fit and prediction, megabytes of its stored draws."""
+    posterior, seconds = timed_fit(OURS, source, data, settings, seed=config.seed)
+    began = time.process_time()
+    found = figures(posterior, test)
+    found |= {"seconds": seconds, "prediction_seconds": time.process_time() - began}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "draws.safetensors"
+        save_tensors(packed(posterior.to_arrays()), path)
+        found["stored_MB"] = path.stat().st_size / 1e6
+    return found | dict(posterior.diagnostics.figures)
 
 
 def ours(config: SgmcmcBenchmark) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from bandgap.predictions.conformal import ConformalScores
 from bandgap.predictions.domain import Domain
 from bandgap.sources.stored_descriptor import load_descriptor, save_descriptor
 from bandgap.storage.manifests import SCHEMA, damage_reported, read_manifest, versions, write_manifest
+from bandgap.storage.packed_draws import packed, unpacked
 from bandgap.storage.references import N_REFERENCES, check_references, reference_baseline_eV, reference_rows
 from bandgap.storage.tensors import load_tensors, save_tensors
 from bandgap.structures import StructureRecord
@@ -60,7 +61,7 @@ def save_run(
 ) -> None:
     """Write a run; the posterior's scalars and some of the references, with their baseline, are added to `manifest`."""
     folder.mkdir(parents=True, exist_ok=True)
-    save_tensors(posterior.to_arrays(), folder / DRAWS)
+    save_tensors(packed(posterior.to_arrays()), folder / DRAWS)
     save_tensors({k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in domain.to_arrays().items()}, folder / DOMAIN)
     summaries = {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in posterior.summaries().items()}
     save_tensors(summaries, folder / SUMMARIES)
@@ -89,7 +90,7 @@ def load_run(folder: Path | str, *, verify: bool = True) -> Run:
     with damage_reported(path):
         descriptor = load_descriptor(path, manifest["descriptor"])
         posterior = restore_posterior(
-            load_tensors(path / DRAWS, {}),
+            unpacked(load_tensors(path / DRAWS, {})),
             scalars=manifest["posterior"],
             diagnostics=Diagnostics({}, tuple(manifest.get("warnings", ()))),
         )

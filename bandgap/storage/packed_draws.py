@@ -1,0 +1,57 @@
+"""Draws on disk without what all draws of a chain share, such as pruned weights: fewer bytes, the same bits.
+
+A tensor (chain, draw, ...) of which a tenth or more does not vary from draw to draw becomes four: its shape, one bit
+for every entry of a chain that says whether it varies, those that do not (once), and the others (draw, entry).
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+LEAST_SHARE = 0.1  # of the entries, below which a tensor stays as it is
+MARK = "packed."
+SHAPE, VARIES, ONCE, MOVING = f"{MARK}shape.", f"{MARK}varies.", f"{MARK}once.", f"{MARK}moving."
+
+
+def packed(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors, those of draws that share enough in four parts (`unpacked` undoes it, bit for bit)."""
+    found: dict[str, Tensor] = {}
+    for name, value in arrays.items():
+        found |= _parts(name, value) or {name: value}
+    return found
+
+
+def unpacked(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Undo `packed`; tensors that were never packed are left alone. Raises KeyError or ValueError on damaged parts."""
+    found = {name: value for name, value in arrays.items() if not name.startswith(MARK)}
+    for label in [name for name in arrays if name.startswith(SHAPE)]:
+        name = label.removeprefix(SHAPE)
+        chains, draws, *rest = (int(size) for size in arrays[label])
+        count = chains * int(np.prod(rest))
+        bits = np.unpackbits(arrays[VARIES + name].numpy(), count=count)
+        varies = torch.from_numpy(bits.astype(bool))
+        once, moving = arrays[ONCE + name], arrays[MOVING + name]
+        if once.shape != (int((~varies).sum()),) or moving.shape != (draws, int(varies.sum())):
+            raise ValueError(f"tensor {name} does not fit its parts")
+        flat = once.new_empty((draws, count))
+        flat[:, ~varies], flat[:, varies] = once, moving
+        found[name] = flat.reshape(draws, chains, *rest).movedim(0, 1).contiguous()
+    return found
+
+
+def _parts(name: str, value: Tensor) -> dict[str, Tensor] | None:
+    if value.ndim < 3 or value.shape[1] < 2 or value.dtype != torch.float32:
+        return None
+    bits = value.contiguous().view(torch.int32)  # -0 and 0, and two NaN, are told apart
+    varies = (bits != bits[:, :1]).any(1).flatten()
+    if float((~varies).float().mean()) < LEAST_SHARE:
+        return None
+    flat = value.movedim(1, 0).flatten(1)
+    return {
+        SHAPE + name: torch.tensor(value.shape, dtype=torch.int64),
+        VARIES + name: torch.from_numpy(np.packbits(varies.numpy())),
+        ONCE + name: flat[0, ~varies],
+        MOVING + name: flat[:, varies],
+    }

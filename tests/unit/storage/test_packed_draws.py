@@ -1,0 +1,52 @@
+"""Draws that share entries come back bit for bit from fewer bytes."""
+
+import pytest
+import torch
+
+from bandgap.foundation.errors import ArtifactError
+from bandgap.storage.manifests import damage_reported
+from bandgap.storage.packed_draws import packed, unpacked
+from bandgap.storage.tensors import load_tensors, save_tensors
+
+
+def draws(*, still, shape=(2, 50, 8, 5)):
+    """Random draws of which this share of every chain's entries is the same in all."""
+    generator = torch.Generator().manual_seed(0)
+    value = torch.randn(shape, generator=generator)
+    rows = torch.rand(shape[0], 1, *shape[2:], generator=generator) < still
+    return torch.where(rows, value[:, :1], value)
+
+
+def test_every_bit_comes_back_from_the_file(tmp_path):
+    value = draws(still=0.6)
+    value[0, :, 0, 0], value[0, :, 0, 1] = -0.0, float("nan")
+    value[1, :, 0, 0] = 0.0
+    value[1, 3, 0, 0] = -0.0  # varies, by its sign alone
+    arrays = {"theta.2": value, "sigma": torch.ones(2, 50, dtype=torch.float64), "basis": torch.eye(3)}
+    save_tensors(packed(arrays), tmp_path / "draws.safetensors")
+    found = unpacked(load_tensors(tmp_path / "draws.safetensors", {}))
+    assert set(found) == set(arrays)
+    assert torch.equal(found["theta.2"].view(torch.int32), value.view(torch.int32))
+    assert torch.equal(found["sigma"], arrays["sigma"]) and torch.equal(found["basis"], arrays["basis"])
+
+
+def test_bytes_fall_by_the_share_that_does_not_vary(tmp_path):
+    value = draws(still=0.7, shape=(2, 50, 40, 30))
+    save_tensors({"theta.2": value}, tmp_path / "plain")
+    save_tensors(packed({"theta.2": value}), tmp_path / "packed")
+    sizes = [(tmp_path / name).stat().st_size for name in ("plain", "packed")]
+    assert sizes[1] / sizes[0] == pytest.approx(0.3 + 0.7 / 50 + 1 / 1600, abs=0.02)
+
+
+@pytest.mark.parametrize("value", [draws(still=0.0), torch.zeros(4, 9), torch.zeros(2, 1, 3, 3)])
+def test_draws_that_share_little_and_single_draws_stay_as_they_are(value):
+    assert packed({"x": value})["x"] is value
+
+
+def test_parts_that_do_not_fit_are_called_damaged(tmp_path):
+    arrays = packed({"theta.2": draws(still=0.5)})
+    wrong = arrays | {"packed.once.theta.2": arrays["packed.once.theta.2"][1:]}
+    short = {name: value for name, value in arrays.items() if "moving" not in name}
+    for damaged in (wrong, short):
+        with pytest.raises(ArtifactError, match="damaged"), damage_reported(tmp_path):
+            unpacked(damaged)
