@@ -10,7 +10,7 @@ import itertools
 import math
 import typing
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal
 
@@ -153,6 +153,10 @@ class DescriptorConfig:
                 "the descriptor has nothing that says how alike structures are. Accepted: a term of MBTR"
                 f"{f', or one of {alike}' if alike else ''}."
             )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the settings alone for another process: what is derived from them is derived there."""
+        return {setting.name: getattr(self, setting.name) for setting in fields(self)}
 
     @cached_property
     def elements(self) -> tuple[str, ...]:

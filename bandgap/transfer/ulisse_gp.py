@@ -78,7 +78,7 @@ METHOD: Final = Method(
     "output layer alone",
     "Gaussian process on the source's last layer, by unbiased solves",
     "The answer of the process above from solves that are cut at random; a study, slower than it at every size tried.",
-    "about 10 seconds for 500 crystals; four times that for twice as many",
+    "about 20 seconds for 500 crystals; four times that for twice as many",
     UlisseGPConfig,
     fit,
     resumable=fit,

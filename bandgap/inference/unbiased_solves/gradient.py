@@ -15,6 +15,7 @@ from bandgap.inference.unbiased_solves.conjugate_gradients import KernelMatrix, 
 from bandgap.inference.unbiased_solves.series import Floats, Truncation
 
 FREE: Final = (0, 1, 3)  # sigma2, rho, tau2
+LEAST = 0.02  # eigenvalue of the correlations of estimated information
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +52,17 @@ def gradient_estimate(
 def trace_information(
     kernel: KernelMatrix, *, probes: int, terms: int, rng: np.random.Generator, precondition: Product | None = None
 ) -> Floats:
-    """Return the diagonal (3,) of the Fisher information, tr(K^-1 K_i K^-1 K_i) / 2, from random signs."""
-    total = np.zeros(len(FREE))
+    """Return the Fisher information (3, 3), tr(K^-1 K_i K^-1 K_j) / 2, from random signs; positive definite.
+
+    Correlations whose eigenvalues the signs leave below `LEAST` are moved there.
+    """
+    total = np.zeros((len(FREE), len(FREE)))
     for _ in range(probes):
         r = rng.choice((-1.0, 1.0), size=len(kernel.points))
         left = solve(kernel, r, terms=terms, precondition=precondition).solution
-        for i, j in enumerate(FREE):
-            right = solve(kernel, kernel.slope(j, r), terms=terms, precondition=precondition).solution
-            total[i] += 0.5 * left @ kernel.slope(j, right) / probes
-    return np.maximum(total, 1e-3)
+        right = [solve(kernel, kernel.slope(j, r), terms=terms, precondition=precondition).solution for j in FREE]
+        total += 0.5 * np.array([kernel.slope(j, left) for j in FREE]) @ np.array(right).T / probes
+    sd = np.sqrt(np.maximum(np.diag(total), 1e-3))
+    values, vectors = np.linalg.eigh(0.5 * (total + total.T) / np.outer(sd, sd))
+    result: Floats = np.outer(sd, sd) * ((vectors * np.maximum(values, LEAST)) @ vectors.T)
+    return result

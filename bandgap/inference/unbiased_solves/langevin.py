@@ -2,9 +2,9 @@ r"""Langevin dynamics of an exact Gaussian process whose gradient comes from unb
 
     eta' = eta + h D^-1 g~ + sqrt(2 h) D^(-1/2) z
 
-D is the diagonal of the Fisher information at the start, from random signs, with the prior's curvature, frozen. There
-are no batches: what is random in g~ is the linear algebra. With one probe its variance is about D, which widens a
-normal posterior by h / 2. The preconditioner is that of the start, for every kernel: any will do, and the mean stays.
+D is the Fisher information at the start, from random signs, with the prior's curvature, frozen. There are no batches:
+what is random in g~ is the linear algebra. With one probe its variance is about D, which widens a normal posterior by
+h / 2. The preconditioner is that of the start, for every kernel: any will do, and the mean stays.
 """
 
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ class UlisseConfig:
     rank: int = 20
     chains: int = 2
     warmup: int = 50
-    draws: int = 200
+    draws: int = 600
     thin: int = 1
 
     def __post_init__(self) -> None:
@@ -99,7 +99,7 @@ def sample_ulisse(
     rng, most = np.random.default_rng([seed, 0x0115]), cut.most
     eta0 = np.log(np.array(start))[list(FREE)]
     metric = trace_information(kernel, probes=METRIC_PROBES, terms=most, rng=rng, precondition=precondition)
-    metric = metric + [problem.priors[j].curvature(e) for j, e in zip(FREE, eta0, strict=True)]
+    metric = metric + np.diag([problem.priors[j].curvature(e) for j, e in zip(FREE, eta0, strict=True)])
 
     def begin(eta: Floats, rng: np.random.Generator) -> Gradient:
         left = problem.y - problem.covariates @ problem.draw_trend(theta_at(eta, start), rng, rank=config.rank)
@@ -112,7 +112,7 @@ def sample_ulisse(
         return gradient
 
     kept, figures, warnings = run_langevin(
-        begin, eta0, np.diag(metric), config, seed=seed, rng=rng, progress=progress, checkpoint=checkpoint
+        begin, eta0, metric, config, seed=seed, rng=rng, progress=progress, checkpoint=checkpoint
     )
     figures |= {"products_planned": budget.steps * budget.products, "solve_scatter": budget.scatter}
     return Draws(kept, np.empty((*kept.shape[:2], 0)), figures, warnings)

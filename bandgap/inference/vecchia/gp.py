@@ -62,7 +62,7 @@ class GPConfig:
     neighbours: int = 60
     predict_from: int = 200
     sampler: Sampler = "auto"
-    metropolis: MetropolisConfig = field(default_factory=lambda: MetropolisConfig(warmup=100, draws=300))
+    metropolis: MetropolisConfig = field(default_factory=MetropolisConfig)
     sgrld: LangevinConfig = field(
         default_factory=lambda: LangevinConfig(step=0.05, batch=250, warmup=100, draws=500, thin=4)
     )

@@ -4,7 +4,7 @@ beta ~ N(p4^-1 p3, p4^-1) given theta, then eta' = eta + N(0, s^2 C) accepted by
 the inverse precision at the mode; s^2 begins at 2.38^2 / k and is adapted in the warm-up alone, to 30 % acceptance.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,24 +18,31 @@ from bandgap.inference.vecchia.scoring import Mode
 from bandgap.inference.vecchia.target import Target, log_likelihood
 
 ACCEPTANCE = 0.3
+LEAST, MOST, FEW_SITES = 400, 4000, 500  # draws, and the sites from which they are the least
 RATE = 0.7  # power with which the adaptation slows down
 
 
 @dataclass(frozen=True)
 class MetropolisConfig:
-    """Chains, iterations of warm-up and of draws; every `thin`-th draw is kept."""
+    """Chains, iterations of warm-up and of draws (None: more the fewer sites); every `thin`-th draw is kept."""
 
     chains: int = 4
     warmup: int = 100
-    draws: int = 250
+    draws: int | None = None
     thin: int = 1
 
     def __post_init__(self) -> None:
-        if min(self.chains, self.draws, self.thin) < 1 or self.warmup < 0 or self.draws % self.thin:
+        draws = self.thin if self.draws is None else self.draws
+        if min(self.chains, draws, self.thin) < 1 or self.warmup < 0 or draws % self.thin:
             raise ConfigError(
                 f"metropolis: {self.chains} chains, {self.warmup} warm-up, {self.draws} draws, thin {self.thin}. "
                 "Accepted: whole numbers from 1 (warm-up from 0), draws a multiple of thin."
             )
+
+    def for_sites(self, n: int) -> "MetropolisConfig":
+        """Return the same with its draws, 400 from 500 sites on and up to 4,000 where a step is cheap."""
+        many = round(min(MOST, LEAST * max(1.0, (FEW_SITES / n) ** 2)))
+        return self if self.draws is not None else replace(self, draws=self.thin * -(-many // self.thin))
 
 
 @dataclass(eq=False)
@@ -59,7 +66,9 @@ def sample_metropolis(
     checkpoint: Checkpoint | None = None,
 ) -> Draws:
     """Return draws from the posterior of (eta, beta); starts are spread about the mode as widely as the posterior."""
-    k, p = mode.eta.size, mode.beta.size
+    config = config.for_sites(target.sites.n)
+    assert config.draws is not None
+    k, p, n_draws = mode.eta.size, mode.beta.size, config.draws
     root = np.linalg.cholesky(np.linalg.inv(mode.precision))
     zero = np.zeros(p)
 
@@ -99,12 +108,12 @@ def sample_metropolis(
         np.concatenate([mode.eta + root @ rng.standard_normal(k), mode.beta, [start, 0.0]])
         for _ in range(config.chains)
     ]
-    progress(Update("sampling the covariance", 0, config.warmup + config.draws))
+    progress(Update("sampling the covariance", 0, config.warmup + n_draws))
     draws, ends = run_chains(
-        np.array(states), advance, config.warmup, config.draws, seed=seed, progress=progress, checkpoint=checkpoint
+        np.array(states), advance, config.warmup, n_draws, seed=seed, progress=progress, checkpoint=checkpoint
     )
     kept = draws[:, :: config.thin]
-    return Draws(kept[..., :k], kept[..., k:], {"acceptance": float(ends[:, -1].mean() / config.draws)})
+    return Draws(kept[..., :k], kept[..., k:], {"acceptance": float(ends[:, -1].mean() / n_draws)})
 
 
 def draw_beta(found: Terms, rng: np.random.Generator) -> Floats:

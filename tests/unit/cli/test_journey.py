@@ -155,7 +155,7 @@ def test_list_of_methods_has_title_and_cost(run: Run) -> None:
         ("sspbp", "The predictions of probabilistic backpropagation, neither better nor sooner"),
         ("vecchia_gp", "for thousands of crystals; on hundreds the process above errs less."),
         ("ulisse_gp", "a study, slower than it at every size tried."),
-        ("btl_pcp_sg", "With thousands of labels ensemble and nptl erred less."),
+        ("btl_pcp_sg", "With thousands of labels an ensemble of fine-tunings erred less."),
     ],
 )
 def test_list_of_methods_says_of_one_that_others_beat_that_they_do(run: Run, method: str, said: str) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pickle
 
 import ase.data
 import pytest
@@ -188,3 +189,11 @@ def test_config_with_unknown_normalisation_says_what_is_accepted() -> None:
         ConfigError, match=r"normalisation is 'l1'\. Accepted: per_heavy_atom, per_atom, l2_per_term, none"
     ):
         MBTRConfig(("H",), k1=K1, k2=K2, normalisation="l1")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_descriptor_goes_to_another_process_after_it_was_used(name):
+    used = PRESETS[name]
+    assert n_features(used) > 0 and used.elements and used.reach_angstrom > 0
+    again = pickle.loads(pickle.dumps(used))
+    assert again == used and n_features(again) == n_features(used) and again.elements == used.elements
