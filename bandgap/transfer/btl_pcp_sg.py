@@ -42,12 +42,13 @@ from bandgap.transfer.shared.stochastic_start import SgSampler
 class BtlPcpSgConfig(PointPrior):
     """Prior, scales (`recalibration`), noise and sampler: those of `btl_pcp_pe` but for the sampler.
 
-    `prune_share` above 0 sends this share of every hidden layer's weights back to the source's, those that moved least
-    beside their posterior's width, again and again while chains warm up, after which they may return; those of the last
-    time stay there, and the rest is sampled: the posterior GIVEN these weights. Frames are then not turned, so that a
-    weight is one entry of a position. With 8,000 molecules of QM9, shares of 0, 0.3, 0.5 and 0.7 gave RMSE 0.227,
-    0.246, 0.263 and 0.287 eV and stored 17, 13, 10 and 7 MB; predictions took as long, as a first layer is dense in the
-    descriptor's own coordinates.
+    `prune_share` above 0 sends this share of every hidden layer's weights, biases left out, back to the source's: those
+    that moved least beside their posterior's width, again and again while chains warm up, after which they may return.
+    Those of the last time stay there, each chain's its own, and the rest is sampled: the posterior GIVEN these weights.
+    Frames are then not turned, so that a weight is one entry of a position; the first layer is sampled in coordinates
+    of the space that the training rows span, and there it is coordinates that go back. With 8,000 molecules of QM9,
+    shares of 0, 0.3, 0.5 and 0.7 gave RMSE 0.227, 0.246, 0.263 and 0.287 eV and stored 17, 13, 10 and 7 MB; predictions
+    took as long, as a first layer is dense in the descriptor's own coordinates.
     """
 
     prune_share: float = 0.0

@@ -12,6 +12,8 @@ from scipy.stats import norm
 from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.stochastic_gradient.gradients import RowTarget
 from bandgap.inference.stochastic_gradient.outcomes import Draws, Extras, Info, RunConfig
 from bandgap.inference.stochastic_gradient.protocol import SamplerWarning
@@ -19,25 +21,46 @@ from bandgap.inference.stochastic_gradient.run import sample
 from bandgap.inference.stochastic_gradient.samplers import AnyConfig
 
 STANDARD_ERRORS = 2.0
+LEAST_CHAINS = 4  # whose means have standard errors
 
 
 def sample_and_halve(
-    target: RowTarget, sampler: AnyConfig, start: Tensor, *, config: RunConfig, seed: int, extras: Extras
+    target: RowTarget,
+    sampler: AnyConfig,
+    start: Tensor,
+    *,
+    config: RunConfig,
+    seed: int,
+    extras: Extras,
+    progress: Progress = no_progress,
+    checkpoints: tuple[Checkpoint, Checkpoint] | None = None,
 ) -> tuple[Draws, Info]:
     """Run as `sample` does, and again with half the step; a run whose moments differ carries the warning.
 
-    Raises ConfigError without quantities to record, or with fewer than 4 chains.
+    Each run goes on from its file of `checkpoints`. Raises ConfigError without quantities to record, or with fewer than
+    `LEAST_CHAINS`.
     """
-    if extras.record is None or start.shape[0] < 4:
+    if extras.record is None or start.shape[0] < LEAST_CHAINS:
         raise ConfigError(
-            f"step halving: {start.shape[0]} chains. Accepted: at least 4 chains, and `record` with the quantities "
-            "whose means are compared."
+            f"step halving: {start.shape[0]} chains. Accepted: at least {LEAST_CHAINS} chains, and `record` with the "
+            "quantities whose means are compared."
         )
-    draws, info = sample(target, sampler, start, config=config, seed=seed, extras=extras)
+    first, second = checkpoints or (None, None)
+    draws, info = sample(
+        target, sampler, start, config=config, seed=seed, extras=extras, progress=progress, checkpoint=first
+    )
     half = replace(sampler, step=0.5 * sampler.step)
     longer = replace(config, warmup=2 * config.warmup, draws=2 * config.draws)
-    again, _ = sample(target, half, start, config=longer, seed=seed + 1, extras=extras)
+
+    def shown(update: Update) -> None:
+        progress(replace(update, phase=f"{update.phase} with half the step"))
+
+    again, _ = sample(
+        target, half, start, config=longer, seed=seed + 1, extras=extras, progress=shown, checkpoint=second
+    )
     assert draws.recorded is not None and again.recorded is not None
+    if min(draws.recorded.shape[0], again.recorded.shape[0]) < 2:  # the others diverged, which is said
+        return draws, info
     found = halving_warning(draws.recorded, again.recorded, step=sampler.step)
     return draws, info if found is None else replace(info, warnings=(*info.warnings, found))
 

@@ -10,19 +10,22 @@ is the posterior GIVEN these zeros.
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
 
+Matrix = tuple[int, int] | tuple[int, int, int]  # first, end; and the length of a row whose last entry is a bias
+
 
 @dataclass(frozen=True)
 class Pruning:
-    """Which spans of the position are matrices, (first, end) each; how often; S (`share`), D (`decay`), f (`slowness`).
+    """Which spans of the position are matrices; how often; S (`share`), D (`decay`), f (`slowness`).
 
-    The share of a matrix that is 0 right after a pruning is s_t to one entry.
+    The share of a matrix that is 0 right after a pruning is s_t to one entry. Biases are never pruned.
     """
 
-    matrices: tuple[tuple[int, int], ...]
+    matrices: tuple[Matrix, ...]
     every: int
     share: float = 0.5
     decay: float = 0.99
@@ -40,14 +43,21 @@ class Pruning:
         return self.share * float(1.0 - self.decay ** (count / self.slowness))
 
 
-def zero_smallest(position: Tensor, matrices: tuple[tuple[int, int], ...], *, share: float) -> Tensor:
+def zero_smallest(position: Tensor, matrices: tuple[Matrix, ...], *, share: float) -> Tensor:
     """Return positions (chain, dim) with the share of each matrix's entries of smallest magnitude set to 0."""
     result = position.clone()
-    for first, end in matrices:
-        count = round(share * (end - first))
-        smallest = result[:, first:end].abs().argsort(dim=1)[:, :count]
-        result[:, first:end].scatter_(1, smallest, 0.0)
+    for matrix in matrices:
+        places = weights_of(matrix).to(position.device)
+        smallest = result[:, places].abs().argsort(dim=1)[:, : round(share * len(places))]
+        result.scatter_(1, places[smallest], 0.0)
     return result
+
+
+def weights_of(matrix: Matrix) -> Tensor:
+    """Return the places of a matrix's entries but its biases, (n,)."""
+    first, end, *row = matrix
+    places = torch.arange(first, end)
+    return places.reshape(-1, row[0])[:, :-1].flatten() if row else places
 
 
 def pruned(state: Any, pruning: Pruning, *, iteration: int) -> Any:

@@ -15,7 +15,7 @@ from bandgap.inference.stochastic_gradient.gradients import control_variate
 from bandgap.inference.stochastic_gradient.halving import sample_and_halve
 from bandgap.inference.stochastic_gradient.network_target import NetworkTarget
 from bandgap.inference.stochastic_gradient.outcomes import Draws, Extras, Info, RunConfig
-from bandgap.inference.stochastic_gradient.pruning import Pruning, zero_smallest
+from bandgap.inference.stochastic_gradient.pruning import Matrix, Pruning, zero_smallest
 from bandgap.inference.stochastic_gradient.run import sample
 from bandgap.inference.stochastic_gradient.samplers import AnyConfig
 from bandgap.inference.stochastic_gradient.step_size import batch_noise
@@ -66,7 +66,10 @@ def sample_stochastically(
     shape = (sampler.chains, config.walkers, -1) if config.walkers > 1 else (sampler.chains, -1)
     extras = Extras(record, control, None, mask, None if sampler.control else begun.variance)
     if sampler.halve:
-        draws, info = sample_and_halve(target, config, start.reshape(shape), config=run, seed=seed, extras=extras)
+        draws, info = sample_and_halve(
+            target, config, start.reshape(shape), config=run, seed=seed, extras=extras, progress=progress,
+            checkpoints=None if checkpoint is None else (checkpoint.of_part(1), checkpoint.of_part(3)),
+        )  # fmt: skip
     else:
         draws, info = sample(
             target, config, start.reshape(shape), config=run, seed=seed, extras=extras, progress=progress,
@@ -92,7 +95,7 @@ def _pruned(
     the positions (chain, dim), and the share of what a pruning at once would have sent back that is not there.
     """
     target, batch = begun.target, min(sampler.batch_size, begun.target.n_rows)
-    matrices, length = tuple(target.spans[:-1]), max(1, sampler.warmup)
+    matrices, length = _matrices(target), max(1, sampler.warmup)
     every = max(1, min(-(-target.n_rows // batch), length // PRUNINGS))
     pruning = Pruning(matrices, every, share=share, decay=LEAST_LEFT, slowness=max(1.0, length / every))
     draws, info = sample(
@@ -109,6 +112,12 @@ def _pruned(
     found = zero_smallest(draws.position[:, -1], matrices, share=share)
     at_once = zero_smallest(begun.start, matrices, share=share) == 0
     return found, float((at_once & (found != 0)).sum() / at_once.sum().clamp(min=1))
+
+
+def _matrices(target: NetworkTarget) -> tuple[Matrix, ...]:
+    """Return the hidden layers; biases are entries of their own in all but the first, which is one of coordinates."""
+    inner = zip(target.spans[1:-1], target.shapes[1:-1], strict=True)
+    return (target.spans[0], *((first, end, width) for (first, end), (_, width) in inner))
 
 
 def _posterior(

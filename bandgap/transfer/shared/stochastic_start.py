@@ -14,6 +14,7 @@ from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.network.pcp_scales import PointEstimateScales
 from bandgap.inference.network.whitened_network import WhitenedNetwork
 from bandgap.inference.stochastic_gradient.gradients import batch_gradient
+from bandgap.inference.stochastic_gradient.halving import LEAST_CHAINS
 from bandgap.inference.stochastic_gradient.mode_search import climb
 from bandgap.inference.stochastic_gradient.network_frames import LayerFrame
 from bandgap.inference.stochastic_gradient.network_target import NetworkTarget, network_target
@@ -43,7 +44,7 @@ class SgSampler:
     follows from `widening`, the share by which batch noise would widen the posterior's variance along a direction of
     usual curvature if SGHMC did not make up for most of it; `step` sets it by hand, in units of the posterior's rough
     width. `control` takes a control variate at the start (twice the gradients). `halve` runs again with half the step
-    and says whether predictions change (three times the time).
+    and says whether predictions change (three times the time, at least four chains).
     """
 
     name: Name = "sghmc"
@@ -65,6 +66,11 @@ class SgSampler:
                 f"sampler: {self.chains} chains, {self.warmup} warm-up iterations, {self.draws} draws, {self.keep} "
                 f"kept, {self.search} steps of the search. Accepted: at least 2 chains, 10 iterations each, and from "
                 "one kept draw for every chain to 400."
+            )
+        if self.halve and self.chains < LEAST_CHAINS:
+            raise ConfigError(
+                f"sampler: halve with {self.chains} chains. Accepted: at least {LEAST_CHAINS} chains, whose means have "
+                "standard errors."
             )
         if self.batch_size < 1 or not (self.widening > 0 and self.learning_rate > 0) or (self.step or 1.0) <= 0:
             raise ConfigError(

@@ -29,7 +29,7 @@ def test_pruned_weights_are_not_stored_for_every_draw():
     whole, pruned = (
         measured(source_of(theta_hat), data, brief | {"prune_share": share}, test, config) for share in (0.0, 0.8)
     )
-    weights = {"hidden": 160 * (20 * 6 + 15 * 21), "others": 160 * 16}
+    weights = {"hidden": 160 * (20 * 6 + 15 * 20), "others": 160 * (16 + 15)}
     saved = 4e-6 * 0.8 * weights["hidden"]
     assert whole["stored_MB"] == pytest.approx(4e-6 * sum(weights.values()), rel=0.05)
     assert whole["stored_MB"] - pruned["stored_MB"] == pytest.approx(saved, rel=0.05)

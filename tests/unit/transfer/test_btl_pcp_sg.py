@@ -1,5 +1,7 @@
 """Transfer by mini-batches: settings, files to go on from, pruning, and every sampler by its name."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -55,6 +57,44 @@ def test_killed_transfer_goes_on_bit_for_bit(source_of, target, tmp_path, monkey
     assert searched == (phase == "searching for a start")
 
 
+HALVED = SgSampler(chains=4, warmup=12, draws=24, keep=8, batch_size=10, search=12, halve=True)
+
+
+def test_halved_step_goes_on_bit_for_bit_and_says_what_it_does(source_of, target, tmp_path, monkeypatch):
+    monkeypatch.setattr("bandgap.inference.stochastic_gradient.run.REPORT_EVERY_S", 0.0)
+    checkpoint, phases = Checkpoint(tmp_path / "chains.safetensors", every=5), set()
+
+    def kill(update):
+        phases.add(update.phase)
+        if update.phase == "sampling with half the step" and update.done >= 50:
+            raise Killed
+
+    with pytest.raises(Killed):
+        run(source_of(), target, sampler=HALVED, checkpoint=checkpoint, progress=kill)
+    assert {"sampling", "warm-up with half the step"} <= phases
+    again = run(source_of(), target, sampler=HALVED, checkpoint=checkpoint)
+    whole = run(source_of(), target, sampler=HALVED)
+    assert (again.sigma == whole.sigma).all() and again.diagnostics.warnings == whole.diagnostics.warnings
+
+
+def test_step_that_is_too_long_is_said_where_it_is_halved(source_of, target):
+    """Twenty times the step that the widening asks for."""
+    step = run(source_of(), target, sampler=SHORT).diagnostics.figures["step"]
+    sampler = replace(HALVED, warmup=60, draws=200, step=20 * step)
+    said = " ".join(run(source_of(), target, sampler=sampler).diagnostics.warnings)
+    assert "With half the step" in said and "Shorten the step until it stays" in said
+
+
+def test_control_variate_at_the_start_leaves_the_posterior(source_of, target):
+    longer = SgSampler(chains=4, warmup=100, draws=500, keep=200, batch_size=10, search=100)
+    means = [
+        run(source_of(), target, sampler=replace(longer, control=control)).mean_draws_eV(target.features[:8])
+        for control in (False, True)
+    ]
+    spread = means[0].std((0, 1))
+    assert (np.abs(means[0].mean((0, 1)) - means[1].mean((0, 1))) < 0.5 * spread).all()
+
+
 LONGER = SgSampler(chains=2, warmup=60, draws=24, keep=8, batch_size=10, search=60)
 
 
@@ -63,7 +103,8 @@ def test_pruned_share_is_exact_after_rebirth_and_stays_with_the_source(source_of
     source = source_of()
     posterior = run(source, target, prune_share=0.5, sampler=LONGER)
     moved = posterior.upper[0] - layers_of(source.params)[1]
-    for entries in (posterior.coordinates, moved):
+    assert (moved[..., -1] != 0).all()  # biases
+    for entries in (posterior.coordinates, moved[..., :-1]):
         zeros = entries == 0
         assert (zeros == zeros[:, :1]).all()
         assert (zeros.flatten(2).sum(2) == round(0.5 * zeros[0, 0].numel())).all()
@@ -110,8 +151,9 @@ def test_step_follows_from_the_widening_and_from_stability():
         ({"batch_size": 0}, "batch_size 0"),
         ({"widening": 0.0}, "widening 0.0"),
         ({"step": -1.0}, "step -1.0"),
+        ({"halve": True, "chains": 3}, "halve with 3 chains. Accepted: at least 4"),
     ],
-    ids=["chains", "keep", "batch", "widening", "step"],
+    ids=["chains", "keep", "batch", "widening", "step", "halve"],
 )
 def test_settings_that_cannot_be_are_refused(settings, text):
     with pytest.raises(ConfigError, match=text):

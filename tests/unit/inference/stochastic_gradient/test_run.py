@@ -210,6 +210,7 @@ def test_share_of_zeros_right_after_pruning_is_exact_to_one_weight(share):
 def test_pruning_takes_the_smallest_and_follows_its_rate():
     x = torch.tensor([[5.0, -1.0, 3.0, 0.5]])
     assert zero_smallest(x, ((0, 4),), share=0.5).tolist() == [[5.0, 0.0, 3.0, 0.0]]
+    assert zero_smallest(x, ((0, 4, 2),), share=0.5).tolist() == [[5.0, -1.0, 0.0, 0.5]]
     pruning = Pruning(((0, 4),), every=10, share=0.7, decay=0.99, slowness=50)
     assert pruning.share_at(0) == 0
     assert pruning.share_at(100) == pytest.approx(0.7 * (1 - 0.99**2))
