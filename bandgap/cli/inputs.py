@@ -46,25 +46,27 @@ def load_structures(paths: Sequence[Path], *, progress: Progress) -> list[Struct
 def spool_ahead(paths: Sequence[Path]) -> Spool:
     """Begin to read every structure under the paths to the disk, in a process of its own where there can be one.
 
-    Raises InputError for a path that does not exist.
+    However many there are (`STREAM_LIMITS`). Raises InputError for a path that does not exist.
     """
     from bandgap.structures.reading import stream_paths
+    from bandgap.structures.records import STREAM_LIMITS
     from bandgap.structures.spool import Spool
 
     _check_there(paths)
-    return Spool.ahead(lambda: stream_paths(paths))
+    return Spool.ahead(lambda: stream_paths(paths, limits=STREAM_LIMITS))
 
 
 def spool_structures(paths: Sequence[Path], *, progress: Progress) -> Spool:
-    """Read every structure under the paths to the disk, and say of them what `load_structures` says.
+    """Read every structure under the paths to the disk, however many, and say of them what `load_structures` says.
 
     Raises InputError for a path that does not exist.
     """
     from bandgap.structures.reading import stream_paths
+    from bandgap.structures.records import STREAM_LIMITS
     from bandgap.structures.spool import Spool
 
     _check_there(paths)
-    spool = Spool(stream_paths(paths, progress=progress))
+    spool = Spool(stream_paths(paths, limits=STREAM_LIMITS, progress=progress))
     say_tally(spool.tally)
     return spool
 

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from bandgap.datasets.table import Table, elements_of, learnable
 from bandgap.descriptors import MBTRConfig
 from bandgap.descriptors.electron_levels import Levels
-from bandgap.foundation.config import fingerprint
+from bandgap.descriptors.growing import grown_descriptor
+from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.runs.origin import descriptor_taken, left_aside_sentence
 from bandgap.sources.cards import left_out_sentence
 from bandgap.sources.model import SourceModel
-from bandgap.sources.new_elements import grown_descriptor, grown_members
+from bandgap.sources.new_elements import grown_members
 from bandgap.sources.no_source import elements_to_learn, no_source, own_descriptor, refuse_beside_source
 from bandgap.sources.sets import open_sources
 from bandgap.structures import StructureRecord
@@ -91,7 +92,11 @@ class Compared:
 
     def left_out(self, n_given: int) -> list[str]:
         """Say which of the `n_given` structures are left out, of every table that leaves some out."""
-        facts = [given.table.facts(n_given=n_given, of_source=bool(given.members)) for given in self.distinct]
+        facts = [
+            given.table.facts(n_given=n_given, of_source=bool(given.members))
+            | {"descriptor": to_dict(given.descriptor)}
+            for given in self.distinct
+        ]
         return list(dict.fromkeys(text for found in facts if (text := left_out_sentence(found))))
 
     @property

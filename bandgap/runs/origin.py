@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.descriptors import MBTRConfig
+from bandgap.descriptors.growing import grown_descriptor
 from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.sources.cards import NO_SOURCE
 from bandgap.sources.model import SourceModel
-from bandgap.sources.new_elements import grown_descriptor, grown_members
+from bandgap.sources.new_elements import grown_members
 from bandgap.sources.no_source import elements_to_learn, no_source, own_descriptor, refuse_beside_source
 from bandgap.sources.overlap import load_known, overlap
 from bandgap.sources.sets import StoredSources, open_sources

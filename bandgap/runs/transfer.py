@@ -131,7 +131,8 @@ def transfer_run(
             else split_on(table, test_ids=test_ids, **draw)
         )
     except InputError as error:  # fewer than were given: say where the others are
-        raise InputError(f"{error} {left_out_sentence(facts)}".rstrip()) from error
+        left_out = left_out_sentence(facts | {"descriptor": to_dict(descriptor)})
+        raise InputError(f"{error} {left_out}".rstrip()) from error
     train, held_back, test = (table.rows(rows) for rows in (split.train, split.held_back, split.test))
     data = TargetData(train.inputs, train.gaps_eV, baseline=train.baseline_eV is not None)
     members = origin.members(data)

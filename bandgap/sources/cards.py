@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from bandgap.descriptors.growing import elements_beyond
+
 NO_SOURCE: Final = "none"  # instead of the name of a source, where there is none
 _FILES_SHOWN = _IDS_SHOWN = 4
 
@@ -99,14 +101,29 @@ def left_out_sentence(manifest: Mapping[str, Any]) -> str:
     if lacking:
         elements = ", ".join(f"no {symbol} (in {count:,})" for symbol, count in lacking.most_common())
         text += (
-            f" The source model has {elements}. To learn from them too, take a method that learns of new elements, "
-            "such as btl_pcp_pe or feature_gp, or start from a source that was trained for their elements: bandgap "
-            "train-source --species, or the page Source models."
+            f" The source model has {elements}. {_of_new_elements(manifest.get('descriptor'), lacking)}"
             if of_source
             else f" The descriptor has {elements}. Without --preset and --species it is made for all elements."
         )
     others = list(dict.fromkeys(str(found["problem"]) for found in left_out if found.get("problem")))
     return text + (f" The first {'other ' if lacking else ''}one {others[0]}" if others else "")
+
+
+def _of_new_elements(descriptor: Mapping[str, Any] | None, lacking: Iterable[str]) -> str:
+    """Say how structures with elements that a source lacks are learned from; `descriptor` is the manifest's entry."""
+    fixed = elements_beyond(descriptor, set(lacking))[1] if descriptor else ()
+    if not fixed:
+        return (
+            "To learn from them too, take a method that learns of new elements, such as btl_pcp_pe or feature_gp, or "
+            "start from a source that was trained for their elements: bandgap train-source --species, or the page "
+            "Source models."
+        )
+    return (
+        f"Its descriptor cannot be grown by {', '.join(sorted(fixed))}, so that no method that transfers learns of "
+        "them. To learn from them too, take a method without transfer, such as gaussian_process, which takes a "
+        "descriptor for all elements, or start from a source that was trained on structures with these elements: "
+        "bandgap train-source --species or --network megnet, or the page Source models."
+    )
 
 
 def extras_sentence(manifest: Mapping[str, Any]) -> str:

@@ -19,17 +19,6 @@ from bandgap.networks.standardise import feature_statistics, powered
 from bandgap.sources.model import SourceModel
 
 
-def grown_descriptor(descriptor: MBTRConfig, elements: Collection[str]) -> MBTRConfig:
-    """Return the descriptor for these elements too; raises ConfigError for what is no chemical symbol.
-
-    Parts behind the terms of MBTR keep the elements that they know; a descriptor without terms stays as it is.
-    """
-    if not descriptor.terms:
-        return descriptor
-    new = [element for element in elements if element not in descriptor.species]
-    return replace(descriptor, species=(*descriptor.species, *new)) if new else descriptor
-
-
 def grown(source: SourceModel, descriptor: MBTRConfig, x: NDArray[np.floating[Any]]) -> SourceModel:
     """Return the source for the features of a grown descriptor, and raw training rows x (n, p) of these features.
 

@@ -27,6 +27,7 @@ _MARKS = (  # UTF-32's mark begins with UTF-16's, so it comes first
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x19\x1b-\x1f]")
 _PROBED = 65_536
+_MANY = "Split the files, or predict with `bandgap predict` in a shell, which takes any number"
 
 
 def read_structures(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS) -> list[StructureRecord]:
@@ -59,27 +60,28 @@ def stream_paths(
 ) -> Iterator[StructureRecord]:
     """Yield the records of `read_paths` as they are read, with the ids that they have by themselves (`UniqueIds`).
 
-    Needs the memory of one structure and of the text of one file; a zip archive is read member by member.
+    Needs the memory of one structure, of the text of one file and of the files' names; a zip archive is read member by
+    member.
     """
     files = [file for path in paths for file in _files(Path(path))]
     given = 0
     for done, file in enumerate(files):
-        progress(Update("Reading structures", done, len(files), message=file.name))
-        for record in _from_path(file, limits, left=limits.max_structures - given):
+        progress(Update("Reading structures", done, len(files), message=os.path.basename(file)))
+        for record in _from_path(Path(file), limits, left=limits.max_structures - given):
             given += 1
             yield record
     progress(Update("Reading structures", len(files), len(files)))
 
 
-def _files(path: Path) -> list[Path]:
+def _files(path: Path) -> list[str]:
     """Return the file, or the files under the folder in a fixed order; an empty folder stands for itself."""
     if not path.is_dir():
-        return [path]
+        return [str(path)]
     found = []
     for folder, folders, names in os.walk(path):
         folders[:] = sorted(name for name in folders if not is_ignored(name))
-        found += [Path(folder, name) for name in sorted(names) if not is_ignored(name)]
-    return found or [path]
+        found += [str(Path(folder, name)) for name in sorted(names) if not is_ignored(name)]
+    return found or [str(path)]
 
 
 def _from_path(path: Path, limits: Limits, *, left: int) -> Iterable[StructureRecord]:
@@ -89,11 +91,10 @@ def _from_path(path: Path, limits: Limits, *, left: int) -> Iterable[StructureRe
             return [_refused(str(path), "no files in the folder")]
         if not stat.S_ISREG(status.st_mode):
             return [_refused(str(path), "not a file but a device or a pipe")]
-        most = max(limits.max_archive_bytes, limits.max_file_bytes)
-        if status.st_size > most:
-            return [_refused(str(path), f"the file has {megabytes(status.st_size)}; the limit is {megabytes(most)}")]
         with path.open("rb") as file:
             is_zip = _is_archive(file.read(len(ZIP_MAGIC[0])), str(path))
+        if not is_zip and status.st_size > limits.max_file_bytes:
+            return [_refused(str(path), _too_large(status.st_size, limits))]
         data = path if is_zip else path.read_bytes()
     except FileNotFoundError:
         return [_refused(str(path), "there is no such file")]
@@ -104,14 +105,15 @@ def _from_path(path: Path, limits: Limits, *, left: int) -> Iterable[StructureRe
 
 
 def _records(data: bytes | Path, name: str, *, limits: Limits, left: int) -> Iterator[StructureRecord]:
-    """Yield the records of one file or archive, at most `left` and one that says so; a path is that of an archive."""
+    """Return the records of one file or archive, at most `left` and one that says so; a path is that of an archive.
+
+    Keeps no bytes itself, so that those of a file are gone once they are text.
+    """
     if left < 1:
-        yield _refused(name, f"not read: the limit of {limits.max_structures:,} structures was reached")
-        return
+        return iter([_not_read(name, limits)])
     if isinstance(data, Path) or _is_archive(data, name):
-        yield from _from_archive(data, name, limits=limits, left=left)
-    else:
-        yield from _from_file(data, name, limits=limits, left=left)
+        return _from_archive(data, name, limits=limits, left=left)
+    return _from_file(data, name, limits=limits, left=left)
 
 
 def _is_archive(data: bytes, name: str) -> bool:
@@ -126,14 +128,15 @@ def _from_archive(data: bytes | Path, name: str, *, limits: Limits, left: int) -
         for member in unzip(data, limits=limits):
             file = f"{name}/{member.name}"
             if given >= left:
-                yield _refused(file, f"not read: the limit of {limits.max_structures:,} structures was reached")
+                yield _not_read(file, limits)
                 return
             if member.refusal:
-                records = [_refused(file, member.refusal)]
-            else:
-                records = list(_from_file(member.data, file, limits=limits, left=left - given))
-            given += len(records)
-            yield from records
+                given += 1
+                yield _refused(file, member.refusal)
+                continue
+            for record in _from_file(member.data, file, limits=limits, left=left - given):
+                given += 1
+                yield record
         if not given:
             yield _refused(name, "no files in the archive")
     except Unreadable as error:
@@ -148,7 +151,7 @@ def _from_file(data: bytes, name: str, *, limits: Limits, left: int) -> Iterator
             plain_name = re.sub(r"\.gz$", "", name, flags=re.IGNORECASE)
         base = _base(plain_name)
         if len(data) > limits.max_file_bytes:
-            raise Unreadable(f"the file has {megabytes(len(data))}; the limit is {megabytes(limits.max_file_bytes)}")
+            raise Unreadable(_too_large(len(data), limits))
         if not data.strip():
             raise Unreadable("the file is empty")
         form = binary_format(data)
@@ -202,7 +205,7 @@ def _from_content(
         draft, given = following, given + 1
     ending = drafts.ending
     if draft is not None:
-        ending = f"the rest was not read: the limit is {limits.max_structures:,} structures"
+        ending = f"the rest was not read: the limit is {limits.max_structures:,} structures. {_MANY}"
     if ending or not given:
         yield _refused(name, ending or "no structures in the file", form=form.name)
 
@@ -226,6 +229,14 @@ class _Drafts:
             reason = " ".join(str(error).split())
             self.ending = f"cannot be read as {self._form.name} ({type(error).__name__}: {reason})"
             return None
+
+
+def _too_large(n_bytes: int, limits: Limits) -> str:
+    return f"the file has {megabytes(n_bytes)}; the limit is {megabytes(limits.max_file_bytes)}"
+
+
+def _not_read(file: str, limits: Limits) -> StructureRecord:
+    return _refused(file, f"not read: the limit of {limits.max_structures:,} structures was reached. {_MANY}")
 
 
 def _refused(file: str, text: str, *, form: str = "") -> StructureRecord:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -49,6 +50,9 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+STREAM_LIMITS = Limits(  # of a reader that keeps no structures: any number of them, in files whose text it can hold
+    max_file_bytes=2_000_000_000, max_archive_bytes=20_000_000_000, max_structures=sys.maxsize
+)
 
 
 @dataclass(frozen=True, eq=False)

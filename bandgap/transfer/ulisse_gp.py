@@ -2,8 +2,8 @@ r"""An exact Gaussian process on the source model's last hidden features whose l
 
 The model is that of `vecchia_gp`; its likelihood is exact, and no matrix is factorised while the scales are sampled:
 the gradient comes from conjugate gradients that end after a random number of terms, without bias (ULISSE). A study, and
-a way beyond 5,000 crystals without neighbours; below, `vecchia_gp` has the same answer sooner. The trend is
-drawn given the scales, now and then, by complete solves.
+a way beyond 1,000 crystals without neighbours; up to there `vecchia_gp` has the same answer sooner. The trend is drawn
+given the scales, now and then, by complete solves.
 """
 
 from dataclasses import dataclass, field

@@ -66,7 +66,7 @@ def source_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, p
         if folder is None:
             st.caption(
                 f"This server offers no files. Whoever runs it can name one folder with OE62 files by {VARIABLE}, or "
-                "train in a shell: `bandgap train-source --oe62 df_62k.json`."
+                "train in a shell: `bandgap train-source --oe62 df_62k.json --preset oe62-16 --out source`."
             )
         elif not files:
             st.caption("The server's folder holds no .json or .json.gz file that may be opened.")

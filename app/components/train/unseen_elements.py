@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from bandgap.descriptors.growing import elements_beyond
 from components.shared import words
 from components.train.method_choice import LAST
 
@@ -17,31 +18,36 @@ LEFT_OUT: Final = "left out by"
 
 @dataclass(frozen=True)
 class Unseen:
-    """How many labelled structures hold each element that the source model lacks, any of them, and none of them."""
+    """How many labelled structures hold each element that the source model lacks, any of them, and none of them.
+
+    `grows` says whether its descriptor can be grown by all these elements, without which no method learns of them.
+    """
 
     elements: Mapping[str, int]
     structures: int
     known: int
+    grows: bool = True
 
 
 def unseen(sets: Mapping[tuple[str, ...], int], descriptor: Mapping[str, Any]) -> Unseen:
     """Return what a source's descriptor lacks of structures, counted by the sets of their elements.
 
-    Nothing of a descriptor without terms of MBTR, which knows nearly all elements.
+    Nothing without a source, whose manifest has no descriptor.
     """
-    known, counts, structures = set(descriptor.get("species", ())), Counter[str](), 0
-    if not any(descriptor.get(term) for term in ("k1", "k2", "k3")):
+    counts, structures = Counter[str](), 0
+    if not descriptor:
         return Unseen({}, 0, sum(sets.values()))
+    lacking, fixed = elements_beyond(descriptor, set().union(*sets))
     for symbols, count in sets.items():
-        new = set(symbols) - known
+        new = lacking.intersection(symbols)
         counts.update(dict.fromkeys(sorted(new), count))
         structures += count if new else 0
-    return Unseen(dict(counts.most_common()), structures, sum(sets.values()) - structures)
+    return Unseen(dict(counts.most_common()), structures, sum(sets.values()) - structures, grows=not fixed)
 
 
-def does(method: Mapping[str, Any]) -> str:
-    """Return what a method does with structures of elements that the source lacks."""
-    if method.get("new_elements"):
+def does(method: Mapping[str, Any], *, grows: bool = True) -> str:
+    """Return what a method does with structures of elements that the source lacks, whose descriptor `grows` by them."""
+    if grows and method.get("new_elements"):
         return LEARN
     return ALONE if method.get("family") == LAST else LEFT_OUT
 
@@ -51,7 +57,7 @@ def tested_alike(runs: Sequence[dict[str, Any]], lacking: Unseen, methods: Metho
 
     Those that take every structure are then tested among those of the source's elements alone, if there are any.
     """
-    kinds = [does(methods[run["method"]]) for run in runs]
+    kinds = [does(methods[run["method"]], grows=lacking.grows) for run in runs]
     if LEFT_OUT not in kinds or not lacking.structures or not lacking.known:
         return list(runs)
     return [run if kind == LEFT_OUT else {**run, "test_known": True} for run, kind in zip(runs, kinds, strict=True)]
@@ -63,7 +69,7 @@ def unseen_sentence(lacking: Unseen, chosen: Collection[str], methods: Methods) 
         return ""
     groups: dict[str, list[str]] = {}
     for name in chosen:
-        groups.setdefault(does(methods[name]), []).append(methods[name]["title"])
+        groups.setdefault(does(methods[name], grows=lacking.grows), []).append(methods[name]["title"])
     found = ", ".join(f"{symbol} (in {words.count(count, 'structure')})" for symbol, count in lacking.elements.items())
     done = "; ".join(f"{what} {', '.join(titles)}" for what, titles in groups.items())
     text = f"New to the source model: {found}. Such structures are {done}."
@@ -77,15 +83,15 @@ def too_few_known(runs: Sequence[Mapping[str, Any]], lacking: Unseen, methods: M
 
     Of a source that knows no structure nothing: the transfer says what to do instead.
     """
-    short = [run for run in runs if does(methods[run["method"]]) == LEFT_OUT]
+    short = [run for run in runs if does(methods[run["method"]], grows=lacking.grows) == LEFT_OUT]
     if not short or not lacking.structures or not lacking.known:
         return ""
     n, n_test = short[0]["n"], short[0]["n_test"]
     if n + n_test <= lacking.known:
         return ""
     titles = ", ".join(methods[run["method"]]["title"] for run in short)
+    others = "that learn of new elements" if lacking.grows else "without transfer"
     return (
         f"{n} to learn from and {n_test} held out are more than the {lacking.known} labelled structures whose elements "
-        f"the source model knows; {titles} can take no others. Lower one of the two, or choose methods that learn of "
-        "new elements."
+        f"the source model knows; {titles} can take no others. Lower one of the two, or choose methods {others}."
     )

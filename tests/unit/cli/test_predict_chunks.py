@@ -15,7 +15,7 @@ from bandgap.predictions import parquet
 from bandgap.predictions.growing import SUFFIX
 from bandgap.predictions.table import read_predictions_csv
 from bandgap.runs import chunks
-from bandgap.structures import StructureRecord, reading
+from bandgap.structures import Limits, StructureRecord, reading
 from tests.unit.cli.conftest import WATER, Run
 
 SETTINGS = 'sampler={"chains": 2, "warmup": 20, "draws": 20, "keep": 12}'
@@ -63,6 +63,25 @@ def test_rows_do_not_depend_on_chunks_and_processes(
 
 
 @pytest.mark.parametrize("jobs", (1, 2))
+def test_predict_takes_any_number_of_structures_and_other_commands_say_their_limit(
+    run: Run, model: Path, inputs: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
+) -> None:
+    for function in (reading.stream_paths, reading.read_paths):
+        monkeypatch.setitem(function.__kwdefaults__, "limits", Limits(max_structures=3))
+    out = tmp_path / "t.csv"
+    done = run("predict", "--model", model, *inputs, "--out", out, "--jobs", jobs)
+    assert done.exit_code == 0 and "36 structures: " in done.stderr and "33 predicted gaps and 3 refused" in done.stdout
+    table = read_predictions_csv(out)
+    files = [Path(file).name for file in table["file"]]
+    assert files == ["a.extxyz"] * 25 + ["b.cif"] + ["c.xyz"] * 2 + ["waters.extxyz"] * 8
+    ids = [str(id).partition("-")[2].partition("-")[0] for id in table["id"]]
+    assert ids[:24] == [str(k) for k in range(8)] * 3 and ids[-8:] == ids[:8]
+    assert not table["problem"].str.contains("limit").any()
+    checked = run("check", inputs[1])
+    assert "which takes any number" in checked.output
+
+
+@pytest.mark.parametrize("jobs", (1, 2))
 def test_predict_killed_goes_on_with_the_same_command(
     run: Run, model: Path, waters: Path, tmp_path: Path, jobs: int
 ) -> None:
@@ -103,8 +122,8 @@ def test_predict_with_several_jobs_begins_before_all_structures_are_read(
     assert run(*words, "--out", whole).exit_code == 0
     read = reading.stream_paths
 
-    def wait_for_rows(paths: Sequence[Path]) -> Iterator[StructureRecord]:
-        for k, record in enumerate(read(paths)):
+    def wait_for_rows(paths: Sequence[Path], *, limits: Limits) -> Iterator[StructureRecord]:
+        for k, record in enumerate(read(paths, limits=limits)):
             deadline = time.monotonic() + 60
             while k == 280 and not out.exists():
                 assert time.monotonic() < deadline, "no row was written while structures were being read"

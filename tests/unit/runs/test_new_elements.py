@@ -7,6 +7,7 @@ import pytest
 from ase.build import molecule
 
 from bandgap.descriptors import featurize
+from bandgap.descriptors.growing import grown_descriptor
 from bandgap.foundation.errors import InputError
 from bandgap.networks.perceptron import hidden_features
 from bandgap.predictions.store import load_predictions
@@ -16,7 +17,7 @@ from bandgap.runs.prediction import predict_run
 from bandgap.runs.stored import load_run
 from bandgap.runs.transfer import transfer_run
 from bandgap.sources.cards import NO_SOURCE
-from bandgap.sources.new_elements import grown, grown_descriptor
+from bandgap.sources.new_elements import grown
 from bandgap.sources.recalibration import source_gaps_eV
 from bandgap.sources.statistics import hidden_layers
 from bandgap.sources.stored import load_source

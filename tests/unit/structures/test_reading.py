@@ -13,6 +13,7 @@ from bandgap.structures import ACCEPTED, Limits, formats, read_paths, read_struc
 from tests.mutations import time_limit
 from tests.unit.structures.samples import AIMS, METHANE_XYZ, PDB, POSCAR, RES, cif, read, read_one
 
+ADVICE = "Split the files, or predict with `bandgap predict` in a shell, which takes any number"
 FORMATS = {
     "CIF": (cif(), "a.cif"),
     "XYZ": (METHANE_XYZ, "a.xyz"),
@@ -122,7 +123,7 @@ def test_file_over_the_limit_is_refused():
 def test_structures_over_the_limit_are_refused_in_one_line():
     records = read_structures(METHANE_XYZ.encode() * 5, "a.xyz", limits=Limits(max_structures=3))
     assert [r.status for r in records] == ["ready"] * 3 + ["refused"]
-    assert records[3].problem == "the rest was not read: the limit is 3 structures"
+    assert records[3].problem == f"the rest was not read: the limit is 3 structures. {ADVICE}"
 
 
 @pytest.mark.parametrize(
@@ -187,13 +188,18 @@ def test_paths_that_cannot_be_read_have_verdicts(tmp_path: Path):
     ]
 
 
-def test_file_over_the_limit_is_not_even_opened(tmp_path: Path):
-    (tmp_path / "big.cif").write_bytes(bytes(2000))
-    limits = Limits(max_file_bytes=500, max_archive_bytes=1000)
-    assert (
-        read_paths([tmp_path / "big.cif"], limits=limits)[0].problem
-        == "the file has 2,000 bytes; the limit is 1,000 bytes"
-    )
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("big.cif", "the file has 2,000 bytes; the limit is 500 bytes"),
+        ("big.cif.gz", "the file has 2,000 bytes; the limit is 500 bytes"),
+        ("big.zip", "the archive has 2,000 bytes; the limit is 1,000 bytes"),
+    ],
+)
+def test_file_over_the_limit_of_its_kind_is_not_read(tmp_path: Path, name: str, said: str):
+    (tmp_path / name).write_bytes(bytes(2000))
+    (record,) = read_paths([tmp_path / name], limits=Limits(max_file_bytes=500, max_archive_bytes=1000))
+    assert record.problem == said
 
 
 def test_files_after_the_limit_of_structures_still_have_a_verdict(tmp_path: Path):
@@ -201,7 +207,7 @@ def test_files_after_the_limit_of_structures_still_have_a_verdict(tmp_path: Path
         (tmp_path / f"{name}.xyz").write_text(METHANE_XYZ * 2)
     records = read_paths([tmp_path], limits=Limits(max_structures=2))
     assert [r.status for r in records] == ["ready", "ready", "refused", "refused"]
-    assert records[2].problem == "not read: the limit of 2 structures was reached"
+    assert records[2].problem == f"not read: the limit of 2 structures was reached. {ADVICE}"
 
 
 def test_ids_are_unique_over_all_paths(tmp_path: Path):

@@ -1,7 +1,10 @@
 """Records that went to the disk and back, and files that are read piece by piece, are what they were in memory."""
 
 import dataclasses
+import gc
 import time
+import tracemalloc
+import weakref
 import zipfile
 
 import numpy as np
@@ -122,6 +125,38 @@ def test_digest_of_a_spool_changes_with_anything_that_was_read(folder):
         (folder / "a.extxyz").write_text(text)
         digests.add(Spool(stream_paths([folder])).digest)
     assert len(digests) == 3
+
+
+@pytest.mark.parametrize("packed", (False, True), ids=("file", "archive"))
+def test_stream_and_spool_hold_few_records_at_once(tmp_path, packed):
+    path, alive, most = tmp_path / ("a.zip" if packed else "a.xyz"), weakref.WeakSet(), 0
+    text = METHANE_XYZ * 500
+    path.write_bytes(zipped({"a.xyz": text}) if packed else text.encode())
+
+    def watched(records):
+        nonlocal most
+        for record in records:
+            alive.add(record)
+            most = max(most, len(alive))
+            yield record
+
+    kept = Spool(watched(stream_paths([path])))
+    assert sum(1 for _ in watched(kept)) == len(kept) == 500
+    assert most <= 5
+
+
+def test_bytes_of_a_file_are_gone_once_they_are_text(tmp_path):
+    path = tmp_path / "a.xyz"
+    path.write_text(METHANE_XYZ + " " * 20_000_000)
+    tracemalloc.start()
+    try:
+        records = stream_paths([path])
+        next(records)
+        gc.collect()
+        assert 20_000_000 < tracemalloc.get_traced_memory()[0] < 30_000_000
+        records.close()
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("block", (1, 7, 60, 200))
