@@ -1,16 +1,29 @@
 """Train and Compare with elements that the source model lacks: said before the start, and one test set for all."""
 
 import json
+import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from streamlit.testing.v1 import AppTest
 
+from bandgap.descriptors import PRESETS, DescriptorConfig
+from bandgap.descriptors.graphs import GraphBody
+from bandgap.foundation.config import to_dict
 from bandgap.jobs.catalogue import register_all
 from bandgap.jobs.worker import work_all
+from bandgap.networks.graph_config import GraphConfig
+from bandgap.transfer import METHODS
 from tests.app.conftest import WATER, Workspace, texts
 from tests.app.test_actions import click
 from tests.app.test_train import tick, transfers
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
+
+from components.train import unseen_elements
+from components.train.unseen_elements import Unseen, too_few_known, unseen, unseen_sentence
 
 Visit = Callable[..., AppTest]
 
@@ -98,6 +111,43 @@ def test_source_that_knows_no_structure_is_no_obstacle_before_the_run_says_what_
     assert "All runs are tested on the same structures" not in texts(at)
     click(at, "Start 2 transfers")
     assert not any("test_known" in job.payload for job in transfers(workspace))
+
+
+def without_hydrogen_selenide(entry: dict[str, Any]) -> tuple[Unseen, dict[str, Any]]:
+    """Return what a source with this descriptor lacks of 40 waters and 12 selenides, and three methods by name."""
+    lacking = unseen({("H", "O"): 40, ("H", "Se"): 12}, entry)
+    names = ("fine_tune", "last_layer_ridge", "gaussian_process", "bnn")
+    families = {name: {"title": name, "family": METHODS[name].family} for name in names}
+    return lacking, {name: found | {"new_elements": METHODS[name].new_elements} for name, found in families.items()}
+
+
+def test_source_of_a_graph_network_is_said_to_leave_out_what_no_transfer_can_learn_of() -> None:
+    """Its descriptor cannot be grown; methods without transfer do without it, those that learn of new elements too."""
+    body = GraphBody(GraphConfig(("H", "O")), "0" * 16)
+    lacking, methods = without_hydrogen_selenide(to_dict(DescriptorConfig(graph=body)))
+    assert (dict(lacking.elements), lacking.structures, lacking.known) == ({"Se": 12}, 12, 40)
+    assert unseen_sentence(lacking, methods, methods) == (
+        "New to the source model: Se (in 12 structures). Such structures are left out by fine_tune, last_layer_ridge; "
+        "taken without the source model by gaussian_process, bnn. All runs are tested on the same structures, those "
+        "whose elements the source model knows."
+    )
+    runs = [{"method": name, "n": 36, "n_test": 16} for name in methods]
+    assert ["test_known" in run for run in unseen_elements.tested_alike(runs, lacking, methods)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert too_few_known(runs, lacking, methods).endswith(
+        "fine_tune, last_layer_ridge can take no others. Lower one of the two, or choose methods without transfer."
+    )
+
+
+def test_descriptor_without_terms_lacks_what_its_parts_do_not_know() -> None:
+    known, _ = without_hydrogen_selenide(to_dict(PRESETS["any-elements"]))
+    assert known.structures == 0 and known.known == 52
+    heavy = unseen({("Og",): 2, ("Pb", "I"): 3}, to_dict(PRESETS["chgnet"]))
+    assert (dict(heavy.elements), heavy.known, heavy.grows) == ({"Og": 2}, 3, False)
 
 
 def test_nothing_is_said_where_the_source_model_has_every_element(visit: Visit, workspace: Workspace) -> None:

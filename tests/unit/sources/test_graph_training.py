@@ -21,10 +21,11 @@ from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.training import TrainingConfig
 from bandgap.networks.variational import VariationalConfig
 from bandgap.predictions.table import read_predictions_csv
+from bandgap.runs.compared_tables import tables_for
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.stored import load_run
 from bandgap.runs.transfer import transfer_run
-from bandgap.sources.cards import card_rows
+from bandgap.sources.cards import card_rows, left_out_sentence
 from bandgap.sources.graph_training import train_body, train_graph_source_run
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.one_set import first_state
@@ -155,6 +156,33 @@ def test_every_method_takes_such_a_source_and_gives_its_test_predictions_again(f
     records = {record.id: record for record in world.records}
     found = predict_run(tmp_path, [records[i] for i in heldout.predictions.ids])
     np.testing.assert_allclose(found.mean_eV, heldout.predictions.mean_eV, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("method", ["feature_gp", "fine_tune", "gaussian_process"])
+def test_elements_that_its_network_has_not_seen_are_left_out_and_what_helps_is_said(folder, world, tmp_path, method):
+    """Only a method without transfer takes silane, in a descriptor for all elements."""
+    records, gaps = [*world.records, world.foreign], np.append(world.gaps_eV, 6.0)
+    transfer_run(
+        folder, records, gaps, method=method, settings=BRIEF.get(method, {}), n_test=0, out=tmp_path, seed=0,
+        device="cpu",
+    )  # fmt: skip
+    run = load_run(tmp_path)
+    said = left_out_sentence(run.manifest)
+    if method == "gaussian_process":
+        assert said == "" and "Si" in run.descriptor.elements and run.manifest["n"] == 25
+        return
+    assert run.manifest["n"] == 24 and said.startswith("1 of 25 labelled structures was left out: foreign.")
+    assert "cannot be grown by Si, so that no method that transfers learns of them" in said
+
+
+def test_comparison_and_too_small_a_set_say_what_helps_with_elements_that_its_network_lacks(folder, world, tmp_path):
+    records, gaps = [*world.records, world.foreign], np.append(world.gaps_eV, 6.0)
+    tables = tables_for(["feature_gp", "gaussian_process"], folder, records, gaps)
+    (said,) = tables.left_out(25)
+    assert "no Si (in 1). Its descriptor cannot be grown by Si" in said and len(tables.common) == 24
+    assert "left out by feature_gp" in tables.sentence and "by gaussian_process" in tables.sentence
+    with pytest.raises(InputError, match="Its descriptor cannot be grown by Si"):
+        transfer_run(folder, records, gaps, method="feature_gp", n=22, n_test=3, out=tmp_path, seed=0, device="cpu")
 
 
 def test_missing_package_is_said_before_any_work(world, monkeypatch, tmp_path):
