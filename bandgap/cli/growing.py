@@ -87,7 +87,7 @@ def write_growing(
 def say_predicted(counts: Counter[str], plan: ChunkPlan, *, out: Path, extxyz: Path | None) -> None:
     """Say how many rows were written and refused, and what to mind about them."""
     from bandgap.evaluation.calibrators import load_calibrator
-    from bandgap.predictions.counting import UNLIKE, domain_sentence
+    from bandgap.predictions.counting import UNLIKE, domain_counts
     from bandgap.storage.manifests import read_manifest
 
     refused, predicted = counts["refused"], counts["ok"] + counts["warning"]
@@ -98,6 +98,7 @@ def say_predicted(counts: Counter[str], plan: ChunkPlan, *, out: Path, extxyz: P
         say(calibrator.sentence)
     for text in read_manifest(plan.model_folder, kind="run")["warnings"]:
         say(f"Warning: {text}")
-    if sentence := domain_sentence(counts):
-        say(sentence)
+    if predicted:
+        say(domain_counts(counts))
+    if counts[UNLIKE]:
         say(f"{counts[UNLIKE]:,} structures are unlike what the model was trained on; read the column domain.")

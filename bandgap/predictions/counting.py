@@ -28,8 +28,11 @@ def counts_of(predictions: Predictions) -> Counter[str]:
 
 def domain_sentence(counts: Mapping[str, int]) -> str:
     """Say how the predicted structures stand to the domain; empty where all are like the training set."""
-    if not counts.get(UNLIKE):
-        return ""
+    return domain_counts(counts) if counts.get(UNLIKE) else ""
+
+
+def domain_counts(counts: Mapping[str, int]) -> str:
+    """Say how many predicted structures are like the training set, and how many are not."""
     like, far, elements = (counts.get(name, 0) for name in (LIKE, FAR, ELEMENTS))
     return (
         f"Domain: {like:,} like the training set, {far:,} far from it, {elements:,} with elements that it lacks or "

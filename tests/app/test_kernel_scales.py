@@ -1,9 +1,10 @@
-"""Posterior page of vecchia_gp: the length and the spread of its process, and whether its chains agree."""
+"""Posterior page of vecchia_gp and ulisse_gp: length and spread of the process, and whether its chains agree."""
 
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -27,16 +28,22 @@ class Made:
     run: str
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+SETTINGS: dict[str, dict[str, Any]] = {
+    "vecchia_gp": {"process": {"metropolis": {"chains": 2, "warmup": 25, "draws": 50}}},
+    "ulisse_gp": {"solves": {"warmup": 20, "draws": 40}},
+}
+
+
+@pytest.fixture(scope="module", params=SETTINGS)
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    method = request.param
     workspace = empty_workspace(tmp_path_factory.mktemp("home"))
     folder = train_source(tmp_path_factory.mktemp("source"))
-    about = {"title": "vecchia_gp", "summary": "", "cost": "", "settings": {}, "family": "output layer alone"}
-    workspace.library.register("method", workspace.library.catalogue("method") | {"vecchia_gp": about})
+    about = {"title": method, "summary": "", "cost": "", "settings": {}, "family": "output layer alone"}
+    workspace.library.register("method", workspace.library.catalogue("method") | {method: about})
     workspace.library.register("source", {"demo": {"title": "demo molecules", "folder": str(folder)}})
     dataset = workspace.add_labelled()
-    settings = {"process": {"metropolis": {"chains": 2, "warmup": 25, "draws": 50}}}
-    run = workspace.add_run(dataset, method="vecchia_gp", settings=settings)[0]
+    run = workspace.add_run(dataset, method=method, settings=SETTINGS[method])[0]
     work_all(workspace.home)
     return Made(workspace, run)
 

@@ -1,5 +1,6 @@
 """`bandgap predict` chunk by chunk: the bytes of one chunk, and those of an uninterrupted run after a kill."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -60,6 +61,8 @@ def test_rows_do_not_depend_on_chunks_and_processes(
     assert table.count(b"\n") == 1 + 24 + 1 + 1 + 2 + 8 and table.count(b",refused,") == 3
     assert structures_bytes.count(b"Properties=") == 33
     assert "33 predicted gaps and 3 refused structures written to" in said
+    (counts,) = re.findall(r"Domain: (\d+) like the training set, (\d+) far from it, (\d+) with", done.stderr)
+    assert sum(map(int, counts)) == 33
 
 
 @pytest.mark.parametrize("jobs", (1, 2))

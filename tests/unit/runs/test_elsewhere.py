@@ -58,8 +58,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def two_workers(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """The cluster with two workers, as the engine of this process."""
+def two_workers(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """The cluster with two workers, as the engine of this process; every test must have computed something there."""
     import distributed
 
     while len(cluster.workers) < 2:
@@ -68,7 +68,9 @@ def two_workers(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
         client.wait_for_workers(2, timeout=60)
     monkeypatch.setenv(ENGINE, "dask")
     monkeypatch.setenv(SCHEDULER, cluster.address)
-    return cluster
+    before = steps(cluster)
+    yield cluster
+    assert steps(cluster) > before, "nothing was computed on the workers"
 
 
 def killing(cluster: Cluster, when: Callable[[Update], bool]) -> tuple[Progress, list[Update]]:
@@ -225,7 +227,8 @@ def test_electron_levels_on_dask_are_the_same_bytes_though_a_worker_is_killed(
     two_workers: Cluster, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("tblite")
-    monkeypatch.setattr("bandgap.descriptors.vectors.CHUNK_ATOMS", 20)
+    monkeypatch.setattr("bandgap.descriptors.vectors.SLOW_PROCESSES_FROM", 0)
+    monkeypatch.setattr("bandgap.descriptors.vectors.SLOW_CHUNK_ATOMS", 20)
     records = [*make_records(40, seed=33, prefix="new"), world.broken]
     levels = dataclasses.replace(world.descriptor, levels="GFN1-xTB")
     note, told = killing(two_workers, lambda update: update.done > 8)
