@@ -1,0 +1,40 @@
+"""Molecules with sulfur beside those of the other tests, whose source has never seen it, and quick runs on both."""
+
+import numpy as np
+from ase.build import molecule
+
+from bandgap.runs.transfer import transfer_run
+from tests.unit.conftest import record_of
+
+SULFUR = ("SH2", "CH3SH")
+QUICK = {
+    "btl_pcp_pe": {"sampler": {"chains": 2, "warmup": 60, "draws": 60, "keep": 60}},
+    "btl_bnn": {"sampler": {"chains": 2, "warmup": 60, "draws": 60, "keep": 60}},
+    "bnn": {"sampler": {"chains": 2, "warmup": 60, "draws": 60, "keep": 60}},
+    "sghmc": {},
+    "nptl": {"samples": 10},
+    "nptl_soup": {"samples": 10},
+}
+
+
+def sulfur_records(n, *, seed, prefix, names=SULFUR):
+    rng = np.random.default_rng(seed)
+    records = []
+    for i in range(n):
+        atoms = molecule(names[i % len(names)])
+        atoms.positions += rng.normal(0.0, 0.05, atoms.positions.shape)
+        records.append(record_of(f"{prefix}-{i:02d}", atoms))
+    return records
+
+
+def with_sulfur(world):
+    """Return the target's molecules and six with sulfur, whose gaps are 2 eV below what hydrogen says; gaps in eV."""
+    sulfur = sulfur_records(6, seed=11, prefix="sulfur")
+    gaps = [4.0 + 0.7 * int((r.atoms.numbers == 1).sum()) - 2.0 for r in sulfur]
+    return [*world.records, *sulfur], np.concatenate([world.gaps_eV, gaps])
+
+
+def transfer(source_folder, mixed, out, method, **more):
+    records, gaps = mixed
+    settings = {"n_test": 0, "seed": 3, "device": "cpu", "settings": QUICK.get(method, {})} | more
+    return transfer_run(source_folder, records, gaps, method=method, out=out, **settings)
