@@ -22,6 +22,7 @@ from bandgap.datasets.splits import permuted_split
 from bandgap.datasets.table import LabelledSet, Table, elements_of, learnable
 from bandgap.descriptors import PRESETS, DescriptorConfig
 from bandgap.descriptors.cache import DescriptorCache
+from bandgap.evaluation.metrics import crps_mixture_each
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress, progress_of
 from bandgap.posterior import PredictiveDraws
@@ -132,7 +133,7 @@ def run_crystals(
 
 
 def errors_file(out: Path, name: str) -> Path:
-    """Return where the errors of every fit on a set are (`paired`)."""
+    """Return where the errors and the CRPS of every fit on a set are (`paired`)."""
     return out / f"{name}-errors.jsonl"
 
 
@@ -153,16 +154,16 @@ def _fits_on(name: str, job: _Job) -> Iterator[ComparedFit]:
         if not left:
             continue
         labelled = labelled or _labelled(SETS[name], job)
-        for fit, errors_eV in _fits_of(who, left, labelled, SETS[name], job):
-            append_errors(errors_file(job.out, name), who, fit.n, fit.seed, errors_eV)
+        for fit, errors_eV, crps_eV in _fits_of(who, left, labelled, SETS[name], job):
+            append_errors(errors_file(job.out, name), who, fit.n, fit.seed, errors_eV, crps_eV)
             append_fit(file, fit)
             yield fit
 
 
 def _fits_of(
     who: str, wanted: Sequence[tuple[str, int, int]], labelled: LabelledSet, where: CrystalSet, job: _Job
-) -> Iterator[tuple[ComparedFit, dict[str, float]]]:
-    """Yield the fits of one entrant, with their errors in eV by id, on splits of all labelled structures.
+) -> Iterator[tuple[ComparedFit, dict[str, float], dict[str, float]]]:
+    """Yield the fits of one entrant, with their errors and CRPS in eV by id, on splits of all labelled structures.
 
     What its descriptor does not take it does without.
     """
@@ -183,7 +184,9 @@ def _fits_of(
         warnings = (f"{lost} of {n + n_test} structures cannot be described.",) if lost else ()
         errors = draws.flat_means_eV.mean(axis=0) - test.gaps_eV
         fit = ComparedFit(who, n, seed, heldout_figures(draws, test.gaps_eV), seconds, warnings=warnings)
-        yield fit, dict(zip(test.ids, errors.tolist(), strict=True))
+        scores = crps_mixture_each(test.gaps_eV, draws.centres_eV, sds=draws.sds_eV)
+        errors_eV, crps_eV = (dict(zip(test.ids, values.tolist(), strict=True)) for values in (errors, scores))
+        yield fit, errors_eV, crps_eV
 
 
 def _entrant(who: str, labelled: LabelledSet, job: _Job) -> _Entrant:

@@ -12,6 +12,8 @@ from bandgap.cli.inputs import descriptor_cache
 from bandgap.cli.report import print_table
 
 if TYPE_CHECKING:
+    from bandgap.benchmarks.crystal_criteria import ByFit, Proposed
+    from bandgap.benchmarks.paired import Difference
     from bandgap.runs.compared_fits import ComparedFit
 
 # figure, title, digits behind the point, factor
@@ -46,7 +48,7 @@ def crystals(
     """
     from bandgap.benchmarks.crystal_peers import PEERS
     from bandgap.benchmarks.crystals import METHODS, SETS, CrystalsBenchmark, errors_file, run_crystals
-    from bandgap.benchmarks.paired import read_errors
+    from bandgap.benchmarks.paired import read_errors, read_scores
     from bandgap.foundation.machine import set_threads
 
     set_threads()
@@ -59,7 +61,8 @@ def crystals(
             fits.setdefault(name, []).append(fit)
     for name, found in fits.items():
         print_crystals(name, found)
-        print_differences(found, read_errors(errors_file(out, name)))
+        kept = errors_file(out, name)
+        print_criteria(found, {"rmse_eV": read_errors(kept), "crps_eV": read_scores(kept)})
     for peer in PEERS if peers else ():
         if not peer.installed:
             typer.echo(f"{peer.name}: left out, as the package {peer.package} is not installed.", err=True)
@@ -83,26 +86,44 @@ def print_crystals(name: str, fits: "Sequence[ComparedFit]") -> None:
         typer.echo(f"Warning: {warning}", err=True)
 
 
-def print_differences(
-    fits: "Sequence[ComparedFit]", errors: "Mapping[tuple[str, int], Mapping[int, Mapping[str, float]]]"
-) -> None:
-    """Print for every size by how much the best of our methods errs less than the best peer, by a paired bootstrap."""
-    from bandgap.benchmarks.crystal_peers import PEERS
-    from bandgap.benchmarks.paired import RESAMPLES, rmse_difference
-    from bandgap.runs.compared_fits import summary
+def print_criteria(fits: "Sequence[ComparedFit]", each: "Mapping[str, ByFit]") -> None:
+    """Print for every size the best of our methods beside the best peer, and how the proposed method stands.
 
-    found, peers = summary(fits, "rmse_eV"), {peer.name for peer in PEERS}
+    `each` holds errors and scores by structure, by the name of the figure that they give.
+    """
+    from bandgap.benchmarks.crystal_criteria import FIGURES, best_of_both, proposed
+
     for n in sorted({fit.n for fit in fits}):
-        measured = sorted((row[n][0], name) for name, row in found.items() if (name, n) in errors)
-        best = [next((name for _, name in measured if (name in peers) == peer), None) for peer in (False, True)]
-        if None in best:
-            continue
-        ours, peer = str(best[0]), str(best[1])
-        difference = rmse_difference(errors[ours, n], errors[peer, n])
-        typer.echo(
-            f"n = {n}: {ours} minus {peer}: {difference.rmse_eV:+.3f} eV of RMSE, 95 % of {RESAMPLES:,} resamplings of "
-            f"the test structures from {difference.lower_eV:+.3f} to {difference.upper_eV:+.3f}."
-        )
+        for figure, title in FIGURES.items():
+            if best := best_of_both(fits, each[figure], figure=figure, n=n):
+                typer.echo(f"n = {n}: {best.ours} minus {best.peer}: {_difference(best.difference)} of {title}")
+        if stands := proposed(fits, n):
+            typer.echo(f"n = {n}: {_proposed(stands)}")
+
+
+def _difference(found: "Difference | None") -> str:
+    from bandgap.benchmarks.paired import RESAMPLES
+
+    if found is None:
+        return "- eV, as an earlier version did not keep every structure's,"
+    return (
+        f"{found.difference_eV:+.3f} eV (95 % of {RESAMPLES:,} resamplings of the test structures from "
+        f"{found.lower_eV:+.3f} to {found.upper_eV:+.3f})"
+    )
+
+
+def _proposed(stands: "Proposed") -> str:
+    from bandgap.benchmarks.crystal_criteria import COVERAGE, FIGURES, NEAR_PERCENT, PROPOSED
+
+    above = " and ".join(
+        f"{percent:.1f} % above the best {FIGURES[figure]} ({best})" for figure, (percent, best) in stands.above.items()
+    )
+    low, high = (f"{100 * end:.0f}" for end in COVERAGE)
+    return (
+        f"{PROPOSED}, which the page Train proposes, is {above}, {'' if stands.near else 'not '}within "
+        f"{NEAR_PERCENT:.0f} %; its coverage of {100 * stands.coverage:.1f} % is {'' if stands.covers else 'not '}"
+        f"within {low} to {high} %."
+    )
 
 
 def _cell(mean: float, error: float, digits: int, factor: float) -> str:

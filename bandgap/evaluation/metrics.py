@@ -94,14 +94,22 @@ def crps_gaussian(y: ArrayLike, mean: ArrayLike, *, sd: ArrayLike) -> float:
 
 
 def crps_mixture(y: ArrayLike, means: ArrayLike, *, sds: ArrayLike) -> float:
-    """Return the mean continuous ranked probability score of the mixture over draws, exactly.
+    """Return the mean continuous ranked probability score of the mixture over draws, exactly (`crps_mixture_each`).
 
-    E|X - y| - E|X - X'| / 2 with X, X' independent draws of the mixture. The first is a sum of the expected distance
-    from zero of normal variables, the second `_half_distance`; 700 structures with 8,000 draws take some ten seconds.
     `y` has shape (n,), `means` (draw, n), `sds` (draw,) or (draw, n).
 
     >>> round(crps_mixture([0.0], [[-1.0], [1.0]], sds=[1.0, 1.0]), 6)
     0.359409
+    """
+    return float(crps_mixture_each(y, means, sds=sds).mean())
+
+
+def crps_mixture_each(y: ArrayLike, means: ArrayLike, *, sds: ArrayLike) -> Floats:
+    """Return the continuous ranked probability score (n,) of the mixture over draws for every structure, exactly.
+
+    E|X - y| - E|X - X'| / 2 with X, X' independent draws of the mixture. The first is a sum of the expected distance
+    from zero of normal variables, the second `_half_distance`; 700 structures with 8,000 draws take some ten seconds.
+    `y` has shape (n,), `means` (draw, n), `sds` (draw,) or (draw, n).
     """
     observed, centres, spreads = _mixture(y, means, sds)
     scores = np.empty(observed.size)
@@ -109,7 +117,7 @@ def crps_mixture(y: ArrayLike, means: ArrayLike, *, sds: ArrayLike) -> float:
         centre, spread = centres[:, j], spreads[:, j]
         to_observed = _expected_distance(observed[j] - centre, spread).mean()
         scores[j] = to_observed - _half_distance(centre, spread)
-    return float(scores.mean())
+    return scores
 
 
 def _half_distance(centres: Floats, spreads: Floats) -> float:

@@ -14,8 +14,8 @@ from ase.io import write
 
 from bandgap.benchmarks.crystal_peers import PEERS
 from bandgap.benchmarks.crystals import LABEL, SETS, CrystalsBenchmark, CrystalSet, entrants, errors_file, run_crystals
-from bandgap.benchmarks.paired import read_errors
-from bandgap.cli.bench_crystals import print_crystals, print_differences
+from bandgap.benchmarks.paired import read_errors, read_scores
+from bandgap.cli.bench_crystals import print_crystals
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.networks.training import TrainingConfig
 from bandgap.runs.compared_fits import ComparedFit
@@ -91,6 +91,9 @@ def test_everyone_predicts_the_same_test_rows_and_the_fits_are_kept(data: Path, 
         errors = read_errors(errors_file(tmp_path, where))[fit.method, N][0]
         assert len(errors) == N_TEST
         assert np.sqrt(np.mean(np.square(list(errors.values())))) == pytest.approx(fit.figures["rmse_eV"])
+        scores = read_scores(errors_file(tmp_path, where))[fit.method, N][0]
+        assert scores.keys() == errors.keys()
+        assert np.mean(list(scores.values())) == pytest.approx(fit.figures["crps_eV"])
     trained = (tmp_path / "source" / "manifest.json").stat().st_mtime_ns
     assert list(run_crystals(data, tmp_path, CONFIG)) == found
     more = list(run_crystals(data, tmp_path, dataclasses.replace(CONFIG, seeds=(0, 1), sets=("perovskites",))))
@@ -144,13 +147,3 @@ def test_table_of_a_set_has_a_line_for_everyone_and_a_column_for_every_figure(ca
     assert "perovskites, n = 100: mean over 2 splits +- standard error" in printed.out
     assert "0.300 +- 0.050" in printed.out and "94.0 +- 0.0" in printed.out and "0.350" in printed.out
     assert "Magpie, random forest, n = 100: 2 of 110 structures cannot be described." in printed.err
-
-
-def test_best_of_ours_stands_beside_the_best_peer_with_the_interval_of_their_difference(capsys) -> None:
-    names = {"gaussian_process": 0.2, "kernel_ridge": 0.3, "Magpie, random forest": 0.5, "MBTR, kernel ridge": 0.4}
-    fits = [ComparedFit(name, 100, 0, {"rmse_eV": error}, 1.0) for name, error in names.items()]
-    errors = {(name, 100): {0: {"a": error, "b": -error, "c": error}} for name, error in names.items()}
-    print_differences(fits, errors)
-    assert "n = 100: gaussian_process minus MBTR, kernel ridge: -0.200 eV of RMSE" in capsys.readouterr().out
-    print_differences(fits[:2], errors)
-    assert capsys.readouterr().out == ""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bandgap.benchmarks.paired import append_errors, read_errors, rmse_difference
+from bandgap.benchmarks.paired import append_errors, mean_difference, read_errors, read_scores, rmse_difference
 from bandgap.foundation.errors import InputError
 
 
@@ -15,7 +15,7 @@ def test_difference_is_that_of_the_errors_mean_over_splits() -> None:
     first = {0: by_id(np.array([3.0, 4.0])), 1: by_id(np.array([1.0, 1.0]))}
     second = {0: by_id(np.array([1.0, 1.0])), 1: by_id(np.array([1.0, 1.0])), 2: by_id(np.array([9.0, 9.0]))}
     found = rmse_difference(first, second)
-    assert found.rmse_eV == pytest.approx((np.sqrt(12.5) - 1.0) / 2)
+    assert found.difference_eV == pytest.approx((np.sqrt(12.5) - 1.0) / 2)
     assert found.lower_eV == pytest.approx(1.0) and found.upper_eV == pytest.approx(1.5)
 
 
@@ -44,17 +44,31 @@ def test_interval_of_methods_that_err_alike_holds_zero_about_as_often_as_it_says
 
 def test_structures_that_only_one_has_predicted_are_left_out() -> None:
     first, second = {0: {"a": 1.0, "b": 2.0, "c": 50.0}}, {0: {"b": 2.0, "a": 1.0, "d": 70.0}}
-    assert rmse_difference(first, second).rmse_eV == 0.0
+    assert rmse_difference(first, second).difference_eV == 0.0
     with pytest.raises(InputError, match="tested on no common structures"):
         rmse_difference(first, {1: second[0]})
 
 
-def test_errors_are_written_and_read_again(tmp_path) -> None:
+def test_difference_of_scores_is_that_of_their_means() -> None:
+    first, second = {0: by_id(np.array([0.1, 0.3])), 1: by_id(np.array([0.2, 0.2]))}, {0: by_id(np.array([0.1, 0.1]))}
+    found = mean_difference(first, second)
+    assert found.difference_eV == pytest.approx(0.1)
+    assert (found.lower_eV, found.upper_eV) == (pytest.approx(0.0), pytest.approx(0.2))
+
+
+def test_errors_and_scores_are_written_and_read_again(tmp_path) -> None:
     path = tmp_path / "errors.jsonl"
-    assert read_errors(path) == {}
-    append_errors(path, "gaussian_process", 100, 0, {"a": 0.5})
-    append_errors(path, "gaussian_process", 100, 1, {"b": -0.25})
+    assert read_errors(path) == read_scores(path) == {}
+    append_errors(path, "gaussian_process", 100, 0, {"a": 0.5}, {"a": 0.3})
+    append_errors(path, "gaussian_process", 100, 1, {"b": -0.25}, {"b": 0.125})
     assert read_errors(path) == {("gaussian_process", 100): {0: {"a": 0.5}, 1: {"b": -0.25}}}
+    assert read_scores(path) == {("gaussian_process", 100): {0: {"a": 0.3}, 1: {"b": 0.125}}}
     path.write_text("[]\n")
     with pytest.raises(InputError, match="line 1: no errors of a fit"):
         read_errors(path)
+
+
+def test_file_of_an_earlier_version_has_errors_and_no_scores(tmp_path) -> None:
+    path = tmp_path / "errors.jsonl"
+    path.write_text('{"method": "kernel_ridge", "n": 100, "seed": 0, "errors_eV": {"a": 0.5}}\n')
+    assert read_errors(path) == {("kernel_ridge", 100): {0: {"a": 0.5}}} and read_scores(path) == {}
