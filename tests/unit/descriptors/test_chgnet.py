@@ -1,5 +1,8 @@
 """CHGNet's features against its own package, and where they must not change; skipped without the extra `chgnet`."""
 
+import os
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -7,7 +10,7 @@ import pytest
 from ase import Atoms
 from ase.build import bulk, fcc100, molecule
 
-from bandgap.descriptors import PRESETS, featurize
+from bandgap.descriptors import PRESETS, featurize, n_features
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.parts import NoFeaturesError
 from bandgap.descriptors.potentials import chgnet
@@ -19,6 +22,27 @@ with warnings.catch_warnings():
     pytest.importorskip("chgnet.model.model")
 
 CONFIG = PRESETS["chgnet"]
+ALONE = """
+import sys
+tried = []
+def refuse(event, arguments):
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.sendto", "urllib.Request"):
+        tried.append(event)
+        raise OSError("no network in this process")
+sys.addaudithook(refuse)  # of whatever is imported from here on
+if sys.argv[1:]:
+    import socket
+    try:
+        socket.socket().connect(("127.0.0.1", 9))
+    except OSError as error:
+        assert "no network" in str(error)
+from ase.build import bulk
+from bandgap.descriptors import PRESETS, featurize
+from bandgap.structures import StructureRecord
+found = featurize([StructureRecord("salt", "salt.cif", "CIF", bulk("NaCl", "rocksalt", a=5.64))], PRESETS["chgnet"])
+assert list(found.problems) == [None], found.problems
+print(*found.features[0], *tried)
+"""
 ROUNDING = 5e-5  # of float32 through four layers
 
 
@@ -138,3 +162,24 @@ def test_features_are_kept_in_the_cache(tmp_path):
     np.testing.assert_array_equal(first.features, again.features)
     with pytest.raises(NoFeaturesError):
         chgnet.pooled(Atoms("H"))
+
+
+def alone(home: object, *words: str) -> list[str]:
+    """Describe rock salt in a new process that cannot reach any address; return its features and what it tried."""
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE, *words], capture_output=True, text=True, check=False,
+        env={**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(home)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_weights_come_with_the_package_and_nothing_is_downloaded(tmp_path):
+    """In a new home, where nothing was kept of an earlier download."""
+    expected = featurize([record(bulk("NaCl", "rocksalt", a=5.64))], CONFIG).features[0]
+    np.testing.assert_allclose(np.array(alone(tmp_path), dtype=float), expected, atol=ROUNDING)
+
+
+def test_process_that_cannot_reach_any_address_tells_what_it_tried(tmp_path):
+    """The twin of the test before, without which that could not fail."""
+    assert alone(tmp_path, "connect")[n_features(CONFIG) :] == ["socket.connect"]
