@@ -108,4 +108,4 @@ def print_pruned(found: Mapping[str, Mapping[str, float]], *, n_test: int) -> No
         for share, row in found.items()
     ]
     print_table(columns, rows, width=110)
-    typer.echo(f"Weights sent back to the source's, of the hidden layers. {n_test:,} predictions; R-hat is theirs.")
+    typer.echo(f"Weights sent back to the source's, of the hidden layers. {n_test:,} predictions.")

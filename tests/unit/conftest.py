@@ -1,5 +1,6 @@
 """A small molecular world for the tests of what learns: 24 molecules, a tiny source model and a target."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,12 +45,12 @@ def record_of(identifier: str, atoms, *problems: Problem) -> StructureRecord:
     return StructureRecord(identifier, "made.xyz", "XYZ", atoms, problems)
 
 
-def make_records(n: int, *, seed: int, prefix: str) -> list[StructureRecord]:
+def make_records(n: int, *, seed: int, prefix: str, names: Sequence[str] = NAMES) -> list[StructureRecord]:
     """Small molecules, every atom displaced by about 0.05 angstroms."""
     rng = np.random.default_rng(seed)
     records = []
     for i in range(n):
-        atoms = molecule(NAMES[i % len(NAMES)])
+        atoms = molecule(names[i % len(names)])
         atoms.positions += rng.normal(0.0, 0.05, atoms.positions.shape)
         records.append(record_of(f"{prefix}-{i:02d}", atoms))
     return records

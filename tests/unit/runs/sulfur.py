@@ -1,10 +1,9 @@
 """Molecules with sulfur beside those of the other tests, whose source has never seen it, and quick runs on both."""
 
 import numpy as np
-from ase.build import molecule
 
 from bandgap.runs.transfer import transfer_run
-from tests.unit.conftest import record_of
+from tests.unit.conftest import make_records
 
 SULFUR = ("SH2", "CH3SH")
 QUICK = {
@@ -17,19 +16,9 @@ QUICK = {
 }
 
 
-def sulfur_records(n, *, seed, prefix, names=SULFUR):
-    rng = np.random.default_rng(seed)
-    records = []
-    for i in range(n):
-        atoms = molecule(names[i % len(names)])
-        atoms.positions += rng.normal(0.0, 0.05, atoms.positions.shape)
-        records.append(record_of(f"{prefix}-{i:02d}", atoms))
-    return records
-
-
 def with_sulfur(world):
     """Return the target's molecules and six with sulfur, whose gaps are 2 eV below what hydrogen says; gaps in eV."""
-    sulfur = sulfur_records(6, seed=11, prefix="sulfur")
+    sulfur = make_records(6, seed=11, prefix="sulfur", names=SULFUR)
     gaps = [4.0 + 0.7 * int((r.atoms.numbers == 1).sum()) - 2.0 for r in sulfur]
     return [*world.records, *sulfur], np.concatenate([world.gaps_eV, gaps])
 

@@ -9,7 +9,7 @@ import pytest
 from bandgap.runs.prediction import predict_run
 from bandgap.transfer import METHODS
 from tests.unit.conftest import make_records
-from tests.unit.runs.sulfur import sulfur_records, transfer, with_sulfur
+from tests.unit.runs.sulfur import transfer, with_sulfur
 
 WIDER = ["btl_pcp_pe", "btl_pcp_sg", "btl_bnn", "bnn", "feature_gp"]
 README = Path(__file__).resolve().parents[3] / "README.md"
@@ -29,7 +29,7 @@ def test_both_intervals_are_wider_where_an_element_is_new(source_folder, mixed, 
     """
     run = transfer(source_folder, mixed, tmp_path, method)
     known = make_records(12, seed=31, prefix="known")
-    new = sulfur_records(12, seed=32, prefix="new", names=["CH3SCH3"])
+    new = make_records(12, seed=32, prefix="new", names=["CH3SCH3"])
     found = predict_run(run, [*known, *new])
     for kind, factor in (("prediction", 1.3), ("credible", 1.5)):
         lower, upper = found.interval(0.9, kind)
@@ -47,6 +47,6 @@ def test_readme_names_the_methods_whose_intervals_are_wider_where_an_element_is_
 def test_interval_of_a_point_estimate_is_as_wide_where_an_element_is_new(source_folder, mixed, tmp_path, method):
     """It has one draw and one noise: nothing that could know less of sulfur, as the README says."""
     run = transfer(source_folder, mixed, tmp_path, method)
-    new = sulfur_records(2, seed=32, prefix="new", names=["CH3SCH3"])
+    new = make_records(2, seed=32, prefix="new", names=["CH3SCH3"])
     lower, upper = predict_run(run, [*make_records(2, seed=31, prefix="known"), *new]).interval(0.9)
     np.testing.assert_allclose(upper - lower, upper[0] - lower[0], rtol=1e-6)

@@ -20,7 +20,8 @@ from bandgap.sources.recalibration import source_gaps_eV
 from bandgap.sources.statistics import hidden_layers
 from bandgap.sources.stored import load_source
 from bandgap.transfer import METHODS
-from tests.unit.runs.sulfur import sulfur_records, transfer, with_sulfur
+from tests.unit.conftest import make_records
+from tests.unit.runs.sulfur import SULFUR, transfer, with_sulfur
 
 LEARN = [name for name, method in METHODS.items() if method.new_elements]
 ALONE = [name for name, method in METHODS.items() if not method.transfers and not method.new_elements]
@@ -39,7 +40,7 @@ def test_grown_source_says_what_it_said(source_folder, world):
     assert wide.species == ("H", "C", "N", "O", "S")
     records = world.records[:8]
     x, wide_x = featurize(records, source.descriptor).features, featurize(records, wide).features
-    rows = featurize([*records, *sulfur_records(3, seed=0, prefix="s")], wide).features
+    rows = featurize([*records, *make_records(3, seed=0, prefix="s", names=SULFUR)], wide).features
     model = grown(source, wide, rows)
     before, after = (
         hidden_features(hidden_layers(m.params), _standardised(m, f)) for m, f in ((source, x), (model, wide_x))
@@ -78,7 +79,7 @@ def test_method_learns_of_elements_that_the_source_lacks(source_folder, mixed, w
     assert manifest["n"] == 30 and manifest["left_out"] == []
     assert manifest["source"]["new_elements"] == ["S"] and manifest["descriptor"]["species"] == ["H", "C", "O", "S"]
     load_run(run)  # predicts its references again
-    found = predict_run(run, [*sulfur_records(6, seed=21, prefix="new"), world.foreign])
+    found = predict_run(run, [*make_records(6, seed=21, prefix="new", names=SULFUR), world.foreign])
     assert found.status[-1] == "refused" and "Si" in found.problem[-1]
     assert np.isfinite(found.mean_eV[:-1]).all()
     assert "Contains S, never seen by the source model; training structures: S in 6" in found.domain[0]
@@ -101,7 +102,7 @@ def test_method_without_transfer_does_as_without_the_source_that_lacks_an_elemen
     assert manifest["source"]["fingerprint"] == NO_SOURCE
     assert any("The source model has no S. This method does without one" in text for text in manifest["warnings"])
     alone = transfer(None, mixed, tmp_path / "alone", method)
-    new = sulfur_records(4, seed=21, prefix="new")
+    new = make_records(4, seed=21, prefix="new", names=SULFUR)
     beside, none = (predict_run(folder, new) for folder in (run, alone))
     assert "refused" not in beside.status
     np.testing.assert_array_equal(beside.mean_eV, none.mean_eV)
