@@ -13,6 +13,7 @@ import re
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from playwright.sync_api import Page, TimeoutError, expect
@@ -108,11 +109,30 @@ def predict(page: Page, name: str, archive: bytes, *, n: int) -> list[dict[str, 
     """Predict uploaded structures with the chosen run and return the rows of the CSV."""
     page.get_by_role("link", name="Predict new structures").click()
     upload(page, name, archive)
+    return predicted(page, n=n)
+
+
+def predicted(page: Page, *, n: int) -> list[dict[str, str]]:
+    """Predict what was uploaded and return the rows of the CSV."""
     page.get_by_role("button", name="Predict", exact=True).click()
     expect(page.get_by_text(f"{n} structures predicted")).to_be_visible(timeout=TRAINED_MS)
     with page.expect_download() as download:
         page.get_by_role("button", name="Download the predictions (CSV)").click()
     return list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text(encoding="utf-8"))))
+
+
+def expect_gaps(
+    page: Page, rows: list[dict[str, str]], ids: list[str], *, within: tuple[float, float], theory: str
+) -> None:
+    """Every structure has a gap inside its interval, finite and between these gaps in eV; table and figure say eV."""
+    assert sorted(row["id"] for row in rows) == sorted(ids)
+    assert [name for name in rows[0] if name.endswith("_eV")][:4] == ["mean_eV", "sd_eV", "lower_eV", "upper_eV"]
+    for row in rows:
+        lower, gap, upper = (float(row[name]) for name in ("lower_eV", "mean_eV", "upper_eV"))
+        assert np.isfinite([lower, gap, upper]).all() and within[0] < lower < gap < upper < within[1], row
+        assert 0 < float(row["sd_eV"]) < np.inf and float(row["level"]) == 0.95
+        assert row["status"] != "refused" and row["problem"] == "" and row["level_of_theory"] == theory
+    expect(page.get_by_text("predicted band gap (eV)").first).to_be_visible()
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +154,12 @@ def zipped(files: list[tuple[str, bytes]]) -> bytes:
         for name, text in files:
             archive.writestr(name, text)
     return found.getvalue()
+
+
+def names_in(archive: bytes) -> list[str]:
+    """Return the names of the files of a zip without their ends, which are the ids of their structures."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as whole:
+        return [Path(name).stem for name in whole.namelist()]
 
 
 def extxyz_frames(n: int) -> list[bytes]:
@@ -162,8 +188,7 @@ def test_perovskites_without_a_source_go_from_files_to_intervals(
     start(page)
     rows = predict(page, "new.zip", new, n=3)
     keep(page, "none-predict")
-    assert [row["level_of_theory"] for row in rows] == ["HSE"] * 3
-    assert all(1.0 < float(row["lower_eV"]) < float(row["mean_eV"]) < float(row["upper_eV"]) < 5.0 for row in rows)
+    expect_gaps(page, rows, names_in(new), within=(1.0, 5.0), theory="HSE")
 
 
 @pytest.mark.soak
@@ -180,7 +205,7 @@ def test_perovskites_from_inorganic_crystals_hold_elements_that_both_know(
     start(page)
     rows = predict(page, "new.zip", new, n=3)
     keep(page, "pbe-predict")
-    assert all(1.0 < float(row["lower_eV"]) < float(row["mean_eV"]) < float(row["upper_eV"]) < 5.0 for row in rows)
+    expect_gaps(page, rows, names_in(new), within=(1.0, 5.0), theory="HSE")
     page.goto(f"{page.url.replace('/predict', '/sources')}&source=inorganic")
     expect_ready(page, "Source models")
     expect(page.get_by_text(re.compile("CC BY 4.0.*APL Materials 1, 011002"))).to_be_visible()
@@ -228,6 +253,6 @@ def test_gap_at_a_cheaper_level_is_learned_from_and_asked_for_at_prediction(page
     upload(page, "new.extxyz", new)
     upload(page, "cheap.csv", cheap, place=1)
     keep(page, "baseline-predict-form")
-    page.get_by_role("button", name="Predict", exact=True).click()
-    expect(page.get_by_text("3 structures predicted")).to_be_visible(timeout=TRAINED_MS)
+    rows = predicted(page, n=3)
     keep(page, "baseline-predict")
+    expect_gaps(page, rows, table.tail(3)["id"].tolist(), within=(0.0, 20.0), theory="GFN1-xTB")
