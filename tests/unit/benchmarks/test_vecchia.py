@@ -1,5 +1,7 @@
 """The three parts of `bandgap bench vecchia` at small sizes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -63,3 +65,10 @@ def test_folder_without_the_molecules_is_refused(tmp_path):
         read_rows(tmp_path, n=10, n_test=10, seed=0)
     with pytest.raises(ConfigError, match="whole numbers from 1"):
         VecchiaBenchmark(n=0)
+
+
+def test_repeats_are_other_fields_and_their_medians_are_kept():
+    found = chains(replace(SMALL, repeats=3))
+    ratios = [one["ratio"] for one in found["each"]]
+    assert len(set(ratios)) == 3 and found["ratio"] == sorted(ratios)[1]
+    assert found["apart"]["rho"] == max(one["apart"]["rho"] for one in found["each"])

@@ -7,7 +7,19 @@ from bandgap.cli import bench_vecchia
 
 def test_command_prints_costs_and_chains_and_writes_them(run, tmp_path):
     file = tmp_path / "vecchia.json"
-    options = ("--no-accuracy", "--largest", 1600, "--chain-sites", 60, "--chain-draws", 40, "--json", file)
+    options = (
+        "--no-accuracy",
+        "--largest",
+        1600,
+        "--chain-sites",
+        60,
+        "--chain-draws",
+        40,
+        "--repeats",
+        2,
+        "--json",
+        file,
+    )
     result = run("bench", "vecchia", "--data", tmp_path, *options)
     assert result.exit_code == 0, result.output
     shown = " ".join(result.output.split())
@@ -15,12 +27,14 @@ def test_command_prints_costs_and_chains_and_writes_them(run, tmp_path):
     assert "60 sites, step 0.1, 100 sites a batch: SGRLD has" in shown
     written = json.loads(file.read_text())
     assert [row["n"] for row in written["costs"]["sizes"]] == [100, 200, 400, 800, 1600]
-    assert "accuracy" not in written
+    assert len(written["chains"]["each"]) == 2 and "accuracy" not in written
 
 
 def test_table_of_accuracy_has_a_row_for_every_side(capsys):
     side = {"rmse_eV": 0.3507, "crps_eV": 0.184, "coverage": 0.9525, "fit_s": 61.0, "predict_s": 2.0}
     sides = {"vecchia": side, "SVGP": side | {"passes": 12.0}}
-    bench_vecchia.print_accuracy(sides, {"n": 14000, "n_test": 2000, "exact_rows": 4000, "inducing": 1000})
+    bench_vecchia.print_accuracy(
+        sides, {"n": 14000, "n_test": 2000, "exact_rows": 4000, "inducing": 1000, "repeats": 3}
+    )
     shown = " ".join(capsys.readouterr().out.split())
     assert "0.3507" in shown and "95.2 %" in shown and "SVGP" in shown and "14,000 molecules of QM9" in shown
