@@ -2,9 +2,9 @@ r"""Gaussian processes by a Vecchia likelihood: accuracy beside rivals, the cost
 
 Three parts. QM9 gaps on a source's last hidden features: RMSE, CRPS, coverage of the 95 % interval and processor
 seconds, beside SVGP, VNNGP and an exact process on some of the rows (`vecchia_rivals`). Seconds of a pass over all
-sites, and of a step by batches, for growing fields in the plane. Effective draws a second of SGRLD and of Metropolis on
-all sites (NNGP), the same density. Seconds are the processor's, one thread. All is measured `repeats` times, QM9 on as
-many splits and the chains on as many fields, and medians are returned.
+sites, and of a step by batches, for growing fields in the plane. Effective draws a second of SGRLD and of a Metropolis
+walk on all sites (NNGP), the same density. Seconds are the processor's, one thread. All is measured `repeats` times,
+QM9 on as many splits and the chains on as many fields, and medians are returned.
 """
 
 import time
@@ -143,7 +143,7 @@ def chains_on_field(config: VecchiaBenchmark, *, progress: Progress = no_progres
     target = Target(blocks, gp.weak_priors(TRUTH), nu=TRUTH.nu)
     mode = find_mode(target, target.eta(TRUTH))
     fast = LangevinConfig(step=0.1, batch=100, warmup=200, draws=10 * config.chain_draws, thin=2)
-    slow = MetropolisConfig(warmup=200, draws=config.chain_draws // 4 or 1)
+    slow = MetropolisConfig(warmup=200, draws=config.chain_draws // 4 or 1, independent=False)
     draws, seconds = {}, {}
     runs: dict[str, Callable[[], Draws]] = {
         "SGRLD": lambda: sample_langevin(target, mode, fast, seed=config.seed, progress=progress),

@@ -29,7 +29,6 @@ SIZES = (50, 200)
 LAST_RUNS = 5
 SPREAD = 2.0  # a factor either way, where the machine is not known
 
-SG_ITERATIONS = 10_000  # of a chain by mini-batches (`transfer.shared.stochastic_network`), at any number of rows
 
 Basis = Literal["this method here", "other methods here", "reference"]
 
@@ -57,10 +56,8 @@ class Cost:
         return self.large_s * growth * work
 
 
-def usual_iterations(coordinates: Literal["auto", "whitened", "mini-batches"] = "auto") -> int:
+def usual_iterations(coordinates: Literal["auto", "whitened"] = "auto") -> int:
     """Return the iterations of a default sampler, to which its cost refers."""
-    if coordinates == "mini-batches":
-        return SG_ITERATIONS
     sampler = SamplerConfig(coordinates=coordinates).planned(can_frame=True)
     return sampler.n_warmup + sampler.n_draws
 

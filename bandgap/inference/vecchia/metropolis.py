@@ -2,6 +2,10 @@
 
 beta ~ N(p4^-1 p3, p4^-1) given theta, then eta' = eta + N(0, s^2 C) accepted by the ratio of likelihood and prior. C is
 the inverse precision at the mode; s^2 begins at 2.38^2 / k and is adapted in the warm-up alone, to 30 % acceptance.
+
+With `independent`, three of four proposals are draws from Student's t about the mode with scale C, wherever the chain
+is (independence sampler; Tierney, 1994), accepted by the ratio of density over proposal: where the posterior is almost
+normal, most are, and give three times the effective draws. The walk between them reaches what t misses.
 """
 
 from dataclasses import dataclass, replace
@@ -20,16 +24,22 @@ from bandgap.inference.vecchia.target import Target, log_likelihood
 ACCEPTANCE = 0.3
 LEAST, MOST, FEW_SITES = 400, 4000, 500  # draws, and the sites from which they are the least
 RATE = 0.7  # power with which the adaptation slows down
+WALK_EVERY = 4  # proposals, where others are independent
+FREEDOM = 4.0  # degrees of Student's t of independent proposals
 
 
 @dataclass(frozen=True)
 class MetropolisConfig:
-    """Chains, iterations of warm-up and of draws (None: more the fewer sites); every `thin`-th draw is kept."""
+    """Chains, iterations of warm-up and of draws (None: more the fewer sites); every `thin`-th draw is kept.
+
+    `independent`: whether three of four proposals are drawn about the mode, and not about where the chain is.
+    """
 
     chains: int = 4
     warmup: int = 100
     draws: int | None = None
     thin: int = 1
+    independent: bool = True
 
     def __post_init__(self) -> None:
         draws = self.thin if self.draws is None else self.draws
@@ -78,7 +88,12 @@ def sample_metropolis(
 
     def step(own: _Walker, iteration: int, rng: np.random.Generator) -> None:
         own.beta = draw_beta(own.terms, rng)
-        eta = own.eta + np.exp(own.log_scale) * root @ rng.standard_normal(k)
+        independent = config.independent and iteration % WALK_EVERY != 0
+        if independent:
+            noise = rng.standard_normal(k) / np.sqrt(rng.chisquare(FREEDOM) / FREEDOM)
+            eta = mode.eta + root @ noise
+        else:
+            eta = own.eta + np.exp(own.log_scale) * root @ rng.standard_normal(k)
         found = target.terms(eta, zero, derivatives=False)
         ratio = (
             log_likelihood(found, own.beta, n=target.sites.n)
@@ -86,14 +101,21 @@ def sample_metropolis(
             + target.log_prior(eta)
             - target.log_prior(own.eta)
         )
+        if independent:
+            ratio += proposed(own.eta) - proposed(eta)
         chance = float(np.exp(min(ratio, 0.0))) if np.isfinite(ratio) else 0.0
         accepted = rng.random() < chance
         if accepted:
             own.eta, own.terms = eta, found
-        if iteration < config.warmup:
-            own.log_scale += (chance - ACCEPTANCE) / (iteration + 1) ** RATE
-        else:
+        if iteration >= config.warmup:
             own.moves += accepted
+        elif not independent:
+            own.log_scale += (chance - ACCEPTANCE) / (iteration + 1) ** RATE
+
+    def proposed(eta: Floats) -> float:
+        """Return the log density of independent proposals, up to a constant."""
+        away = np.linalg.solve(root, eta - mode.eta)
+        return float(-0.5 * (FREEDOM + k) * np.log1p(away @ away / FREEDOM))
 
     def advance(state: Floats, first: int, last: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         own, path = walker(state), np.empty((last - first, k + p))

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from bandgap.foundation.errors import Cancelled, ConfigError, InputError
 from bandgap.inference.checkpoints import Checkpoint, ForeignCheckpointError
-from bandgap.inference.diagnostics import mean_error, rhat
+from bandgap.inference.diagnostics import ess_bulk, mean_error, rhat
 from bandgap.inference.vecchia.langevin import DivergedError, LangevinConfig, sample_by_smaller_steps, sample_langevin
 from bandgap.inference.vecchia.likelihood import build_blocks
 from bandgap.inference.vecchia.metropolis import MetropolisConfig, sample_metropolis
@@ -82,12 +82,26 @@ def test_scoring_by_batches_comes_near_the_maximum_and_stops():
 
 
 @pytest.mark.slow
-def test_metropolis_equals_quadrature(target, mode, quadrature):
-    draws = sample_metropolis(target, mode, MetropolisConfig(chains=4, warmup=200, draws=4000), seed=1)
+@pytest.mark.parametrize(
+    ("independent", "moves"), [(False, (0.2, 0.45)), (True, (0.4, 0.7))], ids=["walk", "walk and independent"]
+)
+def test_metropolis_equals_quadrature(target, mode, quadrature, independent, moves):
+    config = MetropolisConfig(chains=4, warmup=200, draws=4000, independent=independent)
+    draws = sample_metropolis(target, mode, config, seed=1)
     bias, spread = ratios(draws, quadrature)
-    assert 0.2 < draws.figures["acceptance"] < 0.45
+    assert moves[0] < draws.figures["acceptance"] < moves[1]
     assert np.abs(bias).max() < 0.1 and spread.min() > 0.95 and spread.max() < 1.05
     assert rhat(draws.eta).max() < 1.02
+
+
+@pytest.mark.slow
+def test_independent_proposals_give_twice_the_effective_draws_of_a_walk(target, mode):
+    found = [
+        sample_metropolis(target, mode, MetropolisConfig(warmup=200, draws=1000, independent=independent), seed=3)
+        for independent in (False, True)
+    ]
+    walk, mixed = (ess_bulk(draws.eta).min() for draws in found)
+    assert mixed > 2 * walk
 
 
 @pytest.mark.slow
