@@ -11,7 +11,7 @@ import pytest
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.evaluation.calibrators import Calibrator, save_calibrator
 from bandgap.evaluation.heldout import figures_at, load_heldout
-from bandgap.foundation.errors import Cancelled, ConfigError, InputError
+from bandgap.foundation.errors import Cancelled, ConfigError
 from bandgap.predictions.store import load_predictions
 from bandgap.predictions.table import COLUMNS
 from bandgap.runs.prediction import predict_run
@@ -19,14 +19,9 @@ from bandgap.runs.stored import load_run
 from bandgap.runs.transfer import transfer_run
 from bandgap.sources.overlap import KNOWN
 from bandgap.sources.training import train_source_run
+from tests.unit.runs.brief_transfer import transfer
 
 BAYES = {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 12}}
-FINE = {"training": {"max_epochs": 10, "batch_size": 8}}
-
-
-def transfer(source_folder, world, out, **more):
-    settings = {"method": "fine_tune", "settings": FINE, "seed": 5, "device": "cpu", "level_of_theory": "made up"}
-    return transfer_run(source_folder, world.records, world.gaps_eV, out=out, **(settings | more))
 
 
 @pytest.fixture(scope="module")
@@ -249,37 +244,6 @@ def test_cancel_leaves_no_run(source_folder, world, tmp_path):
     with pytest.raises(Cancelled):
         transfer(source_folder, world, tmp_path / "run", progress=cancel)
     assert not (tmp_path / "run").exists()
-
-
-def test_too_few_labels_are_refused(source_folder, world, tmp_path):
-    with pytest.raises(InputError, match="2 labelled structures are too few to transfer to. Give at least 5"):
-        transfer_run(source_folder, world.records[:2], world.gaps_eV[:2], n_test=0, out=tmp_path)
-
-
-def test_more_training_rows_than_labels_are_refused(source_folder, world, tmp_path):
-    with pytest.raises(InputError, match="6 test and 20 training structures were asked for, but only 24 have a label"):
-        transfer(source_folder, world, tmp_path, n=20, n_test=6)
-
-
-def test_constant_labels_are_refused(source_folder, world, tmp_path):
-    flat = dataclasses.replace(world, gaps_eV=np.full(24, 3.5))
-    with pytest.raises(InputError, match="all 19 labels are 3.5 eV. A transfer needs gaps that differ"):
-        transfer(source_folder, flat, tmp_path)
-
-
-def test_other_number_of_gaps_is_refused(source_folder, world, tmp_path):
-    with pytest.raises(InputError, match="24 structures but 23 gaps: one gap .or NaN. for each is expected"):
-        transfer_run(source_folder, world.records, world.gaps_eV[1:], out=tmp_path)
-
-
-@pytest.mark.parametrize(
-    "kind, reason", [("broken", "block 1 has no atoms"), ("foreign", "Si"), ("unlabelled", "no structure has a gap")]
-)
-def test_nothing_to_learn_from_is_refused_with_the_reason(source_folder, world, tmp_path, kind, reason):
-    record = world.records[0] if kind == "unlabelled" else getattr(world, kind)
-    gap = np.nan if kind == "unlabelled" else 3.0
-    with pytest.raises(InputError, match=f"None of 1 structures can be learned from: .*{reason}"):
-        transfer_run(source_folder, [record], np.array([gap]), method="last_layer_ridge", out=tmp_path)
 
 
 def test_source_run_leaves_out_what_it_cannot_learn_from(world, tmp_path):
