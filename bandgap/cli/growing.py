@@ -74,7 +74,7 @@ def write_growing(
             if extxyz is not None:
                 blocks = predicted_blocks(chunk.predictions, chunk.records, level=plan.level, kind=plan.interval)
                 texts["structures"] = "".join(blocks)
-            table.commit(len(chunk.records), counts_of(chunk.predictions), **texts)
+            table.commit(len(chunk), counts_of(chunk.predictions), **texts)
         if not table.work:
             say_verdicts()
         if rows_as_csv != out:

@@ -30,6 +30,7 @@ from bandgap.runs.prediction import draw_records, load_for, record_details, reco
 from bandgap.runs.stored import DOMAIN, DRAWS, Run
 from bandgap.storage.manifests import MANIFEST
 from bandgap.structures import StructureRecord
+from bandgap.structures.packed import PackedRecord, unpacked
 from bandgap.structures.spool import Spool
 
 CHUNK = 512  # structures: half a second of work, and about 15 MB with all draws of a network
@@ -43,9 +44,17 @@ Floats = NDArray[np.float64]
 class Chunk:
     """Some structures of an input, one after the other, and their predictions."""
 
-    records: tuple[StructureRecord, ...]
+    given: "_Given"
     predictions: Predictions
     details: PredictionDetails | None = None  # its rows begin at 0
+
+    def __len__(self) -> int:
+        return len(self.given)
+
+    @property
+    def records(self) -> tuple[StructureRecord, ...]:
+        """The structures, made anew of packed ones at every call."""
+        return tuple(map(unpacked, self.given))
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,7 @@ class ChunkPlan:
 
 
 def predict_chunks(
-    records: Iterable[StructureRecord],
+    records: Iterable[StructureRecord] | Spool,
     plan: ChunkPlan,
     *,
     n: int | Callable[[], int | None],
@@ -89,10 +98,14 @@ def predict_chunks(
     raises, but for a baseline, which the caller checks.
     """
     known = n if callable(n) else lambda: n
-    left = islice(records, first, None)
+    spread = plan.n_jobs > 1 or engine_in_use().remote
+    items: Iterable[StructureRecord | PackedRecord] = records
+    if spread and isinstance(records, Spool):
+        items = records.packed()
+    left = islice(items, first, None)
     head = list(islice(left, PROCESSES_FROM)) if known() is None else []  # so many at least, or all
     n_left = len(head) if (total := known()) is None else total - first
-    shares = _pays(plan, n_left)
+    shares = spread and n_left >= PROCESSES_FROM
     size = max(1, min(plan.size, -(-n_left // plan.n_jobs))) if shares else plan.size
     parts = _parts(chain(head, left), size=size, first=first, baseline_eV=baseline_eV, labelled=labelled)
     started, said = time.monotonic(), Update("predicting", first, total)
@@ -102,7 +115,7 @@ def predict_chunks(
 
     progress(said)
     for chunk in _together(parts, plan) if shares else _alone(parts, plan, within):
-        done = said.done + len(chunk.records)
+        done = said.done + len(chunk)
         rate = (done - first) / max(time.monotonic() - started, 1e-9)
         said = replace(said, done=done, total=known(), values={RATE: rate})
         progress(said)
@@ -123,7 +136,8 @@ def work_of(records: Spool, plan: ChunkPlan, *, baseline_eV: Floats | None) -> s
     return fingerprint(facts)
 
 
-Part = tuple[tuple[StructureRecord, ...], Floats | None, NDArray[np.bool_] | None]  # of which the rows are known
+_Given = tuple[StructureRecord | PackedRecord, ...]
+Part = tuple[_Given, Floats | None, NDArray[np.bool_] | None]  # of which the rows are known
 Found = tuple[Predictions, PredictionDetails | None]
 
 
@@ -134,7 +148,7 @@ class _Map(Protocol):
 
 
 def _parts(
-    records: Iterator[StructureRecord],
+    records: Iterator[StructureRecord | PackedRecord],
     *,
     size: int,
     first: int,
@@ -146,11 +160,6 @@ def _parts(
         own = slice(at, at + len(part))
         yield part, None if baseline_eV is None else baseline_eV[own], None if labelled is None else labelled[own]
         at += len(part)
-
-
-def _pays(plan: ChunkPlan, n: int) -> bool:
-    """Return whether so many structures or more are more work than to start processes and load the model in them."""
-    return (plan.n_jobs > 1 or engine_in_use().remote) and n >= PROCESSES_FROM
 
 
 def _alone(parts: Iterator[Part], plan: ChunkPlan, progress: Progress) -> Iterator[Chunk]:
@@ -173,7 +182,8 @@ def _predicted(
     n_jobs: int = 1,
     progress: Progress = no_progress,
 ) -> Found:
-    records, baseline, labelled = part
+    given, baseline, labelled = part
+    records = tuple(map(unpacked, given))
     described = featurize(records, run.descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
     drawn = draw_records(run, records, described, baseline_eV=baseline)
     predictions = record_predictions(run, records, drawn)
@@ -205,7 +215,7 @@ def _cut(part: Part, rows: slice) -> Part:
 
 def _elsewhere(parts: Iterator[Part], plan: ChunkPlan, over: _Map) -> Generator[Chunk, None, None]:
     own = replace(plan, cache=None) if engine_in_use().remote else plan  # the cache is a file of this machine
-    held: deque[tuple[StructureRecord, ...]] = deque()
+    held: deque[_Given] = deque()
 
     def tasks() -> Iterator[tuple[Part, ChunkPlan]]:
         for part in parts:

@@ -1,13 +1,11 @@
 """Records on disk, in their order: what is read once and needed twice, however many structures there are.
 
-A record is the sizes of its parts, a line of JSON, and the numbers of its atoms; the file has no name, so that nothing
+A record is the sizes of its two parts (`packed`) and these; the file has no name, so that nothing
 is left of it when the process ends. Where a process may be forked, another can read while this one goes on with
 something else (`Spool.ahead`).
 """
 
-import dataclasses
 import hashlib
-import json
 import os
 import struct
 import tempfile
@@ -15,14 +13,12 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import IO, Any, Self
-
-import numpy as np
-from ase import Atoms
+from typing import IO, Self
 
 from bandgap.foundation.forks import ForkedItems, can_fork
+from bandgap.structures.packed import PackedRecord, from_parts, parts_of
 from bandgap.structures.reading import UniqueIds
-from bandgap.structures.records import Problem, StructureRecord
+from bandgap.structures.records import StructureRecord
 
 SHOWN = 3  # refused structures of which a tally has the reasons
 _BATCH = 256  # records between two words of a process that reads ahead
@@ -87,11 +83,15 @@ class Spool:
         return len(self._finish().ids)
 
     def __iter__(self) -> Iterator[StructureRecord]:
+        return (packed.unpacked() for packed in self.packed())
+
+    def packed(self) -> Iterator[PackedRecord]:
+        """Walk through the records without making their atoms."""
         unique, at, given = UniqueIds(lambda: set(self._finish().ids)), 0, 0
         while self._has(given):
-            record, at = self._read(at)
+            found, at = self._read(at)
             given += 1
-            yield unique(record)
+            yield PackedRecord(unique(found.record), found.numbers)
 
     @property
     def is_read(self) -> bool:
@@ -117,7 +117,7 @@ class Spool:
 
     def without_atoms(self) -> list[StructureRecord]:
         """Return the records without their coordinates, for what needs all ids, files and numbers at once."""
-        return [dataclasses.replace(record, atoms=None) for record in self]
+        return [packed.record for packed in self.packed()]
 
     def _begin(self, read: Callable[[], Iterable[StructureRecord]], *, forked: bool) -> None:
         self._file = file = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as this object
@@ -147,15 +147,11 @@ class Spool:
         else:
             self._there = word
 
-    def _read(self, at: int) -> tuple[StructureRecord, int]:
+    def _read(self, at: int) -> tuple[PackedRecord, int]:
         """Return the record at a byte of the file, and the byte after it; leaves the file's place to its writer."""
         n_head, n_numbers = _SIZES.unpack(os.pread(self._file.fileno(), _SIZES.size, at))
         data = os.pread(self._file.fileno(), n_head + n_numbers, at + _SIZES.size)
-        head = json.loads(data[:n_head])
-        problems = tuple(Problem(severity, text) for severity, text in head["problems"])
-        atoms = None if head["n_atoms"] is None else _atoms(head["n_atoms"], np.frombuffer(data, offset=n_head))
-        record = StructureRecord(head["id"], head["file"], head["format"], atoms, problems, head["info"])
-        return record, at + _SIZES.size + len(data)
+        return from_parts(data[:n_head], data[n_head:]), at + _SIZES.size + len(data)
 
 
 def _write(records: Iterable[StructureRecord], file: IO[bytes]) -> Iterator[int | _Whole]:
@@ -163,7 +159,7 @@ def _write(records: Iterable[StructureRecord], file: IO[bytes]) -> Iterator[int 
     ids: list[str] = []
     digest, tally = hashlib.sha256(), Tally()
     for record in records:
-        head, numbers = _parts(record)
+        head, numbers = parts_of(record)
         digest.update(head + numbers)
         file.write(_SIZES.pack(len(head), len(numbers)) + head + numbers)
         ids.append(record.id)
@@ -173,24 +169,3 @@ def _write(records: Iterable[StructureRecord], file: IO[bytes]) -> Iterator[int 
             yield len(ids)
     file.flush()
     yield _Whole(ids, digest.hexdigest(), tally)
-
-
-def _parts(record: StructureRecord) -> tuple[bytes, bytes]:
-    """Return a record's line of JSON, and the numbers of its atoms as float64."""
-    atoms = record.atoms
-    head: dict[str, Any] = {
-        "id": record.id,
-        "file": record.file,
-        "format": record.format,
-        "problems": [(problem.severity, problem.text) for problem in record.problems],
-        "info": dict(record.info),
-        "n_atoms": None if atoms is None else len(atoms),
-    }
-    arrays = () if atoms is None else (atoms.numbers, atoms.positions, atoms.cell.array, atoms.pbc)
-    numbers = b"".join(np.ascontiguousarray(array, dtype=np.float64).tobytes() for array in arrays)
-    return json.dumps(head).encode() + b"\n", numbers
-
-
-def _atoms(n: int, numbers: np.ndarray[Any, np.dtype[np.float64]]) -> Atoms:
-    places, cell, pbc = numbers[n : 4 * n].reshape(n, 3), numbers[4 * n : 4 * n + 9].reshape(3, 3), numbers[-3:] != 0
-    return Atoms(numbers=numbers[:n].astype(int), positions=places, cell=cell, pbc=pbc)  # type: ignore[no-untyped-call]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import pickle
 import time
 import tracemalloc
 import weakref
@@ -14,6 +15,7 @@ from bandgap.foundation.errors import InputError
 from bandgap.foundation.forks import can_fork
 from bandgap.structures import Limits, read_paths, read_structures, spool
 from bandgap.structures.formats import xyz
+from bandgap.structures.packed import unpacked
 from bandgap.structures.reading import stream_paths
 from bandgap.structures.spool import Spool, Tally
 from tests.unit.structures.samples import METHANE_XYZ, POSCAR, cif
@@ -198,3 +200,13 @@ def test_archive_read_from_its_path_is_the_one_read_from_its_bytes(tmp_path):
     assert told(read_paths([path], limits=few)) == told(read_structures(path.read_bytes(), str(path), limits=few))
     small = Limits(max_archive_bytes=100)
     assert told(read_paths([path], limits=small)) == told(read_structures(path.read_bytes(), str(path), limits=small))
+
+
+def test_packed_records_travel_to_another_process_as_they_are(folder):
+    kept, records = Spool(stream_paths([folder])), read_paths([folder])
+    packed = list(kept.packed())
+    assert all(one.record.atoms is None for one in packed)
+    arrived = pickle.loads(pickle.dumps(packed))
+    assert told(map(unpacked, arrived)) == told(records) == told(map(unpacked, records))
+    whole = len(pickle.dumps([r.atoms for r in records]))
+    assert len(pickle.dumps([one.numbers for one in packed])) < 0.75 * whole
