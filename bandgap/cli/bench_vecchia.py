@@ -29,9 +29,12 @@ def vecchia(
 ) -> None:
     """Vecchia Gaussian processes: QM9 gaps beside GPyTorch and scikit-learn, cost of a pass, effective draws a second.
 
+    A pass is timed by compiled loops, at the smaller sizes also by batched tensors, on CUDA too where there is one.
+
     With the defaults it takes long, most of it for the rivals: begin with a small --n.
     """
     from bandgap.benchmarks.vecchia import VecchiaBenchmark, chains, compare_sides, costs
+    from bandgap.benchmarks.vecchia_engines import engines
     from bandgap.benchmarks.vecchia_rows import read_rows
     from bandgap.foundation.machine import set_threads
 
@@ -52,6 +55,7 @@ def vecchia(
     result: dict[str, Any] = {"settings": asdict(config)}
     with progress_bars() as progress:
         result["costs"] = costs(config, progress=progress)
+        result["engines"] = engines(config, progress=progress)
         result["chains"] = chains(config, progress=progress)
         if accuracy:
             rows = read_rows(data, n=n, n_test=n_test, seed=seed, cache=descriptor_cache(), progress=progress)
@@ -61,7 +65,7 @@ def vecchia(
 
 
 def print_vecchia(result: dict[str, Any]) -> None:
-    """Print the three parts, as far as they were measured."""
+    """Print the parts, as far as they were measured."""
     if "accuracy" in result:
         print_accuracy(result["accuracy"], result["settings"])
     rows = [
@@ -72,6 +76,7 @@ def print_vecchia(result: dict[str, Any]) -> None:
         f"Slope of the pass on log-log: {result['costs']['slope']:.3f}; {result['costs']['neighbours']} neighbours, "
         "fields in the plane."
     )
+    print_engines(result["engines"])
     found = result["chains"]
     speeds = [
         (
@@ -90,6 +95,34 @@ def print_vecchia(result: dict[str, Any]) -> None:
         f"{found['ratio']:.1f} times as many effective draws a second; means are at most {apart:.1f} standard errors "
         f"apart ({max(found['apart_sd'].values()):.3f} posterior standard deviations)."
     )
+
+
+def print_engines(devices: dict[str, list[dict[str, float]]]) -> None:
+    """Print a table for every device on which batched tensors ran."""
+    for device, found in devices.items():
+        rows = [
+            (
+                f"{row['n']:,.0f}",
+                f"{row['neighbours']:.0f}",
+                *(f"{1e3 * row[f'{side}_pass_s']:.1f}" for side in ("loops", "batched")),
+                f"{row['pass_ratio']:.2f}",
+                *(f"{1e3 * row[f'{side}_step_s']:.2f}" for side in ("loops", "batched")),
+                f"{row['step_ratio']:.2f}",
+            )
+            for row in found
+        ]
+        columns = (
+            "sites",
+            "neighbours",
+            "pass (ms): loops",
+            "batched",
+            "ratio",
+            "step (ms): loops",
+            "batched",
+            "ratio",
+        )
+        print_table(columns, rows, width=120)
+        typer.echo(f"Loops on one core, batched tensors on: {device}. A ratio below 1: the tensors are faster.")
 
 
 def print_accuracy(sides: dict[str, dict[str, float]], settings: dict[str, Any]) -> None:

@@ -1,9 +1,9 @@
 """Which of two engines sums over the sites of a Vecchia likelihood: compiled loops, or batched tensors on a device.
 
 Both give value, gradient and Fisher information of all sites or of a batch, in closed form and double precision, one
-Cholesky factor a site. On one core of a CPU batched tensors take 2.5 to 4 times as long as the loops, for a pass over
-all sites as for a batch of 250 (`bandgap bench vecchia` measures both side by side): loops are the choice there. They
-have no other device; on CUDA the tensors are.
+Cholesky factor a site. On one core of a CPU batched tensors take 2.6 to 4.5 times as long as the loops, for a pass over
+all sites as for a batch of 250, with 15 and with 60 neighbours (`bandgap bench vecchia` measures both side by side, on
+CUDA too): loops are the choice there. They have no other device; on CUDA the tensors are the choice.
 """
 
 from typing import Literal, get_args
