@@ -169,20 +169,18 @@ def _covariance(block: Matrices, theta: Theta, correlation: Tensor) -> Tensor:
 
 def _sums(block: Matrices, theta: Theta, beta: Tensor, *, free_nu: bool, derivatives: bool) -> Sums:
     """Return what sites add, beta (p,) being on their device."""
-    slopes: tuple[Tensor, ...] = ()
     if derivatives:
-        value, *others = log_slopes(block.distances, theta.rho, theta.nu, free_nu=free_nu)
-        slopes = tuple(others)
+        value, *slopes = log_slopes(block.distances, theta.rho, theta.nu, free_nu=free_nu)
     else:
-        value = correlations(block.distances, theta.rho, theta.nu)
+        value, slopes = correlations(block.distances, theta.rho, theta.nu), []
     lower, jittered, failed = _factor(_covariance(block, theta, value), theta)
     unit = torch.zeros_like(block.v)
     unit[:, -1] = 1.0
     a = torch.linalg.solve_triangular(lower.mT, unit[..., None], upper=True)[..., 0]
     columns = [block.v - block.rows @ beta]
     if derivatives:
-        columns += [(theta.sigma2 * slope @ a[..., None])[..., 0] for slope in slopes]
-        columns = [columns[0], *(torch.where(block.dummies, 0.0, each) for each in columns[1:]), theta.tau2 * a]
+        moved = ((theta.sigma2 * slope @ a[..., None])[..., 0] for slope in slopes)
+        columns += [*(torch.where(block.dummies, 0.0, each) for each in moved), theta.tau2 * a]
     solved = torch.linalg.solve_triangular(lower, torch.stack(columns, dim=-1), upper=False)
     e, log_a = solved[..., 0], torch.log(a[:, -1])
     last = e[:, -1]
