@@ -2,9 +2,10 @@ r"""Gaussian processes by a Vecchia likelihood: accuracy beside rivals, the cost
 
 Three parts. QM9 gaps on a source's last hidden features: RMSE, CRPS, coverage of the 95 % interval and processor
 seconds, beside SVGP, VNNGP and an exact process on some of the rows (`vecchia_rivals`). Seconds of a pass over all
-sites, and of a step by batches, for growing fields in the plane. Effective draws a second of SGRLD and of a Metropolis
-walk on all sites (NNGP), the same density. Seconds are the processor's, one thread. All is measured `repeats` times,
-QM9 on as many splits and the chains on as many fields, and medians are returned.
+sites, and of a step by batches, for growing fields in the plane, by compiled loops (`vecchia_engines` has batched
+tensors beside them). Effective draws a second of SGRLD and of a Metropolis walk on all sites (NNGP), the same density.
+Seconds are the processor's, one thread. All is measured `repeats` times, QM9 on as many splits and the chains on as
+many fields, and medians are returned.
 """
 
 import time
@@ -80,7 +81,9 @@ def compare_sides(
     """Return figures of every side on these rows; rivals are given the smoothness that ours has found."""
     settings = gp.GPConfig(neighbours=config.neighbours, likelihood="vecchia")
     started = time.process_time()
-    fitted = gp.fit(train.points, train.y, settings, covariates=train.trend, seed=config.seed, progress=progress)
+    fitted = gp.fit(
+        train.points, train.y, settings, covariates=train.trend, seed=config.seed, device="cpu", progress=progress
+    )
     middle = time.process_time()
     found = fitted.predict(test.points, test.trend)
     ended = time.process_time()
@@ -113,7 +116,7 @@ def costs(config: VecchiaBenchmark, *, progress: Progress = no_progress) -> dict
     """Return seconds of a pass with gradient and of a step of 250 sites at every size, and the slope on log-log."""
     rows: list[dict[str, float]] = []
     for done, n in enumerate(config.sizes):
-        blocks = _field(n, seed=config.seed, order="random")
+        blocks = field_of(n, seed=config.seed, order="random")
         index = np.random.default_rng(n).choice(n, min(250, n), replace=False)
         whole = _seconds(lambda b=blocks: _gradient(b, None), config.repeats)  # type: ignore[misc]
         step = _seconds(lambda b=blocks, i=index: [_gradient(b, i) for _ in range(20)], config.repeats)  # type: ignore[misc]
@@ -139,7 +142,7 @@ def chains_on_field(config: VecchiaBenchmark, *, progress: Progress = no_progres
 
     `apart` is in Monte-Carlo standard errors of the difference, `apart_sd` in posterior standard deviations.
     """
-    blocks = _field(config.chain_sites, seed=config.seed, order="auto")
+    blocks = field_of(config.chain_sites, seed=config.seed, order="auto")
     target = Target(blocks, gp.weak_priors(TRUTH), nu=TRUTH.nu)
     mode = find_mode(target, target.eta(TRUTH))
     fast = LangevinConfig(step=0.1, batch=100, warmup=200, draws=10 * config.chain_draws, thin=2)
@@ -189,11 +192,11 @@ def _rates(draws: Draws, seconds: float) -> dict[str, float]:
     }
 
 
-def _field(n: int, *, seed: int, order: Any) -> Blocks:
+def field_of(n: int, *, seed: int, order: Any, neighbours: int = FIELD_NEIGHBOURS) -> Blocks:
     """Return a field in the unit square, its observations drawn one after the other from their neighbours."""
     rng = np.random.default_rng([seed, n])
     points, rows = rng.random((n, 2)), np.ones((n, 1))
-    empty = build_blocks(points, rows, np.zeros(n), m=FIELD_NEIGHBOURS, order=order, seed=seed)
+    empty = build_blocks(points, rows, np.zeros(n), m=neighbours, order=order, seed=seed)
     y, noise = np.zeros(n), rng.standard_normal(n)
     for i in range(n):
         near = empty.neighbours[i][empty.neighbours[i] >= 0]

@@ -30,11 +30,14 @@ def vecchia(
 ) -> None:
     """Vecchia Gaussian processes: QM9 gaps beside GPyTorch and scikit-learn, cost of a pass, effective draws a second.
 
+    A pass is timed by compiled loops, at the smaller sizes also by batched tensors, on CUDA too where there is one.
+
     With the defaults it takes half an hour, most of it for the rivals: begin with a small --n. SGRLD takes ten times
     --chain-draws, Metropolis a quarter.
     """
     from bandgap.benchmarks.vecchia import VecchiaBenchmark, chains, costs
     from bandgap.benchmarks.vecchia import accuracy as accuracy_on_splits
+    from bandgap.benchmarks.vecchia_engines import engines
     from bandgap.foundation.machine import set_threads
 
     set_threads()
@@ -55,6 +58,7 @@ def vecchia(
     result: dict[str, Any] = {"settings": asdict(config)}
     with progress_bars() as progress:
         result["costs"] = costs(config, progress=progress)
+        result["engines"] = engines(config, progress=progress)
         result["chains"] = chains(config, progress=progress)
         if accuracy:
             result["accuracy"] = accuracy_on_splits(data, config, cache=descriptor_cache(), progress=progress)
@@ -63,7 +67,7 @@ def vecchia(
 
 
 def print_vecchia(result: dict[str, Any]) -> None:
-    """Print the three parts, as far as they were measured."""
+    """Print the parts, as far as they were measured."""
     if "accuracy" in result:
         print_accuracy(result["accuracy"]["sides"], result["settings"])
     rows = [
@@ -74,6 +78,7 @@ def print_vecchia(result: dict[str, Any]) -> None:
         f"Slope of the pass on log-log: {result['costs']['slope']:.3f}; {result['costs']['neighbours']} neighbours, "
         "fields in the plane."
     )
+    print_engines(result["engines"])
     found = result["chains"]
     speeds = [
         (
@@ -93,6 +98,34 @@ def print_vecchia(result: dict[str, Any]) -> None:
         f"apart (the median is {max(found['apart_sd'].values()):.3f} posterior standard deviations). Medians of "
         f"{result['settings']['repeats']}."
     )
+
+
+def print_engines(devices: dict[str, list[dict[str, float]]]) -> None:
+    """Print a table for every device on which batched tensors ran."""
+    for device, found in devices.items():
+        rows = [
+            (
+                f"{row['n']:,.0f}",
+                f"{row['neighbours']:.0f}",
+                *(f"{1e3 * row[f'{side}_pass_s']:.1f}" for side in ("loops", "batched")),
+                f"{row['pass_ratio']:.2f}",
+                *(f"{1e3 * row[f'{side}_step_s']:.2f}" for side in ("loops", "batched")),
+                f"{row['step_ratio']:.2f}",
+            )
+            for row in found
+        ]
+        columns = (
+            "sites",
+            "neighbours",
+            "pass (ms): loops",
+            "batched",
+            "ratio",
+            "step (ms): loops",
+            "batched",
+            "ratio",
+        )
+        print_table(columns, rows, width=120)
+        typer.echo(f"Loops on one core, batched tensors on: {device}. A ratio below 1: the tensors are faster.")
 
 
 def print_accuracy(sides: dict[str, dict[str, float]], settings: dict[str, Any]) -> None:

@@ -47,7 +47,9 @@ def fit(
     del device
     progress(Update("preparing the kernel"))
     rows = rows_of(source, data, config, seed=seed)
-    first = fit_process(rows.points, rows.gaps, START, covariates=rows.trend, seed=seed, progress=progress)
+    first = fit_process(
+        rows.points, rows.gaps, START, covariates=rows.trend, seed=seed, device="cpu", progress=progress
+    )
     (start,) = first.thetas
     priors = weak_priors(typical_scales(rows.points, rows.trend, rows.gaps))
     problem = Problem(rows.points, rows.trend, rows.gaps, priors)

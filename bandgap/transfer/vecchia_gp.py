@@ -21,7 +21,7 @@ from bandgap.transfer.shared.method import Method, Scales, TargetData
 
 @dataclass(frozen=True)
 class VecchiaGPConfig(Scales):
-    """Scales (`recalibration`), and the process: smoothness, likelihood, neighbours and sampler (`GPConfig`)."""
+    """Scales (`recalibration`), and the process: smoothness, likelihood, neighbours, sampler, engine (`GPConfig`)."""
 
     process: GPConfig = field(default_factory=GPConfig)
 
@@ -36,8 +36,10 @@ def fit(
     progress: Progress = no_progress,
     checkpoint: Checkpoint | None = None,
 ) -> DeepKernelPosterior:
-    """Sample the scales given the target's training rows (features (n, p), gaps in eV); runs on the CPU."""
-    del device
+    """Sample the scales given the target's training rows (features (n, p), gaps in eV).
+
+    Vecchia's likelihood runs on the device, the exact one on the CPU.
+    """
     progress(Update("preparing the kernel"))
     rows = rows_of(source, data, config, seed=seed)
     found = fit_process(
@@ -46,6 +48,7 @@ def fit(
         config.process,
         covariates=rows.trend,
         seed=seed,
+        device=device,
         progress=progress,
         checkpoint=checkpoint,
     )

@@ -114,7 +114,7 @@ def _arguments(distances: Tensor, rho: Tensor | float, nu: Tensor | float) -> tu
 
 
 def _scale(nu: Tensor) -> Tensor:
-    return torch.exp((1 - nu) * torch.log(torch.tensor(2.0, dtype=nu.dtype)) - torch.lgamma(nu))
+    return torch.exp((1 - nu) * torch.log(torch.full_like(nu, 2.0)) - torch.lgamma(nu))
 
 
 def _trigamma(nu: Tensor) -> Tensor:

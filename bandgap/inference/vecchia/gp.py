@@ -21,10 +21,12 @@ from typing import Literal
 
 import numpy as np
 
+from bandgap.foundation.config import LATER
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.vecchia.chains import Draws
+from bandgap.inference.vecchia.engines import Engine, check_engine, device_of, sites_on
 from bandgap.inference.vecchia.exact import DenseSites
 from bandgap.inference.vecchia.kriging import Observed, predict
 from bandgap.inference.vecchia.langevin import LangevinConfig, sample_by_smaller_steps
@@ -55,6 +57,9 @@ class GPConfig:
 
     The exact likelihood is "auto" up to 1,000 rows and is sampled by Metropolis, Vecchia's above by SGRLD; "none" takes
     the mode as known: intervals then hold no uncertainty of the scales. `keep` draws are predicted with.
+
+    `engine` sums over the sites of Vecchia's likelihood: "loops" compiled for the CPU, or "batched" tensors; "auto"
+    takes loops on a CPU and tensors on CUDA (`engines`). The exact likelihood is always computed on the CPU.
     """
 
     nu: float | Literal["auto"] = "auto"
@@ -67,8 +72,10 @@ class GPConfig:
         default_factory=lambda: LangevinConfig(step=0.05, batch=250, warmup=100, draws=500, thin=4)
     )
     keep: int = 32
+    engine: Engine = field(default="auto", metadata=LATER)
 
     def __post_init__(self) -> None:
+        check_engine(self.engine)
         sound = self.nu == "auto" or (isinstance(self.nu, (int, float)) and 0 < self.nu <= 4)
         if not (sound and self.neighbours >= 1 and self.predict_from >= 0 and self.keep >= 1):
             raise ConfigError(
@@ -150,19 +157,23 @@ def fit(
     covariates: Floats | None = None,
     priors: Priors | None = None,
     seed: int = 0,
+    device: str = "auto",
     progress: Progress = no_progress,
     checkpoint: Checkpoint | None = None,
 ) -> GaussianProcess:
     """Fit to observations y (n,) at points (n, q); covariates (n, p) default to an intercept.
 
-    Raises InputError on values that are not finite and on tables of different lengths.
+    The likelihood's device is `auto`, `cpu` or `cuda` (auto: the CPU, for batched tensors CUDA where there is one).
+    Raises InputError on values that are not finite and on tables of different lengths, ConfigError on a device that is
+    not there or not the engine's.
     """
     config = config or GPConfig()
+    place = device_of(config.engine, device)
     wide, values = np.ascontiguousarray(points, dtype=np.float64), np.asarray(y, dtype=np.float64)
     rows = np.ones((len(values), 1)) if covariates is None else np.ascontiguousarray(covariates, dtype=np.float64)
     exact = config.likelihood == "exact" or (config.likelihood == "auto" and len(values) <= EXACT_ROWS)
     blocks = build_blocks(wide, rows, values, m=1 if exact else config.neighbours, seed=seed)
-    sites: Sites = DenseSites(wide, rows, values) if exact else blocks
+    sites: Sites = DenseSites(wide, rows, values) if exact else sites_on(blocks, config.engine, device=place)
     start = typical_scales(wide, rows, values)
     own = priors or weak_priors(start)
     choices = SMOOTHNESS if config.nu == "auto" else (float(config.nu),)

@@ -51,9 +51,10 @@ def sample_published(
     seed: int,
     progress: Progress = no_progress,
 ) -> Draws:
-    """Return draws of chains that start at eta (k,), beta (p,); `target` has `blocks` as its sites."""
+    """Return draws of chains that start at eta (k,), beta (p,); `target` has `blocks` as sites, by either engine."""
     k, p, free = eta.size, beta.size, target.free
-    batched = BatchedSites(blocks, torch.device("cpu"))
+    sites = target.sites
+    batched = sites if isinstance(sites, BatchedSites) else BatchedSites(blocks, torch.device("cpu"))
     warmup = config.steps // 4
 
     def advance(state: Floats, first: int, last: int, rng: np.random.Generator) -> tuple[Floats, Floats]:

@@ -89,6 +89,7 @@ def add_sites(  # type: ignore[no-untyped-def]
 ):
     """Add what `sites` contribute: `scalars` log p, p1, p2, count of jitters; `grad` (4,), `fisher` (4, 4), p3, p4.
 
+    Ends at a site whose covariance has no factor even with the jitter: log p is -inf then, and p1 is inf.
     `derivatives` says whether those by theta are wanted, `free` whether smoothness has any. `distances` are packed by
     site, or have no rows. A site's gradients by theta and beta go into its row of `each` (sites, 4 + p) if it has any.
     """
@@ -114,7 +115,7 @@ def add_sites(  # type: ignore[no-untyped-def]
             upper[i, size] = left
         jitter = factor(upper, size, size + 1, found[0], sigma2, tau2)
         if jitter < 0:
-            scalars[0] = -np.inf
+            scalars[0], scalars[1] = -np.inf, np.inf
             return
         scalars[3] += jitter
         a[:size] = 0.0

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from bandgap.benchmarks.vecchia import VecchiaBenchmark, chains, compare_sides, costs
+from bandgap.benchmarks.vecchia_engines import engines
 from bandgap.benchmarks.vecchia_rivals import gpytorch_process, sklearn_exact
 from bandgap.benchmarks.vecchia_rows import Rows, read_rows
 from bandgap.foundation.errors import ConfigError, InputError
@@ -51,6 +53,17 @@ def test_costs_are_those_of_every_size():
     assert [row["n"] for row in found["sizes"]] == [100, 400]
     assert all(row["pass_s"] > 0 and row["step_s"] > 0 for row in found["sizes"])
     assert np.isfinite(found["slope"])
+
+
+def test_engines_are_timed_side_by_side_on_every_device():
+    found = engines(SMALL)
+    assert next(iter(found)) == "CPU, one core" and len(found) == 1 + torch.cuda.is_available()
+    for rows in found.values():
+        assert [(row["n"], row["neighbours"]) for row in rows] == [(100, 15), (400, 15), (100, 60), (400, 60)]
+        for row in rows:
+            for work in ("pass", "step"):
+                ratio = row[f"batched_{work}_s"] / row[f"loops_{work}_s"]
+                assert row[f"{work}_ratio"] == pytest.approx(ratio) and ratio > 0
 
 
 def test_chains_are_compared_on_the_same_density():

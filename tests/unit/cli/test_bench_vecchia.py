@@ -28,6 +28,17 @@ def test_command_prints_costs_and_chains_and_writes_them(run, tmp_path):
     written = json.loads(file.read_text())
     assert [row["n"] for row in written["costs"]["sizes"]] == [100, 200, 400, 800, 1600]
     assert len(written["chains"]["each"]) == 2 and "accuracy" not in written
+    assert [row["n"] for row in written["engines"]["CPU, one core"]] == [100, 200, 100, 200]
+    assert "batched tensors on: CPU, one core. A ratio below 1: the tensors are faster." in shown
+
+
+def test_table_of_engines_has_a_row_for_every_field_and_a_table_for_every_device(capsys):
+    row = {"n": 4000.0, "neighbours": 60.0, "loops_pass_s": 0.05, "batched_pass_s": 0.2, "pass_ratio": 4.0}
+    row |= {"loops_step_s": 0.003, "batched_step_s": 0.0015, "step_ratio": 0.5}
+    bench_vecchia.print_engines({"CPU, one core": [row], "a card": [row]})
+    shown = " ".join(capsys.readouterr().out.split())
+    assert shown.count("4,000 60 50.0 200.0 4.00 3.00 1.50 0.50") == 2
+    assert "batched tensors on: a card." in shown
 
 
 def test_table_of_accuracy_has_a_row_for_every_side(capsys):

@@ -9,6 +9,7 @@ import pytest
 from bandgap.datasets.demo import demo_source_folder, load_demo
 from bandgap.datasets.splits import permuted_split
 from bandgap.datasets.table import learnable
+from bandgap.foundation.errors import ConfigError
 from bandgap.inference.vecchia.kriging import Observed, predict
 from bandgap.posterior import restore_posterior
 from bandgap.predictions.mixtures import mixture_sd
@@ -74,6 +75,21 @@ def test_target_of_many_rows_is_sampled_by_batches(source):  # noqa: F811
     assert posterior.diagnostics.figures["divergences"] == 0.0
     x, y = made(200, seed=2, shift=0.8)
     assert np.sqrt(np.mean((posterior.mean_draws_eV(x).mean((0, 1)) - y) ** 2)) < 0.8 * y.std()
+
+
+def test_engine_is_a_setting_and_either_gives_the_same_draws(source):  # noqa: F811
+    data = TargetData(*made(60, seed=1, shift=0.8))
+    brief = {"nu": 1.5, "likelihood": "vecchia", "neighbours": 10, "sgrld": {"warmup": 10, "draws": 20, "batch": 30}}
+    loops, tensors = (
+        VECCHIA.fit(source, data, VECCHIA.configure({"process": brief | {"engine": name}}), seed=0, device="cpu")
+        for name in ("loops", "batched")
+    )
+    np.testing.assert_allclose(tensors.theta, loops.theta, rtol=1e-6)
+    np.testing.assert_allclose(tensors.mean_draws_eV(data.features), loops.mean_draws_eV(data.features), atol=1e-5)
+    with pytest.raises(ConfigError, match="vecchia_gp.process.engine: found 'gpu'. Accepted: auto, loops, batched"):
+        VECCHIA.configure({"process": {"engine": "gpu"}})
+    with pytest.raises(ConfigError, match="engine 'loops' runs on the CPU, device is 'cuda'"):
+        VECCHIA.fit(source, data, VECCHIA.configure({"process": brief | {"engine": "loops"}}), seed=0, device="cuda")
 
 
 def test_features_that_do_not_vary_leave_the_level_alone(source):  # noqa: F811
