@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from bandgap.datasets.gaps import LARGEST_GAP_EV
 from bandgap.foundation.errors import shown
 from bandgap.jobs.service.json_text import Json, parse_json
 from bandgap.jobs.service.limits import Refusal, ServiceLimits
@@ -69,6 +70,12 @@ def _question(
             413,
             f"More than {limits.max_structures:,} structures in one request, the limit. Send them in several requests.",
         )
+    for value in baselines:
+        if value is not None and not 0 <= value <= LARGEST_GAP_EV:
+            raise Refusal(
+                422,
+                f"{BASELINE} is {value:g}, which is no band gap. Accepted: 0 to {LARGEST_GAP_EV:g}; is the unit eV?",
+            )
     return Question(choice, with_unique_ids(records), baselines)
 
 

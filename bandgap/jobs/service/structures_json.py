@@ -43,7 +43,8 @@ def records_of_json(entries: Json, *, limits: ServiceLimits) -> Iterator[tuple[S
         baseline = None if entry.get(BASELINE) is None else _number(entry[BASELINE], f"{where}, {BASELINE}")
         name = file_name(_text(entry, "name", where) or _text(entry, "file", where), default=f"structure-{number}")
         if "content" in entry:
-            records = read_structures(_text(entry, "content", where).encode(), name, limits=limits.of_files)
+            content = _text(entry, "content", where).encode(errors="replace")  # JSON may hold halves of characters
+            records = read_structures(content, name, limits=limits.of_files)
             if baseline is not None and len(records) > 1:
                 raise Refusal(422, f"{where} holds {len(records)} structures and one {BASELINE}. Send them one by one.")
             yield from ((record, baseline) for record in records)
