@@ -93,7 +93,8 @@ def build_app(
     @app.get("/health")
     async def health() -> Health:
         """Say that the service answers. Needs no token."""
-        return Health(status="ok", waiting=inside.count)
+        counts = batcher.counts
+        return Health(status="ok", waiting=inside.count, requests=counts.requests, batches=counts.batches)
 
     @app.get("/version")
     async def version() -> Version:

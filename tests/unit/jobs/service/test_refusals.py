@@ -160,7 +160,7 @@ def test_unknown_address_method_and_host_are_refused(client: httpx.Client) -> No
 
 def test_token_is_asked_of_models_and_predictions_alone(runs: Runs) -> None:
     with serving([runs.conformal], token=TOKEN) as address, httpx.Client(base_url=address) as client:
-        assert client.get("/health").json() == {"status": "ok", "waiting": 0}
+        assert client.get("/health").json() == {"status": "ok", "waiting": 0, "requests": 0, "batches": 0}
         assert client.get("/version").status_code == client.get("/docs").status_code == 200
         for header in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {TOKEN}"}):
             said = sentence(client.get("/models", headers=header), 401)
