@@ -161,7 +161,7 @@ async def _reading(
         return partial(of_files, files, choice, baselines=baselines, limits=limits)
     body = b"".join([chunk async for chunk in _within_limits(request, limits)])
     if content_type == "application/json" or content_type.endswith("+json"):
-        return partial(of_json, body, choice, limits=limits)
+        return partial(of_json, body, choice, name=name, baselines=baselines, limits=limits)
     files = [(name_of_body(name, content_type), body)]
     return partial(of_files, files, choice, baselines=baselines, limits=limits)
 

@@ -10,6 +10,7 @@ from bandgap.foundation.errors import shown
 from bandgap.jobs.service.json_text import Json, parse_json
 from bandgap.jobs.service.limits import Refusal, ServiceLimits
 from bandgap.jobs.service.structures_json import BASELINE, file_name, records_of_json
+from bandgap.structures.formats import optimade
 from bandgap.structures.reading import read_structures, with_unique_ids
 from bandgap.structures.records import StructureRecord
 
@@ -35,9 +36,15 @@ class Question:
     baselines_eV: list[float | None]
 
 
-def of_json(body: bytes, choice: Choice, *, limits: ServiceLimits) -> Question:
-    """Return what a JSON body asks: an object with "structures", a list of structures, or one structure."""
+def of_json(body: bytes, choice: Choice, *, name: str, baselines: str, limits: ServiceLimits) -> Question:
+    """Return what a JSON body asks: an object with "structures", a list of structures, or one structure.
+
+    A response of OPTIMADE is told by its content, and read as the file that it is: `name` and `baselines` are for it.
+    """
     value = parse_json(body)
+    if isinstance(value, dict) and "data" in value and optimade.MARK.encode() in body:
+        files = [(file_name(name, default="structure.json"), body)]
+        return of_files(files, choice, baselines=baselines, limits=limits)
     entries = value if isinstance(value, list) else [value]
     if isinstance(value, dict) and "structures" in value:
         entries, choice = value["structures"], _with_fields(value, choice)

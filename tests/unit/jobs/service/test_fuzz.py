@@ -92,6 +92,7 @@ def sound() -> list[Asked]:
         (JSON, "", json.dumps({"structures": held}).encode()),
         (JSON, "", json.dumps({"structures": cheap, "model": "cheap"}).encode()),
         (FILE, "a.json", optimade().encode()),
+        (JSON, "", optimade().encode()),
         (FILE, "", optimade().encode()),
         ("application/zip", "a.zip", archive.getvalue()),
         ("application/gzip", "a.extxyz.gz", gzip.compress(frames, mtime=0)),

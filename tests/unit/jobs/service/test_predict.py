@@ -22,6 +22,7 @@ from bandgap.jobs.service.questions import Choice, Question
 from bandgap.predictions.table import COLUMNS
 from tests.unit.conftest import make_records
 from tests.unit.jobs.service.conftest import Predict, Runs, assert_same, rows
+from tests.unit.structures.samples import optimade
 
 WATER = {"id": "water", "symbols": ["O", "H", "H"], "positions": [[0, 0, 0.1], [0.76, 0, -0.5], [-0.76, 0, -0.5]]}
 
@@ -112,6 +113,31 @@ def test_json_of_ase_and_pymatgen_is_the_file_of_the_same_crystal(
     for form in forms:
         found = client.post("/predict", json=[{**form, "id": "one", "name": "one.extxyz"}])
         assert_same(found, table)
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/vnd.api+json; charset=utf-8", "text/plain"])
+def test_response_of_optimade_is_read_as_its_file(
+    client: httpx.Client, runs: Runs, predict: Predict, tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / "response.json"
+    path.write_text(optimade())
+    asked = {"params": {"name": path.name, "level": 0.9}, "content": optimade(), "headers": {"content-type": kind}}
+    answer = client.post("/predict", **asked)
+    assert answer.status_code == 200
+    assert_same(answer, predict(runs.bayesian, path, level=0.9))
+    assert [(row["id"], row["status"] == "refused") for row in answer.json()["rows"]] == [("w/1", False), ("n/2", True)]
+    unnamed = client.post("/predict", content=optimade(), headers={"content-type": kind})
+    assert [row["file"].partition(".")[0] for row in unnamed.json()["rows"]] == ["structure"] * 2
+
+
+def test_response_of_optimade_takes_baselines_of_the_address(client: httpx.Client) -> None:
+    json_type = {"content-type": "application/json"}
+    means = []
+    for baseline in (2.5, 4.0):
+        params = {"model": "cheap", "baseline_eV": f"{baseline},1"}
+        answer = client.post("/predict", params=params, content=optimade(), headers=json_type)
+        means.append(answer.json()["rows"][0]["mean_eV"])
+    assert means[1] - means[0] > 1
 
 
 def test_json_carries_model_level_and_interval(
