@@ -48,20 +48,27 @@ def of_json(body: bytes, choice: Choice, *, name: str, baselines: str, limits: S
     entries = value if isinstance(value, list) else [value]
     if isinstance(value, dict) and "structures" in value:
         entries, choice = value["structures"], _with_fields(value, choice)
-    pairs = list(records_of_json(entries, limits=limits))
-    return _question(choice, [record for record, _ in pairs], [value for _, value in pairs], limits=limits)
+    records: list[StructureRecord] = []
+    given: list[float | None] = []
+    for record, value in records_of_json(entries, limits=limits):
+        records.append(record)
+        given.append(value)
+        _check_count(len(records), limits)
+    return _question(choice, records, given)
 
 
 def of_files(files: Sequence[tuple[str, bytes]], choice: Choice, *, baselines: str, limits: ServiceLimits) -> Question:
     """Return what files ask, each with its name; `baselines` are numbers in eV, one a structure, commas between."""
     if not files:
         raise Refusal(422, "The upload holds no file. Send at least one, under any name of a field.")
-    read = [read_structures(data, name, limits=limits.of_files) for name, data in files]
-    records = [record for found in read for record in found]
+    records: list[StructureRecord] = []
+    for name, data in files:
+        records += read_structures(data, name, limits=limits.of_files)
+        _check_count(len(records), limits)
     given: list[float | None] = [*_numbers(baselines)] if baselines else [None] * len(records)
     if len(given) != len(records):
         raise Refusal(422, f"{BASELINE} holds {len(given)} numbers for {len(records)} structures. One each is needed.")
-    return _question(choice, records, given, limits=limits)
+    return _question(choice, records, given)
 
 
 def name_of_body(given: str, content_type: str) -> str:
@@ -69,14 +76,16 @@ def name_of_body(given: str, content_type: str) -> str:
     return file_name(given, default="structure" + _SUFFIXES.get(content_type, ""))
 
 
-def _question(
-    choice: Choice, records: list[StructureRecord], baselines: list[float | None], *, limits: ServiceLimits
-) -> Question:
-    if len(records) > limits.max_structures:
+def _check_count(count: int, limits: ServiceLimits) -> None:
+    """Raise Refusal (413) over the limit of structures; asked while they are read, so that no more are."""
+    if count > limits.max_structures:
         raise Refusal(
             413,
             f"More than {limits.max_structures:,} structures in one request, the limit. Send them in several requests.",
         )
+
+
+def _question(choice: Choice, records: list[StructureRecord], baselines: list[float | None]) -> Question:
     for value in baselines:
         if value is not None and not 0 <= value <= LARGEST_GAP_EV:
             raise Refusal(

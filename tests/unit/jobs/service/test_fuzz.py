@@ -6,6 +6,7 @@ import io
 import json
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -221,7 +222,7 @@ def test_damaged_bodies_are_predicted_or_hear_a_sentence(
     good = {"params": {"name": "a.extxyz"}, "content": sound()[2][2]}
     before = client.post("/predict", **good).content
     start = forget_peak()
-    codes = dict.fromkeys((200, 400, 413, 422), 0)
+    codes: Counter[int] = Counter()
 
     def check(rng: Random) -> None:
         kind, name, body = asked = bad_body(rng)
@@ -233,7 +234,8 @@ def test_damaged_bodies_are_predicted_or_hear_a_sentence(
 
     run_mutations(check, count=count, fresh=fresh, capsys=capsys)
     assert client.post("/predict", **good).content == before
-    assert min(codes.values()) > 0, codes
+    if codes.total() == count:  # and not one alone
+        assert {200, 400, 413, 422} <= set(codes), codes
     peak = peak_memory_bytes()["process"]
     if start is not None and peak is not None:
         assert peak < start + PEAK_BYTES
