@@ -1,9 +1,10 @@
 """What a request asks: structures from a file, an upload or JSON, the model, the level and the kind of interval."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from bandgap.datasets.gaps import LARGEST_GAP_EV
 from bandgap.foundation.errors import shown
@@ -11,9 +12,10 @@ from bandgap.jobs.service.json_text import Json, parse_json
 from bandgap.jobs.service.limits import Refusal, ServiceLimits
 from bandgap.jobs.service.structures_json import BASELINE, file_name, records_of_json
 from bandgap.structures.formats import optimade
-from bandgap.structures.reading import read_structures, with_unique_ids
+from bandgap.structures.reading import stream_structures, with_unique_ids
 from bandgap.structures.records import StructureRecord
 
+T = TypeVar("T")
 FIELDS: Final = ("structures", "model", "level", "interval")
 _SUFFIXES = {"chemical/x-cif": ".cif", "chemical/x-xyz": ".xyz", "chemical/x-pdb": ".pdb"}
 
@@ -48,23 +50,16 @@ def of_json(body: bytes, choice: Choice, *, name: str, baselines: str, limits: S
     entries = value if isinstance(value, list) else [value]
     if isinstance(value, dict) and "structures" in value:
         entries, choice = value["structures"], _with_fields(value, choice)
-    records: list[StructureRecord] = []
-    given: list[float | None] = []
-    for record, value in records_of_json(entries, limits=limits):
-        records.append(record)
-        given.append(value)
-        _check_count(len(records), limits)
-    return _question(choice, records, given)
+    pairs = _taken(records_of_json(entries, limits=limits), limits)
+    return _question(choice, [record for record, _ in pairs], [value for _, value in pairs])
 
 
 def of_files(files: Sequence[tuple[str, bytes]], choice: Choice, *, baselines: str, limits: ServiceLimits) -> Question:
     """Return what files ask, each with its name; `baselines` are numbers in eV, one a structure, commas between."""
     if not files:
         raise Refusal(422, "The upload holds no file. Send at least one, under any name of a field.")
-    records: list[StructureRecord] = []
-    for name, data in files:
-        records += read_structures(data, name, limits=limits.of_files)
-        _check_count(len(records), limits)
+    read = (stream_structures(data, name, limits=limits.of_files) for name, data in files)
+    records = _taken((record for found in read for record in found), limits)
     given: list[float | None] = [*_numbers(baselines)] if baselines else [None] * len(records)
     if len(given) != len(records):
         raise Refusal(422, f"{BASELINE} holds {len(given)} numbers for {len(records)} structures. One each is needed.")
@@ -76,13 +71,21 @@ def name_of_body(given: str, content_type: str) -> str:
     return file_name(given, default="structure" + _SUFFIXES.get(content_type, ""))
 
 
-def _check_count(count: int, limits: ServiceLimits) -> None:
-    """Raise Refusal (413) over the limit of structures; asked while they are read, so that no more are."""
-    if count > limits.max_structures:
-        raise Refusal(
-            413,
-            f"More than {limits.max_structures:,} structures in one request, the limit. Send them in several requests.",
-        )
+def _taken(read: Iterable[T], limits: ServiceLimits) -> list[T]:
+    """Return what is read of every structure; raises Refusal at the limit of structures (413) or of time (503).
+
+    Nothing behind the limit is read: who asked has heard of the time by then, and others wait for this thread.
+    """
+    until = time.monotonic() + limits.seconds
+    found: list[T] = []
+    for one in read:
+        found.append(one)
+        if len(found) > limits.max_structures:
+            many = f"More than {limits.max_structures:,} structures in one request, the limit."
+            raise Refusal(413, f"{many} Send them in several requests.")
+        if time.monotonic() >= until:
+            raise Refusal(503, f"The structures were not read within {limits.seconds:g} s. Send fewer at once.")
+    return found
 
 
 def _question(choice: Choice, records: list[StructureRecord], baselines: list[float | None]) -> Question:
