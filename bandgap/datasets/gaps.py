@@ -11,8 +11,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.errors import InputError, printable
+from bandgap.foundation.errors import InputError, printable, shown
 from bandgap.structures import StructureRecord
+from bandgap.structures.records import InfoValue
 
 Unit = Literal["eV", "Hartree"]
 Floats = NDArray[np.float64]
@@ -39,7 +40,7 @@ def labels_from_info(records: Sequence[StructureRecord], key: str, *, unit: Unit
             gaps[i] = _gap(record, key) * TO_EV[unit]
             if not gaps[i] <= LARGEST_GAP_EV:
                 raise InputError(
-                    f"{_place(record)}: {key}={record.info[key]!r} {unit} is no band gap; is the unit right?"
+                    f"{_place(record)}: {key}={_shown(record.info[key])} {unit} is no band gap; is the unit right?"
                 )
     return gaps
 
@@ -107,10 +108,14 @@ def _gap(record: StructureRecord, key: str) -> float:
         number = math.nan
     if not (math.isfinite(number) and number >= 0.0):
         raise InputError(
-            f"{_place(record)}: {key}={value!r} is not a band gap. Accepted: a number from 0; leave the key out "
+            f"{_place(record)}: {key}={_shown(value)} is not a band gap. Accepted: a number from 0; leave the key out "
             "where the gap is not known."
         )
     return number
+
+
+def _shown(value: InfoValue) -> str:
+    return shown(value) if isinstance(value, str) else repr(value)
 
 
 def _place(record: StructureRecord) -> str:

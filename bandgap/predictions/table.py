@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from bandgap.foundation.csv_tables import csv_of_columns, rearm
-from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.errors import ConfigError, InputError, shown
 from bandgap.predictions.conformal import ConformalScores, available
 from bandgap.predictions.mixtures import checked_mixture, draw_quantiles, finite_means, mixture_quantiles, mixture_sd
 
@@ -191,8 +191,8 @@ def check_kind(kind: str) -> None:
     """Raise ConfigError for a kind of interval that there is not."""
     if kind not in INTERVAL_KINDS:
         raise ConfigError(
-            f"interval is {kind!r}. Accepted: prediction (of a new gap), credible (of the mean), conformal (of a new "
-            "gap, by held-back structures)."
+            f"interval is {shown(kind)}. Accepted: prediction (of a new gap), credible (of the mean), conformal (of a "
+            "new gap, by held-back structures)."
         )
 
 

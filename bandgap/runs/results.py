@@ -11,6 +11,7 @@ from bandgap.descriptors import MBTRConfig, similarity_features
 from bandgap.evaluation.metrics import coverage, evaluate_predictions
 from bandgap.inference import diagnostics
 from bandgap.posterior import Posterior, PredictiveDraws
+from bandgap.posterior.remoteness import FAR, far_shares
 from bandgap.predictions.conformal import ConformalScores, scores_of
 from bandgap.predictions.domain import Domain
 from bandgap.predictions.mixtures import mixture_sd
@@ -94,9 +95,17 @@ def prediction_rhat(means: Floats, *, members: int) -> dict[str, float]:
     }
 
 
-def grouped_diagnostics(posterior: Posterior, rhat: Mapping[str, float], *, warnings: Sequence[str]) -> dict[str, Any]:
+def far_figures(posterior: Posterior, inputs: NDArray[np.floating[Any]]) -> dict[str, float]:
+    """Return the share of held-out rows of which the training rows tell next to nothing, where the posterior knows."""
+    shares = far_shares(posterior, inputs)
+    return {} if shares is None else {"far_share": float(np.mean(shares > FAR))}
+
+
+def grouped_diagnostics(
+    posterior: Posterior, rhat: Mapping[str, float], *, far: Mapping[str, float], warnings: Sequence[str]
+) -> dict[str, Any]:
     """Return flat figures, the same grouped by statistic and name for pages, and the run's warnings."""
-    flat = {**posterior.diagnostics.figures, **rhat}
+    flat = {**posterior.diagnostics.figures, **rhat, **far}
     if "rhat_max" in flat and rhat:
         flat["rhat_max"] = max(flat["rhat_max"], rhat[f"rhat_{RHAT_NAME}"])
         flat["ess_min"] = min(flat["ess_min"], rhat[f"ess_{RHAT_NAME}"])

@@ -28,6 +28,7 @@ from bandgap.runs.origin import origin_of
 from bandgap.runs.results import (
     LEVEL,
     conformal_scores,
+    far_figures,
     figures_of,
     grouped_diagnostics,
     prediction_rhat,
@@ -161,6 +162,7 @@ def transfer_run(
     conformal = conformal_scores(posterior, held_back) if len(held_back) else None
     figures: dict[str, float] = {}
     rhat: dict[str, float] = {}
+    far: dict[str, float] = {}
     if len(test):
         progress(Update("predicting the test set"))
         draws = posterior.predictive_draws(test.inputs)
@@ -169,6 +171,7 @@ def transfer_run(
         )
         figures = figures_of(draws, predictions, test.gaps_eV)
         rhat = prediction_rhat(draws.means_eV, members=posterior.n_members)
+        far = far_figures(posterior, test.inputs)
         Path(out).mkdir(parents=True, exist_ok=True)
         predictions.to_csv(Path(out) / PREDICTIONS_CSV)
         save_predictions(Path(out) / QUANTILES, predictions)
@@ -192,7 +195,7 @@ def transfer_run(
         "test_gaps_eV": test.gaps_eV.tolist(),
         "conformal": None if conformal is None else {"ids": conformal.ids, "scores": conformal.scores.tolist()},
         "metrics": figures,
-        "diagnostics": grouped_diagnostics(posterior, rhat, warnings=warnings),
+        "diagnostics": grouped_diagnostics(posterior, rhat, far=far, warnings=warnings),
         "warnings": warnings,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "elapsed_s": {"fit": fit_s, "all": time.perf_counter() - started},

@@ -1,22 +1,24 @@
 """Posterior page of vecchia_gp and ulisse_gp: length and spread of the process, and whether its chains agree."""
 
+import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
 
-from components.posterior.kernel_view import length_words
+from components.posterior.kernel_view import far_words, length_words
 
 from bandgap.inference.vecchia.correlation import half_integer
 from bandgap.jobs.worker import work_all
-from tests.app.conftest import Workspace, empty_workspace, texts
+from tests.app.conftest import WATER, Workspace, empty_workspace, texts
 from tests.app.test_finished_run import train_source
 
 Visit = Callable[..., AppTest]
@@ -24,8 +26,11 @@ Visit = Callable[..., AppTest]
 
 @dataclass(frozen=True)
 class Made:
+    """A workspace with two runs: on waters that differ little, and on waters of which every tenth is bent far apart."""
+
     workspace: Workspace
     run: str
+    scattered: str
 
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -44,8 +49,19 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     workspace.library.register("source", {"demo": {"title": "demo molecules", "folder": str(folder)}})
     dataset = workspace.add_labelled()
     run = workspace.add_run(dataset, method=method, settings=SETTINGS[method])[0]
+    scattered = workspace.add_run(add_scattered(workspace), method=method, settings=SETTINGS[method])[0]
     work_all(workspace.home)
-    return Made(workspace, run)
+    return Made(workspace, run, scattered)
+
+
+def add_scattered(workspace: Workspace, n: int = 60) -> str:
+    """Store waters with gaps that have nothing to do with each other, every tenth with its hydrogens far away."""
+    widths = [0.70 + 0.002 * k if k % 10 else 1.5 + 0.1 * k for k in range(n)]
+    text = b"".join(WATER.replace(b"0.763", f"{width:.3f}".encode()) for width in widths)
+    dataset = workspace.add_checked([("scattered.extxyz", text)], name="scattered")
+    gaps = np.random.default_rng(0).uniform(2.0, 8.0, n)
+    workspace.library.save_gaps(dataset, gaps, labels={"source": "gaps.csv", "matched": n}, level_of_theory="PBE")
+    return dataset
 
 
 @pytest.fixture
@@ -67,6 +83,28 @@ def test_posterior_page_shows_the_scales_of_the_process(visit: Visit, made: Made
     assert "**smoothness** " in text and "taken as known" in text
     assert "Do the chains agree?" in text
     assert set(at.selectbox(key="trace-quantity").options) >= {"length", "spread", "noise"}
+
+
+def test_posterior_page_says_where_the_crystals_tell_next_to_nothing(visit: Visit, made: Made) -> None:
+    folder = made.workspace.home.run_folder(made.scattered)
+    share = json.loads((folder / "manifest.json").read_text())["diagnostics"]["far_share"]
+    count = round(10 * share)
+    assert 0 < count < 10
+    at = visit("posterior", run=made.scattered)
+    assert not at.exception
+    assert f"At **{count} of 10** held-out structures the crystals that the run learned from say next to" in texts(at)
+
+
+def test_posterior_page_says_nothing_of_it_where_every_structure_has_neighbours(visit: Visit, made: Made) -> None:
+    text = texts(visit("posterior", run=made.run))
+    assert "**spread of the process**" in text and "next to nothing" not in text
+
+
+def test_share_is_told_as_a_count_of_held_out_structures() -> None:
+    assert far_words(0.25, n=12).startswith("At **3 of 12** held-out structures the crystals")
+    assert far_words(1.0, n=1200).startswith("At **all 1,200** held-out structures")
+    assert "what is predicted there is the line alone, with an interval for the whole spread" in far_words(1.0, n=4)
+    assert far_words(0.0, n=12) == far_words(0.0, n=0) == ""
 
 
 @pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])

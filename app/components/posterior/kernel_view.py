@@ -16,13 +16,16 @@ def kernel(files: RunFiles) -> None:
         return
     st.subheader("How far one crystal tells of another", anchor=False, help=_HELP)
     smoothness = files.figures.get("smoothness", 0.0)
-    words = f"**length**: {posterior_words.scale_sentence(found[LENGTH], unit='')}{length_words(smoothness)}"
-    st.markdown(words, width=720)
+    length = f"**length**: {posterior_words.scale_sentence(found[LENGTH], unit='')}{length_words(smoothness)}"
+    st.markdown(length, width=720)
     st.markdown(
         f"**spread of the process**: {posterior_words.scale_sentence(found[SPREAD], unit=' eV')}, how far gaps stray "
         "from the straight line in the source model's prediction.",
         width=720,
     )
+    far = far_words(files.figures.get("far_share", 0.0), n=files.n_test)
+    if far:
+        st.markdown(far, width=720)
     if smoothness:
         st.markdown(f"**smoothness** {smoothness:g}, taken as known: {_SMOOTHNESS_WORDS}", width=720)
 
@@ -33,6 +36,19 @@ def length_words(smoothness: float) -> str:
     if smoothness not in AT_ONE_LENGTH:
         return unit
     return f"{unit} Crystals one length apart have a correlation of {AT_ONE_LENGTH[smoothness]:.2f}."
+
+
+def far_words(share: float, *, n: int) -> str:
+    """Say what a prediction rests on where the crystals tell next to nothing, a share of `n` held-out; "" for none."""
+    count = round(share * n)
+    if not count:
+        return ""
+    some = f"**all {n:,}**" if count == n else f"**{count:,} of {n:,}**"
+    return (
+        f"At {some} held-out structures the crystals that the run learned from say next to nothing of how far the gap "
+        "strays from this line: what is predicted there is the line alone, with an interval for the whole spread of "
+        "the process. Labels of crystals like these would tell more."
+    )
 
 
 _HELP = (

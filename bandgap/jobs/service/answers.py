@@ -61,10 +61,14 @@ class Models(BaseModel):
 
 
 class Health(BaseModel):
-    """That the service answers, and how many requests are inside."""
+    """That the service answers, how many requests are inside, and how many it has predicted since its start."""
 
     status: Literal["ok"]
     waiting: int
+    requests: int = Field(description="Predicted since the start.")
+    batches: int = Field(
+        description="In which they were predicted: fewer than requests where several of one model arrived together."
+    )
 
 
 class Version(BaseModel):

@@ -93,7 +93,8 @@ def build_app(
     @app.get("/health")
     async def health() -> Health:
         """Say that the service answers. Needs no token."""
-        return Health(status="ok", waiting=inside.count)
+        counts = batcher.counts
+        return Health(status="ok", waiting=inside.count, requests=counts.requests, batches=counts.batches)
 
     @app.get("/version")
     async def version() -> Version:
@@ -160,7 +161,7 @@ async def _reading(
         return partial(of_files, files, choice, baselines=baselines, limits=limits)
     body = b"".join([chunk async for chunk in _within_limits(request, limits)])
     if content_type == "application/json" or content_type.endswith("+json"):
-        return partial(of_json, body, choice, limits=limits)
+        return partial(of_json, body, choice, name=name, baselines=baselines, limits=limits)
     files = [(name_of_body(name, content_type), body)]
     return partial(of_files, files, choice, baselines=baselines, limits=limits)
 
@@ -183,14 +184,31 @@ async def _within_limits(request: Request, limits: ServiceLimits) -> AsyncGenera
         raise Refusal(408, f"The body did not arrive within {limits.seconds / 2:g} s.") from None
 
 
+class _WholeUpload(MultiPartParser):
+    """A parser that refuses an upload without its closing boundary, whose last file would be left out unsaid."""
+
+    def __init__(self, request: Request, limits: ServiceLimits) -> None:
+        most = {"max_files": limits.max_structures, "max_fields": 10}
+        super().__init__(request.headers, self._to_its_end(_within_limits(request, limits)), **most)
+        self._has_ended = False
+
+    def on_end(self) -> None:
+        self._has_ended = True
+
+    async def _to_its_end(self, chunks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+        async for chunk in chunks:
+            yield chunk
+        if not self._has_ended:
+            raise MultiPartException("it is cut off, as its closing boundary is missing")
+
+
 async def _uploads(request: Request, limits: ServiceLimits) -> list[tuple[str, bytes]]:
-    parser = MultiPartParser(
-        request.headers, _within_limits(request, limits), max_files=limits.max_structures, max_fields=10
-    )
     try:
-        form = await parser.parse()
+        form = await _WholeUpload(request, limits).parse()
     except (MultiPartException, KeyError, ValueError) as error:
-        reason = error.message if isinstance(error, MultiPartException) else "it has no boundary"
+        reason = "its parts do not fit its boundary and charset"
+        if isinstance(error, MultiPartException):
+            reason = error.message
         raise Refusal(400, f"The upload cannot be read: {printable(reason).rstrip('.')}.") from None
     try:
         return [await _upload(number, part) for number, (_, part) in enumerate(form.multi_items(), start=1)]

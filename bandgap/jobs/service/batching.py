@@ -36,6 +36,14 @@ class Asked:
     abandoned: bool = False
 
 
+@dataclass(frozen=True)
+class Counts:
+    """How many requests were predicted since the start, and in how many batches: those of one model at a time."""
+
+    requests: int = 0
+    batches: int = 0
+
+
 class Batcher:
     """The thread and its queue; `start` before the first question, `stop` after the last."""
 
@@ -43,7 +51,7 @@ class Batcher:
         self._models, self._most = models, max_structures
         self._queue: queue.SimpleQueue[Asked | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="bandgap-batcher", daemon=True)
-        self.batches: list[int] = []  # sizes of the last batches, in requests
+        self.counts = Counts()
 
     def start(self) -> None:
         """Begin to answer."""
@@ -69,10 +77,11 @@ class Batcher:
             going = True
             while going:
                 batch, going = self._next_batch()
-                self.batches = [*self.batches[-99:], len(batch)]
                 wanted = [asked for asked in batch if asked.rows.set_running_or_notify_cancel()]
                 for model in dict.fromkeys(asked.model for asked in wanted):
-                    _answer(model, [asked for asked in wanted if asked.model is model])
+                    together = [asked for asked in wanted if asked.model is model]
+                    self.counts = Counts(self.counts.requests + len(together), self.counts.batches + 1)
+                    _answer(model, together)
 
     def _next_batch(self) -> tuple[list[Asked], bool]:
         """Return what waits, at least one question and at most about `max_structures` structures; whether to go on."""

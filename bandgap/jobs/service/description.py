@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any, Final
 
+from bandgap.structures.formats import NAMES
+
 ABOUT: Final = (
-    "Band gaps of crystals with intervals, from stored runs. POST /predict takes structures as a bare file (CIF, "
-    "POSCAR, XYZ, extXYZ, PDB, SHELX, FHI-aims; also gzipped or zipped), as an upload of several, or as JSON, and "
+    f"Band gaps of crystals with intervals, from stored runs. POST /predict takes structures as a bare file ({NAMES}; "
+    "also gzipped or zipped), as an upload of several, or as JSON (structures, or a response of OPTIMADE), and "
     "answers with the fields of the CSV of `bandgap predict`: one row for every structure, refused ones with the "
     "reason. Numbers are those of `bandgap predict` on the same structures, to the last digit. The code is 422, with "
     "the rows, where no structure can be used. A gap is not negative: a lower end below zero means that the model "
@@ -19,20 +21,27 @@ _STRUCTURE: Final = {
     "models with a baseline.",
 }
 _WATER: Final = {"id": "water", "symbols": ["O", "H", "H"], "positions": [[0, 0, 0], [0.76, 0, 0.5], [-0.76, 0, 0.5]]}
+_QUESTION: Final = {
+    "type": "object",
+    "required": ["structures"],
+    "properties": {
+        "structures": {"type": "array", "items": _STRUCTURE},
+        "model": {"type": "string"},
+        "level": {"type": "number"},
+        "interval": {"type": "string", "enum": ["prediction", "credible", "conformal"]},
+    },
+}
+_OPTIMADE: Final = {
+    "type": "object",
+    "required": ["data"],
+    "description": 'A response of OPTIMADE with structures in "data", as a server of it gives it. Model, level, '
+    "interval and baseline_eV stand in the address.",
+}
 BODY: Final[dict[str, Any]] = {
     "required": True,
     "content": {
         "application/json": {
-            "schema": {
-                "type": "object",
-                "required": ["structures"],
-                "properties": {
-                    "structures": {"type": "array", "items": _STRUCTURE},
-                    "model": {"type": "string"},
-                    "level": {"type": "number"},
-                    "interval": {"type": "string", "enum": ["prediction", "credible", "conformal"]},
-                },
-            },
+            "schema": {"anyOf": [_QUESTION, {"type": "array", "items": _STRUCTURE}, _STRUCTURE, _OPTIMADE]},
             "example": {"structures": [_WATER], "level": 0.95, "interval": "prediction"},
         },
         "text/plain": {"schema": {"type": "string", "description": "One file; its name may be given by `name`."}},

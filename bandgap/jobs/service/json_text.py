@@ -9,6 +9,7 @@ from bandgap.foundation.errors import shown
 from bandgap.jobs.service.limits import Refusal
 
 Json = Any
+MOST_DIGITS = 300  # of a whole number, as a float holds no more
 
 
 def parse_json(data: bytes) -> Json:
@@ -18,14 +19,14 @@ def parse_json(data: bytes) -> Json:
     except UnicodeDecodeError:
         raise Refusal(400, "The body is not JSON: it is not UTF-8 text.") from None
     try:
-        return json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_object)
+        return json.loads(
+            text, parse_constant=_no_constant, parse_float=_finite, parse_int=_whole, object_pairs_hook=_object
+        )
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise Refusal(400, f"The body is not JSON: {where}: {error.msg}.") from None
     except RecursionError:
         raise Refusal(400, "The JSON is nested too deep to be structures.") from None
-    except ValueError:
-        raise Refusal(400, "The JSON holds a number of too many digits to be read.") from None
 
 
 def _no_constant(name: str) -> float:
@@ -37,6 +38,12 @@ def _finite(text: str) -> float:
     if not math.isfinite(value):
         raise Refusal(400, f"The JSON holds the number {shown(text)}, which is not finite.")
     return value
+
+
+def _whole(text: str) -> int:
+    if len(text) > MOST_DIGITS:
+        raise Refusal(400, "The JSON holds a number of too many digits to be read.")
+    return int(text)
 
 
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:

@@ -16,7 +16,7 @@ from bandgap.jobs.service.limits import Refusal, ServiceLimits
 from bandgap.structures.checks import to_record
 from bandgap.structures.draft import LARGEST_NUMBER, Draft, Unreadable, refused
 from bandgap.structures.elements import ELEMENTS
-from bandgap.structures.reading import read_structures
+from bandgap.structures.reading import stream_structures
 from bandgap.structures.records import StructureRecord
 from bandgap.structures.symmetry import ADVICE, OCCUPANCY_SLACK, cell_vectors
 
@@ -43,10 +43,11 @@ def records_of_json(entries: Json, *, limits: ServiceLimits) -> Iterator[tuple[S
         baseline = None if entry.get(BASELINE) is None else _number(entry[BASELINE], f"{where}, {BASELINE}")
         name = file_name(_text(entry, "name", where) or _text(entry, "file", where), default=f"structure-{number}")
         if "content" in entry:
-            records = read_structures(_text(entry, "content", where).encode(), name, limits=limits.of_files)
-            if baseline is not None and len(records) > 1:
-                raise Refusal(422, f"{where} holds {len(records)} structures and one {BASELINE}. Send them one by one.")
-            yield from ((record, baseline) for record in records)
+            content = _text(entry, "content", where).encode(errors="replace")  # JSON may hold halves of characters
+            for count, record in enumerate(stream_structures(content, name, limits=limits.of_files)):
+                if baseline is not None and count:
+                    raise Refusal(422, f"{where} holds several structures and one {BASELINE}. Send them one by one.")
+                yield record, baseline
         else:
             id = printable(_text(entry, "id", where)) or name.rpartition("/")[2]
             yield to_record(_draft(entry, where), file=name, id=id, limits=limits.of_files), baseline

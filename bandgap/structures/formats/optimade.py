@@ -32,13 +32,13 @@ def read_optimade(text: str, *, limits: Limits) -> Iterator[Draft]:
     except (KeyError, TypeError):
         raise Unreadable("JSON without the key data at its top: no response of OPTIMADE") from None
     for number, entry in enumerate(entries if isinstance(entries, list) else [entries], start=1):
+        name, attributes = (entry.get(key) if isinstance(entry, dict) else None for key in ("id", "attributes"))
         try:
-            draft = draft_of(entry["attributes"], limits=limits)
+            if not isinstance(attributes, dict):
+                raise Unreadable("an entry of the response without attributes")
+            draft = draft_of(attributes, limits=limits)
         except Unreadable as error:
             draft = refused(str(error))
-        except (KeyError, TypeError):
-            draft = refused("an entry of the response without attributes")
-        name = entry.get("id") if isinstance(entry, dict) else None
         draft.id, draft.suffix = name if isinstance(name, str) else "", str(number)
         yield draft
 

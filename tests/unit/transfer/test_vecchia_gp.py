@@ -12,7 +12,11 @@ from bandgap.datasets.table import learnable
 from bandgap.foundation.errors import ConfigError
 from bandgap.inference.vecchia.kriging import Observed, predict
 from bandgap.posterior import restore_posterior
+from bandgap.posterior.baseline import Baseline, BaselinePosterior
+from bandgap.posterior.mixture import PosteriorMixture
+from bandgap.posterior.remoteness import FAR, far_shares
 from bandgap.predictions.mixtures import mixture_sd
+from bandgap.runs.results import far_figures
 from bandgap.sources.stored import load_source
 from bandgap.transfer import METHODS, TargetData
 from tests.unit.transfer.test_every_method import made, source  # noqa: F401 - a fixture
@@ -56,6 +60,30 @@ def test_structures_far_from_all_training_rows_say_so(fitted):
     posterior, data = fitted
     near, far = posterior.far_share(data.features), posterior.far_share(40.0 * data.features)
     assert near.max() < 0.8 < far.mean()
+
+
+def test_far_shares_are_those_of_what_a_mixture_or_a_baseline_holds(fitted):
+    posterior, data = fitted
+    features = np.vstack([data.features, 40.0 * data.features])
+    own = posterior.far_share(features)
+    np.testing.assert_array_equal(far_shares(posterior, features), own)
+    wider = replace(posterior, theta=posterior.theta * [1.0, 100.0, 1.0, 1.0])
+    both = far_shares(PosteriorMixture((posterior, wider)), features)
+    np.testing.assert_array_equal(both, np.minimum(own, wider.far_share(features)))
+    assert both[60:].mean() < own[60:].mean()
+    line = Baseline(n_features=features.shape[1], slope=1.0, slope_sd=0.1, centre_eV=2.0)
+    beside = np.hstack([features, np.full((len(features), 1), 3.0)])
+    np.testing.assert_array_equal(far_shares(BaselinePosterior(posterior, line, seed=0), beside), own)
+
+
+def test_far_figures_count_held_out_rows_of_kernels_alone(fitted, source):  # noqa: F811
+    posterior, data = fitted
+    features = np.vstack([data.features, 40.0 * data.features])
+    share = far_figures(posterior, features)["far_share"]
+    assert share == np.mean(posterior.far_share(features) > FAR) and 0.0 < share <= 0.5
+    assert far_figures(posterior, data.features) == {"far_share": 0.0}
+    ridge = METHODS["last_layer_ridge"]
+    assert far_figures(ridge.fit(source, data, ridge.configure({}), seed=0), features) == {}
 
 
 def test_stored_posterior_comes_back_the_same(fitted):

@@ -16,12 +16,13 @@ from ase.io.jsonio import encode
 
 from bandgap.descriptors import featurize
 from bandgap.foundation.errors import ConfigError
-from bandgap.jobs.service.batching import Asked, _answer
-from bandgap.jobs.service.models import ServedModel
+from bandgap.jobs.service.batching import Asked, Batcher, Counts, _answer
+from bandgap.jobs.service.models import ServedModel, load_models
 from bandgap.jobs.service.questions import Choice, Question
 from bandgap.predictions.table import COLUMNS
 from tests.unit.conftest import make_records
 from tests.unit.jobs.service.conftest import Predict, Runs, assert_same, rows
+from tests.unit.structures.samples import optimade
 
 WATER = {"id": "water", "symbols": ["O", "H", "H"], "positions": [[0, 0, 0.1], [0.76, 0, -0.5], [-0.76, 0, -0.5]]}
 
@@ -114,6 +115,31 @@ def test_json_of_ase_and_pymatgen_is_the_file_of_the_same_crystal(
         assert_same(found, table)
 
 
+@pytest.mark.parametrize("kind", ["application/json", "application/vnd.api+json; charset=utf-8", "text/plain"])
+def test_response_of_optimade_is_read_as_its_file(
+    client: httpx.Client, runs: Runs, predict: Predict, tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / "response.json"
+    path.write_text(optimade())
+    asked = {"params": {"name": path.name, "level": 0.9}, "content": optimade(), "headers": {"content-type": kind}}
+    answer = client.post("/predict", **asked)
+    assert answer.status_code == 200
+    assert_same(answer, predict(runs.bayesian, path, level=0.9))
+    assert [(row["id"], row["status"] == "refused") for row in answer.json()["rows"]] == [("w/1", False), ("n/2", True)]
+    unnamed = client.post("/predict", content=optimade(), headers={"content-type": kind})
+    assert [row["file"].partition(".")[0] for row in unnamed.json()["rows"]] == ["structure"] * 2
+
+
+def test_response_of_optimade_takes_baselines_of_the_address(client: httpx.Client) -> None:
+    json_type = {"content-type": "application/json"}
+    means = []
+    for baseline in (2.5, 4.0):
+        params = {"model": "cheap", "baseline_eV": f"{baseline},1"}
+        answer = client.post("/predict", params=params, content=optimade(), headers=json_type)
+        means.append(answer.json()["rows"][0]["mean_eV"])
+    assert means[1] - means[0] > 1
+
+
 def test_json_carries_model_level_and_interval(
     client: httpx.Client, runs: Runs, predict: Predict, tmp_path: Path
 ) -> None:
@@ -152,10 +178,13 @@ def test_baseline_is_taken_from_the_body_the_address_or_the_frames(
     assert foreign.status_code == 422 and "this run was trained without one" in foreign.json()["detail"]
 
 
-def test_requests_that_arrive_together_are_answered_as_if_alone(
-    address: str, runs: Runs, predict: Predict, mixed: Path
+def test_requests_that_arrive_together_are_predicted_together_and_answered_as_if_alone(
+    address: str, client: httpx.Client, runs: Runs, predict: Predict, mixed: Path
 ) -> None:
-    """Twenty at once of several models and sizes: each has the digits of its own `bandgap predict`."""
+    """Twenty at once of several models and sizes: each has the bytes that it has alone, and those of `bandgap predict`.
+
+    They come while fifty structures of another model are predicted, and so wait for each other.
+    """
     single = mixed.with_name("single.extxyz")
     write(single, crystal(3), format="extxyz")
     wanted = [(model, path) for model in (runs.bayesian, runs.conformal) for path in (mixed, single)]
@@ -166,9 +195,40 @@ def test_requests_that_arrive_together_are_answered_as_if_alone(
         params = {"model": model.name, "name": path.name}
         return httpx.post(f"{address}/predict", params=params, content=path.read_bytes(), timeout=60)
 
-    with ThreadPoolExecutor(20) as pool:
-        for number, answer in enumerate(pool.map(ask, range(20))):
-            assert_same(answer, tables[number % 4])
+    alone = [ask(number) for number in range(4)]
+    for answer, table in zip(alone, tables, strict=True):
+        assert_same(answer, table)
+    before = client.get("/health").json()
+    with ThreadPoolExecutor(21) as pool:
+        body = {"structures": [{**WATER, "id": f"water-{k}", "baseline_eV": 2.5} for k in range(50)], "model": "cheap"}
+        first = pool.submit(client.post, "/predict", json=body)
+        while httpx.get(f"{address}/health").json()["waiting"] == 0 and not first.done():
+            pass
+        together = list(pool.map(ask, range(20)))
+    after = client.get("/health").json()
+    assert first.result().status_code == 200
+    assert [answer.content for answer in together] == [alone[number % 4].content for number in range(20)]
+    assert after["requests"] - before["requests"] == 21
+    assert after["batches"] - before["batches"] < 21
+
+
+def test_questions_that_wait_are_one_batch_of_each_model(runs: Runs) -> None:
+    """Six questions wait before the batcher starts: four of one model are predicted at once, two of another."""
+    models = load_models([runs.bayesian, runs.conformal])
+    records = make_records(12, seed=33, prefix="waits")
+    batcher = Batcher(models, max_structures=100)
+    questions = [
+        Question(Choice("bayesian" if k % 3 else "conformal"), records[2 * k : 2 * k + 2], [None, None])
+        for k in range(6)
+    ]
+    asked = [batcher.ask(question) for question in questions]
+    batcher.start()
+    found = [one.rows.result(timeout=60) for one in asked]
+    assert batcher.counts == Counts(requests=6, batches=2)
+    again = [batcher.ask(question).rows.result(timeout=60) for question in questions]
+    batcher.stop()
+    assert batcher.counts == Counts(requests=12, batches=8)
+    assert found == again
 
 
 def test_questions_share_the_draws_and_one_that_fails_costs_no_other(runs: Runs) -> None:

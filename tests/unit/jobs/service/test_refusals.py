@@ -71,6 +71,7 @@ def test_structure_of_a_wrong_shape_is_named_with_its_place(client: httpx.Client
         ("[1e999]", 400, "The JSON holds the number '1e999', which is not finite"),
         ("[" * 100_000, 400, "The JSON is nested too deep"),
         ("[" + "9" * 5000 + "]", 400, "a number of too many digits"),
+        ('{"structures": [], "level": ' + "9" * 400 + "}", 400, "a number of too many digits"),
         ('{"id": 1, "id": 2}', 400, "The JSON has the key 'id' twice"),
         (b"\xff\xfe\x00", 400, "The body is not JSON: it is not UTF-8"),
         ("[]", 422, '"structures" must be a list of at least one structure'),
@@ -99,6 +100,9 @@ def test_body_that_is_no_question_is_refused(client: httpx.Client, body: str, co
         ({"name": "a/../../b.cif"}, 422, "is not accepted as a file's name"),
         ({"baseline_eV": "1,x"}, 422, "baseline_eV holds 'x'"),
         ({"baseline_eV": "1,2"}, 422, "baseline_eV holds 2 numbers for 1 structures"),
+        ({"baseline_eV": "-1"}, 422, "baseline_eV is -1, which is no band gap. Accepted: 0 to 100; is the unit eV?"),
+        ({"baseline_eV": "1e300", "model": "cheap"}, 422, "baseline_eV is 1e+300, which is no band gap"),
+        ({"interval": "wide\n" * 500}, 422, "interval is 'wide?wide?"),
     ],
     ids=str,
 )
@@ -125,6 +129,10 @@ def test_body_over_the_limit_is_refused_announced_or_not(client: httpx.Client) -
     chunks = (large[start : start + 10_000] for start in range(0, len(large), 10_000))
     assert "larger than 200,000 bytes" in sentence(client.post("/predict", content=chunks), 413)
     assert "More than 50 structures" in sentence(client.post("/predict", content=FRAME * 51), 413)
+    many = [{"content": (FRAME * 51).decode(), "name": "a.xyz"}, "never read"]
+    assert "More than 50 structures" in sentence(client.post("/predict", json=many), 413)
+    files = [("files", (f"{k}.xyz", FRAME * 30)) for k in range(2)]
+    assert "More than 50 structures" in sentence(client.post("/predict", files=files), 413)
 
 
 def test_uploads_that_make_no_sense_are_refused(client: httpx.Client) -> None:
@@ -133,6 +141,13 @@ def test_uploads_that_make_no_sense_are_refused(client: httpx.Client) -> None:
     torn = {"content-type": "multipart/form-data; boundary=a"}
     sentence(client.post("/predict", content=b"--b\r\nnonsense", headers=torn), 400)
     sentence(client.post("/predict", content=b"--a--\r\n", headers=torn), 422)
+    part = b'--a\r\nContent-Disposition: form-data; name="f"; filename="a.xyz"\r\n\r\n' + FRAME + b"\r\n"
+    assert client.post("/predict", content=part * 2 + b"--a--", headers=torn).status_code == 200
+    for cut in (part * 2, part * 2 + b"--a", (part * 2)[:-20]):
+        assert "it is cut off, as its closing" in sentence(client.post("/predict", content=cut, headers=torn), 400)
+    undefined = {"content-type": "multipart/form-data; boundary=a; charset=undefined"}
+    unknown = client.post("/predict", content=part + b"--a--", headers=undefined)
+    assert "do not fit its boundary and charset" in sentence(unknown, 400)
     mixed = client.post("/predict", files={"f": ("a.xyz", FRAME)}, data={"level": "0.5"})
     assert "Put model, level and interval into the address" in sentence(mixed, 422)
     path = client.post("/predict", files={"f": ("../a.xyz", FRAME)})
@@ -147,7 +162,7 @@ def test_unknown_address_method_and_host_are_refused(client: httpx.Client) -> No
 
 def test_token_is_asked_of_models_and_predictions_alone(runs: Runs) -> None:
     with serving([runs.conformal], token=TOKEN) as address, httpx.Client(base_url=address) as client:
-        assert client.get("/health").json() == {"status": "ok", "waiting": 0}
+        assert client.get("/health").json() == {"status": "ok", "waiting": 0, "requests": 0, "batches": 0}
         assert client.get("/version").status_code == client.get("/docs").status_code == 200
         for header in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {TOKEN}"}):
             said = sentence(client.get("/models", headers=header), 401)

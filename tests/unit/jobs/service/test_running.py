@@ -16,6 +16,7 @@ from bandgap.jobs.service.models import load_models
 from bandgap.jobs.service.running import listening
 from bandgap.jobs.service.tokens import VARIABLE
 from bandgap.predictions.table import COLUMNS
+from bandgap.structures.formats import FORMATS
 from tests.unit.jobs.service.conftest import Runs
 
 
@@ -46,6 +47,9 @@ def test_description_shows_the_columns_of_the_csv_and_loads_nothing_from_afar(cl
     row = schema["components"]["schemas"]["Row"]["properties"]
     assert tuple(row) == COLUMNS and all(column["description"] for column in row.values())
     assert set(schema["paths"]) == {"/health", "/version", "/models", "/predict"}
+    assert all(form.name.split()[0] in schema["info"]["description"] for form in FORMATS)
+    accepted = schema["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"]["schema"]["anyOf"]
+    assert [form.get("required") for form in accepted] == [["structures"], None, None, ["data"]]
     assert {"401", "413", "422", "429", "503"} <= set(schema["paths"]["/predict"]["post"]["responses"])
     page = client.get("/docs").text
     assert "POST /predict" in page and "?level" in page and "//" not in page.replace("<!doctype html>", "")

@@ -79,8 +79,9 @@ def test_response_that_is_cut_off_or_none_is_refused():
     assert record.problem.startswith("not JSON that can be read (") and "Is the file cut off?" in record.problem
     (record,) = read('["data", {"data": 1, "cartesian_site_positions": 2}]')
     assert record.problem == "JSON without the key data at its top: no response of OPTIMADE"
-    (record,) = read('{"data": [1], "cartesian_site_positions": 2}')
-    assert record.problem == "an entry of the response without attributes"
+    for entry in ("1", '{"attributes": 1}', '{"attributes": ["text"]}', '{"attributes": null}'):
+        (record,) = read('{"data": [' + entry + '], "cartesian_site_positions": 2}')
+        assert record.problem == "an entry of the response without attributes"
     (record,) = read('{"data": []}')
     assert record.problem == f"JSON is not opened. Accepted: {ACCEPTED}."
     deep = '{"cartesian_site_positions": 1, "data": ' + "[" * 200_000
