@@ -34,10 +34,10 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def run(sampler, *, draws, warmup=0, tau=1.0, seed=0, chains=CHAINS):
-    start = exact_draws(chains * sampler.walkers, generator=generator(seed + 50), inverse_temperature=tau)
+def run(sampler, *, draws, warmup=0, tau=1.0, seed=0):
+    start = exact_draws(CHAINS * sampler.walkers, generator=generator(seed + 50), inverse_temperature=tau)
     if sampler.walkers > 1:
-        start = start.reshape(chains, sampler.walkers, 2)
+        start = start.reshape(CHAINS, sampler.walkers, 2)
     extras = Extras(lambda x: centred_powers(x, inverse_temperature=tau))
     return sample(bent_density(), sampler, start, config=RunConfig(warmup, draws, draws), seed=seed, extras=extras)
 
@@ -128,7 +128,7 @@ def test_hamcmc_stays_in_the_law():
 @pytest.mark.parametrize("walkers", [2, 4])
 def test_hamcmc_with_other_numbers_of_walkers_stays_in_the_law(walkers):
     """With a shorter step: pairs of far walkers give rare matrices of eigenvalues beyond 100, more with more pairs."""
-    assert_in_law(run(HamcmcConfig(0.002, walkers=walkers, **PAIRS), draws=1500, chains=100)[0])
+    assert_in_law(run(HamcmcConfig(0.002, walkers=walkers, **PAIRS), draws=1500)[0])
 
 
 @pytest.mark.slow
