@@ -89,6 +89,24 @@ def log_slopes(distances: Tensor, rho: float, nu: float, *, free_nu: bool) -> tu
     return _on_distinct(found, distances)
 
 
+def log_bends(distances: Tensor, rho: float, nu: float, *, free_nu: bool) -> tuple[Tensor, ...]:
+    """Return the second derivatives of the correlation by log rho and, where it is free, nu, at distances of any shape.
+
+    These are d2M / dlog rho^2, and then d2M / dlog rho dlog nu and d2M / dlog nu^2.
+    """
+    if nu in HALVES and not free_nu:
+        x = distances / rho
+        polynomial = {0.5: x * (x - 1.0), 1.5: x**2 * (x - 2.0), 2.5: x**2 * (x * (x - 2.0) - 2.0) / 3.0}
+        return (polynomial[nu] * torch.exp(-x),)
+
+    def found(d: Tensor) -> tuple[Tensor, ...]:
+        parts = matern_derivatives(d, rho, nu)
+        by_rho = rho**2 * parts.rho_rho + rho * parts.rho
+        return (by_rho, rho * nu * parts.rho_nu, nu**2 * parts.nu_nu + nu * parts.nu)[: 3 if free_nu else 1]
+
+    return _on_distinct(found, distances)
+
+
 def half_integer(distances: Tensor, rho: float, nu: float) -> tuple[Tensor, Tensor]:
     """Return the correlation and rho dM/drho at distances of any shape for nu = 0.5, 1.5 or 2.5, in closed form."""
     x = distances / rho

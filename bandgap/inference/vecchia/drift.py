@@ -3,7 +3,12 @@ r"""The drift of a metric that moves with the state: Gamma_i = -sum_k [F^-1 (dF 
     dF_jl/dk = sum over sites (+B, -A) of tr(B^-1 B_jk B^-1 B_l) / 2 + tr(B^-1 B_j B^-1 B_lk) / 2
                - tr(B^-1 B_k B^-1 B_j B^-1 B_l)
 
-A is B without the site itself; all derivatives are on the log scale (equation 4.32 with its lost terms).
+A is B without the site itself, its last row; all derivatives are on the log scale (equation 4.32 with its lost terms).
+The leading block of L, B = L L', is the factor of A: of every trace only what touches the last row of N_j = L^-1 B_j
+L^-T is left. With a = L^-T e_last, N_j e_last = (c_j, d_j) and w_j = L^-T (c_j, 0),
+
+    tr(N_jk N_l)    -> a' B_jk (2 w_l + d_l a)
+    tr(N_k N_j N_l) -> d_k d_j d_l + d_k c_j'c_l + d_j c_k'c_l + d_l c_k'c_j + w_j'B_k w_l + w_k'B_j w_l + w_k'B_l w_j
 """
 
 import numpy as np
@@ -11,17 +16,39 @@ import torch
 from torch import Tensor
 
 from bandgap.inference.vecchia.batched import BatchedSites, Matrices, covariance, real_pairs
-from bandgap.inference.vecchia.correlation import matern_derivatives
-from bandgap.inference.vecchia.likelihood import N_THETA, Theta
+from bandgap.inference.vecchia.correlation import log_bends, log_slopes
+from bandgap.inference.vecchia.likelihood import Theta
 from bandgap.inference.vecchia.ordering import Floats, Ints
 
 
-def metric_slopes(sites: BatchedSites, index: Ints | None, theta: Theta) -> Floats:
-    """Return dF_jl / d eta_k, (4, 4, 4) with k last, of the sites `index`, scaled by n / batch."""
+def metric_slopes(sites: BatchedSites, index: Ints | None, theta: Theta, *, free_nu: bool) -> Floats:
+    """Return dF_jl / d eta_k, (k, k, k) with k last, of the sites `index`, scaled by n / batch.
+
+    They are of all four parameters, or without `free_nu` of sigma2, rho and tau2. Not finite where a covariance has no
+    Cholesky factor.
+    """
     places = np.arange(sites.n) if index is None else index
     block = sites.matrices(places)
-    b, first, second = covariance(block, theta), _first(block, theta), _second(block, theta)
-    total = _traces(b, first, second) - _traces(b[:, :-1, :-1], first[..., :-1, :-1], second[..., :-1, :-1])
+    first = _first(block, theta, free_nu=free_nu)
+    lower, failed = torch.linalg.cholesky_ex(covariance(block, theta))
+    if failed.any():
+        return np.full((first.shape[1],) * 3, np.nan)
+    last = torch.zeros_like(block.v)
+    last[:, -1] = 1.0
+    a = torch.linalg.solve_triangular(lower.mT, last[..., None], upper=True)  # (b, s, 1)
+    turned = (first @ a[:, None])[..., 0]  # B_j a, (b, k, s)
+    c = torch.linalg.solve_triangular(lower, turned.mT, upper=False)  # (b, s, k)
+    d = c[:, -1].clone()  # (b, k)
+    c[:, -1] = 0.0
+    w = torch.linalg.solve_triangular(lower.mT, c, upper=True)  # (b, s, k)
+    second = _second_times(block, theta, turned, a[..., 0], free_nu=free_nu)
+    bent = 0.5 * torch.einsum("bjks,bsl->jlk", second, 2.0 * w + d[:, None] * a)
+    inner = torch.einsum("bk,bsj,bsl->kjl", d, c, c)
+    across = torch.einsum("bsk,bjsl->kjl", w, first @ w[:, None])  # w_k' B_j w_l
+    cubic = torch.einsum("bk,bj,bl->kjl", d, d, d)
+    cubic += inner + inner.permute(1, 0, 2) + inner.permute(1, 2, 0)
+    cubic += across.permute(1, 0, 2) + across + across.permute(0, 2, 1)
+    total = bent + bent.transpose(0, 1) - cubic.permute(1, 2, 0)
     return np.asarray((sites.n / len(places) * total).cpu().numpy(), dtype=np.float64)
 
 
@@ -32,42 +59,23 @@ def drift(precision: Floats, slopes: Floats) -> Floats:
     return result
 
 
-def _traces(b: Tensor, first: Tensor, second: Tensor) -> Tensor:
-    if b.shape[-1] == 0:
-        return torch.zeros(N_THETA, N_THETA, N_THETA, dtype=b.dtype, device=b.device)
-    inverse = torch.linalg.inv(b)[:, None]
-    p, q = inverse @ first, inverse[:, None] @ second
-    bent = 0.5 * torch.einsum("bjkst,blts->jlk", q, p)
-    return bent + bent.transpose(0, 1) - torch.einsum("bkst,bjtu,blus->jlk", p, p, p)
+def _first(block: Matrices, theta: Theta, *, free_nu: bool) -> Tensor:
+    """Return the derivatives (b, k, s, s) of B by log theta."""
+    correlated = log_slopes(block.distances, theta.rho, theta.nu, free_nu=free_nu)
+    eye = torch.eye(block.v.shape[1], dtype=block.v.dtype, device=block.v.device)
+    parts = [theta.sigma2 * part for part in correlated]
+    whole = torch.stack([*parts, theta.tau2 * eye.expand_as(parts[0])], dim=1)
+    return torch.where(real_pairs(block)[:, None], whole, 0.0)
 
 
-def _first(block: Matrices, theta: Theta) -> Tensor:
-    """Return the derivatives (b, 4, s, s) of B by log theta."""
-    found = matern_derivatives(block.distances, theta.rho, theta.nu)
-    eye = torch.eye(block.v.shape[1], dtype=block.v.dtype, device=block.v.device).expand_as(found.value)
-    parts = (
-        theta.sigma2 * found.value,
-        theta.sigma2 * theta.rho * found.rho,
-        theta.sigma2 * theta.nu * found.nu,
-        theta.tau2 * eye,
-    )
-    return torch.stack([torch.where(real_pairs(block), part, 0.0) for part in parts], dim=1)
-
-
-def _second(block: Matrices, theta: Theta) -> Tensor:
-    """Return the second derivatives (b, 4, 4, s, s) of B by log theta."""
-    found = matern_derivatives(block.distances, theta.rho, theta.nu)
-    first = _first(block, theta)
-    result = torch.zeros(first.shape[0], N_THETA, *first.shape[1:], dtype=first.dtype, device=first.device)
-    real, rho, nu = real_pairs(block), theta.rho, theta.nu
-    curved = {
-        (1, 1): rho**2 * found.rho_rho + rho * found.rho,
-        (1, 2): rho * nu * found.rho_nu,
-        (2, 2): nu**2 * found.nu_nu + nu * found.nu,
-    }
-    for j in range(3):
-        result[:, 0, j] = result[:, j, 0] = first[:, j]
-    for (j, k), part in curved.items():
-        result[:, j, k] = result[:, k, j] = torch.where(real, theta.sigma2 * part, 0.0)
-    result[:, 3, 3] = first[:, 3]
+def _second_times(block: Matrices, theta: Theta, turned: Tensor, a: Tensor, *, free_nu: bool) -> Tensor:
+    """Return B_jk a, (b, k, k, s), of the second derivatives of B by log theta, from B_j a (b, k, s)."""
+    k = turned.shape[1]
+    result = turned.new_zeros(len(turned), k, k, turned.shape[2])
+    result[:, 0, :-1] = result[:, :-1, 0] = turned[:, :-1]
+    result[:, -1, -1] = turned[:, -1]
+    bends = log_bends(block.distances, theta.rho, theta.nu, free_nu=free_nu)
+    for (i, j), bend in zip(((1, 1), (1, 2), (2, 2)), bends, strict=False):
+        product = torch.where(real_pairs(block), theta.sigma2 * bend, 0.0) @ a[..., None]
+        result[:, i, j] = result[:, j, i] = product[..., 0]
     return result

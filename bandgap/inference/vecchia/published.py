@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.vecchia.batched import BatchedSites
 from bandgap.inference.vecchia.chains import Draws, run_chains
 from bandgap.inference.vecchia.drift import drift, metric_slopes
 from bandgap.inference.vecchia.langevin import FAR, batch_of, diverged
 from bandgap.inference.vecchia.likelihood import Blocks
-from bandgap.inference.vecchia.ordering import Floats
+from bandgap.inference.vecchia.ordering import Floats, Ints
 from bandgap.inference.vecchia.target import Target
 
 
@@ -40,6 +40,10 @@ class PublishedConfig:
                 f"{self.steps} steps. Accepted: a step below 1, a share in (0, 1], 1 chain and 4 steps or more."
             )
 
+    def step_at(self, iteration: int) -> float:
+        """Return the step of an iteration: geometric from `step` to `last_share` of it over the run."""
+        return float(self.step * self.last_share ** (iteration / self.steps))
+
 
 def sample_published(
     blocks: Blocks,
@@ -51,34 +55,24 @@ def sample_published(
     seed: int,
     progress: Progress = no_progress,
 ) -> Draws:
-    """Return draws of chains that start at eta (k,), beta (p,); `target` has `blocks` as sites, by either engine."""
-    k, p, free = eta.size, beta.size, target.free
-    sites = target.sites
+    """Return draws of chains that start at eta (k,), beta (p,); `target` has `blocks` as sites, by either engine.
+
+    A chain that diverges ends and is left out, which a warning says; raises DivergedError where all do.
+    """
+    k, p, sites = eta.size, beta.size, target.sites
     batched = sites if isinstance(sites, BatchedSites) else BatchedSites(blocks, torch.device("cpu"))
     warmup = config.steps // 4
 
     def advance(state: Floats, first: int, last: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        here, coefficients, alive = state[:k].copy(), state[k : k + p].copy(), bool(state[-1])
-        path = np.empty((last - first, k + p))
+        state, path = state.copy(), np.empty((last - first, k + p))
         for i in range(first, last):
-            h = config.step * config.last_share ** (i / config.steps)
-            if alive:
+            if state[-1]:
                 index = batch_of(blocks.n, config.batch, rng)
-                found = target.terms(here, coefficients, index, derivatives=False)
-                root = np.linalg.inv(np.linalg.cholesky(found.p4)).T
-                coefficients = coefficients + h * np.linalg.solve(found.p4, found.grad_beta)
-                coefficients = coefficients + np.sqrt(2 * h) * root @ rng.standard_normal(p)
-                pull = target.pull(here, coefficients, index)
-                fisher = pull.terms.fisher_log_theta[np.ix_(free, free)]
-                slopes = metric_slopes(batched, index, target.theta(here))[np.ix_(free, free, free)]
-                move = h * (np.linalg.solve(fisher, pull.grad_eta) + drift(fisher, slopes))
-                alive = bool(np.isfinite(move).all() and np.sqrt(move @ fisher @ move) < FAR)
-            if alive:
-                here = (
-                    here + move + np.sqrt(2 * h) * np.linalg.inv(np.linalg.cholesky(fisher)).T @ rng.standard_normal(k)
-                )
-            path[i - first] = np.concatenate([here, coefficients])
-        return np.concatenate([here, coefficients, [alive]]), path
+                moved = published_step(batched, target, state[:k], state[k:-1], index, h=config.step_at(i), rng=rng)
+                state[:-1] = state[:-1] if moved is None else np.concatenate(moved)
+                state[-1] = float(moved is not None)
+            path[i - first] = state[:-1]
+        return state, path
 
     progress(Update("sampling the covariance", 0, config.steps))
     states = np.tile(np.concatenate([eta, beta, [1.0]]), (config.chains, 1))
@@ -86,3 +80,39 @@ def sample_published(
     alive = ends[:, -1] > 0
     warnings = diverged(alive, step=config.step)
     return Draws(draws[alive, :, :k], draws[alive, :, k:], {"divergences": float((~alive).sum())}, warnings)
+
+
+def published_step(
+    sites: BatchedSites,
+    target: Target,
+    eta: Floats,
+    beta: Floats,
+    index: Ints | None,
+    *,
+    h: float,
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats] | None:
+    """Return eta (k,) and beta (p,) after a step of length h by the batch `index`; None where it diverges.
+
+    It does where the drift is `FAR` too long, and where F has no inverse in double precision.
+    """
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = target.terms(eta, beta, index, derivatives=False)
+            beta = beta + h * np.linalg.solve(found.p4, found.grad_beta)
+            beta = beta + np.sqrt(2 * h) * _inverse_root(found.p4) @ rng.standard_normal(beta.size)
+            pull = target.pull(eta, beta, index)
+            fisher = pull.terms.fisher_log_theta[np.ix_(target.free, target.free)]
+            slopes = metric_slopes(sites, index, target.theta(eta), free_nu=target.nu is None)
+            move = h * (np.linalg.solve(fisher, pull.grad_eta) + drift(fisher, slopes))
+            noise = np.sqrt(2 * h) * _inverse_root(fisher) @ rng.standard_normal(eta.size)
+            fine = np.sqrt(move @ fisher @ move) < FAR and np.isfinite(noise).all()
+    except (InputError, np.linalg.LinAlgError):  # parameters of 0 or infinity, or no Cholesky factor
+        return None
+    return (eta + move + noise, beta) if fine else None
+
+
+def _inverse_root(precision: Floats) -> Floats:
+    """Return S with S S' = precision^-1."""
+    result: Floats = np.linalg.inv(np.linalg.cholesky(precision)).T
+    return result

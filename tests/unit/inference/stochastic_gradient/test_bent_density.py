@@ -34,10 +34,10 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def run(sampler, *, draws, warmup=0, tau=1.0, seed=0, chains=CHAINS):
-    start = exact_draws(chains * sampler.walkers, generator=generator(seed + 50), inverse_temperature=tau)
+def run(sampler, *, draws, warmup=0, tau=1.0, seed=0):
+    start = exact_draws(CHAINS * sampler.walkers, generator=generator(seed + 50), inverse_temperature=tau)
     if sampler.walkers > 1:
-        start = start.reshape(chains, sampler.walkers, 2)
+        start = start.reshape(CHAINS, sampler.walkers, 2)
     extras = Extras(lambda x: centred_powers(x, inverse_temperature=tau))
     return sample(bent_density(), sampler, start, config=RunConfig(warmup, draws, draws), seed=seed, extras=extras)
 
@@ -113,9 +113,14 @@ def test_sgld_with_a_long_step_does_not():
 
 @pytest.mark.slow
 def test_hamcmc_stays_in_the_law():
-    """300 walkers, three a chain, T = 10 for each of them."""
-    draws, info = run(HamcmcConfig(0.01, walkers=3, **PAIRS), draws=3000, chains=100)
-    assert info.divergences == 0 and info.warnings == ()
+    """300 chains of three walkers, T = 10 for each of them.
+
+    Pairs of walkers that are far apart give rare matrices of eigenvalues in the hundreds: in eleven seeds one chain of
+    3,300 ended by such a step. At most one chain in a hundred may, and only with a warning that says so.
+    """
+    draws, info = run(HamcmcConfig(0.01, walkers=3, **PAIRS), draws=3000)
+    assert info.divergences <= CHAINS // 100 and len(draws.recorded) == CHAINS - info.divergences
+    assert [w.kind for w in info.warnings] == ["diverged"] * (info.divergences > 0)
     assert_in_law(draws)
 
 
@@ -123,7 +128,7 @@ def test_hamcmc_stays_in_the_law():
 @pytest.mark.parametrize("walkers", [2, 4])
 def test_hamcmc_with_other_numbers_of_walkers_stays_in_the_law(walkers):
     """With a shorter step: pairs of far walkers give rare matrices of eigenvalues beyond 100, more with more pairs."""
-    assert_in_law(run(HamcmcConfig(0.002, walkers=walkers, **PAIRS), draws=1500, chains=100)[0])
+    assert_in_law(run(HamcmcConfig(0.002, walkers=walkers, **PAIRS), draws=1500)[0])
 
 
 @pytest.mark.slow

@@ -1,10 +1,13 @@
 """Small irregular fields, and the formulas of a Vecchia likelihood written out with dense matrices: the reference."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import gamma, kv
 
 from bandgap.inference.vecchia.likelihood import Theta, build_blocks
+from bandgap.inference.vecchia.target import log_likelihood
 
 
 def matern_of(distances, theta):
@@ -72,11 +75,16 @@ def slopes_by_differences(blocks, theta, beta, sites):
     return gradient, fisher
 
 
-def _slope(points, theta, j, step=0.02):
+def _slope(points, theta, j):
     """The derivative of the covariance by the logarithm of the j-th parameter."""
+    return log_slope(lambda at: covariance_of(points, at), theta, j)
+
+
+def log_slope(function, theta, j, step=0.02):
+    """The derivative of a function of theta by the logarithm of the j-th parameter: differences of the eighth order."""
 
     def at(k):
-        return covariance_of(points, Theta(*(v * np.exp(k * step * (i == j)) for i, v in enumerate(theta))))
+        return function(Theta(*(v * np.exp(k * step * (i == j)) for i, v in enumerate(theta))))
 
     weights = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}
     return sum(w * (at(k) - at(-k)) for k, w in weights.items()) / step
@@ -87,6 +95,34 @@ def dense_normal(points, rows, y, theta, beta):
     lower = np.linalg.cholesky(covariance_of(points, theta))
     e = np.linalg.solve(lower, y - rows @ beta)
     return -0.5 * (len(y) * np.log(2 * np.pi) + e @ e) - np.log(np.diag(lower)).sum()
+
+
+@dataclass(frozen=True, eq=False)
+class Quadrature:
+    """Means and standard deviations (k,) of eta."""
+
+    mean: np.ndarray
+    sd: np.ndarray
+
+
+def quadrature_of(target, mode, *, spacing, radius):
+    """Moments of eta on a grid in standard deviations of the normal density at the mode, beta integrated out.
+
+    On a normal density the rule of trapezoids is right to 2 exp(-2 pi^2 / spacing^2).
+    """
+    k, reach = mode.eta.size, int(radius / spacing)
+    axis = spacing * np.arange(-reach, reach + 1)
+    nodes = np.stack(np.meshgrid(*[axis] * k, indexing="ij"), axis=-1).reshape(-1, k)
+    nodes = nodes[(nodes**2).sum(1) < radius**2]
+    points, values = mode.eta + nodes @ np.linalg.cholesky(np.linalg.inv(mode.precision)).T, []
+    for eta in points:
+        found = target.terms(eta, mode.beta, derivatives=False)
+        profile = log_likelihood(found, found.beta_hat, n=target.sites.n)
+        values.append(profile - 0.5 * np.linalg.slogdet(found.p4)[1] + target.log_prior(eta))
+    weights = np.exp(np.array(values) - max(values))
+    weights /= weights.sum()
+    mean = weights @ points
+    return Quadrature(mean, np.sqrt(weights @ (points - mean) ** 2))
 
 
 THETA = Theta(1.3, 0.8, 1.0, 0.2)

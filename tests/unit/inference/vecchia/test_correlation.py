@@ -5,7 +5,14 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.inference.vecchia.correlation import bessel_k, correlations, half_integer, matern, matern_derivatives
+from bandgap.inference.vecchia.correlation import (
+    bessel_k,
+    correlations,
+    half_integer,
+    log_bends,
+    matern,
+    matern_derivatives,
+)
 from bandgap.inference.vecchia.likelihood import matern_constants
 from bandgap.inference.vecchia.pair_kernels import correlation
 
@@ -49,7 +56,11 @@ def test_closed_forms_of_half_integers_equal_the_integral(nu):
     loops = np.array([correlation(float(x), 0.9, nu, *matern_constants(nu), False)[:2] for x in d])
     np.testing.assert_allclose(loops[:, 0], closed, rtol=1e-13, atol=1e-300)
     np.testing.assert_allclose(loops[:, 1], slope, rtol=1e-13, atol=1e-300)
-    torch.testing.assert_close(slope, 0.9 * matern_derivatives(d, 0.9, nu).rho, rtol=2e-12, atol=0)
+    exact = matern_derivatives(d, 0.9, nu)
+    torch.testing.assert_close(slope, 0.9 * exact.rho, rtol=2e-12, atol=0)
+    (bend,) = log_bends(d, 0.9, nu, free_nu=False)
+    torch.testing.assert_close(bend, 0.81 * exact.rho_rho + 0.9 * exact.rho, rtol=1e-11, atol=1e-12)
+    torch.testing.assert_close(log_bends(d, 0.9, nu, free_nu=True)[0], bend, rtol=1e-11, atol=1e-12)
 
 
 def test_slope_of_the_bessel_function_by_order_has_its_closed_forms():

@@ -11,7 +11,6 @@ import torch
 from bandgap.foundation.errors import InputError
 from bandgap.inference.vecchia import likelihood
 from bandgap.inference.vecchia.batched import BatchedSites
-from bandgap.inference.vecchia.drift import drift, metric_slopes
 from bandgap.inference.vecchia.exact import DenseSites
 from bandgap.inference.vecchia.likelihood import PartOfSites, Theta, build_blocks
 from tests.unit.inference.vecchia.samples import (
@@ -135,23 +134,6 @@ def test_three_dummies_more_change_nothing():
         plain, wide = (sites(b).terms(None, theta, BETA, free_nu=True) for b in (blocks, padded))
         for name in NAMES:
             np.testing.assert_allclose(getattr(wide, name), getattr(plain, name), rtol=1e-13, atol=1e-13)
-
-
-@pytest.mark.parametrize("nu", [0.5, 1.3])
-def test_drift_equals_differences_of_the_inverse_metric(nu):
-    """Gamma_i = sum_j d(F^-1)_ij / d eta_j, by central differences of F^-1 on the log scale."""
-    blocks, theta = case(25, 2, nu, 6)
-    index = np.arange(3, 25, 2)
-
-    def fisher(theta):
-        return blocks.terms(index, theta, BETA, free_nu=True).fisher_log_theta
-
-    found = drift(fisher(theta), metric_slopes(BatchedSites(blocks, CPU), index, theta))
-    expected = np.zeros(4)
-    for j in range(4):
-        ends = [np.linalg.inv(fisher(along(theta, j, s))) for s in (1e-4, -1e-4)]
-        expected += ((ends[0] - ends[1]) / 2e-4)[:, j]
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
 
 
 def test_mean_over_all_batches_is_the_full_sum():

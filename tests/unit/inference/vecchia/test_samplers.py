@@ -12,35 +12,15 @@ from bandgap.inference.diagnostics import ess_bulk, mean_error, rhat
 from bandgap.inference.vecchia.langevin import DivergedError, LangevinConfig, sample_by_smaller_steps, sample_langevin
 from bandgap.inference.vecchia.likelihood import build_blocks
 from bandgap.inference.vecchia.metropolis import MetropolisConfig, sample_metropolis
-from bandgap.inference.vecchia.published import PublishedConfig, sample_published
 from bandgap.inference.vecchia.scoring import find_mode
 from bandgap.inference.vecchia.stochastic_scoring import ScoringConfig, score_by_batches
-from bandgap.inference.vecchia.target import FLAT, Flat, Gamma, LogNormal, Target, log_likelihood
-from tests.unit.inference.vecchia.samples import START, TRUTH, field
-
-
-@dataclass(frozen=True, eq=False)
-class Quadrature:
-    mean: np.ndarray
-    sd: np.ndarray
+from bandgap.inference.vecchia.target import FLAT, Flat, Gamma, LogNormal, Target
+from tests.unit.inference.vecchia.samples import START, TRUTH, field, quadrature_of
 
 
 @pytest.fixture(scope="module")
 def quadrature(target, mode):
-    """Moments of eta by 21 points in each of three directions, six standard deviations wide, beta integrated out."""
-    root = np.linalg.cholesky(np.linalg.inv(mode.precision))
-    axis = np.linspace(-5.5, 5.5, 21)
-    nodes = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
-    nodes = nodes[(nodes**2).sum(1) < 36]
-    points, values = mode.eta + nodes @ root.T, []
-    for eta in points:
-        found = target.terms(eta, mode.beta, derivatives=False)
-        profile = log_likelihood(found, found.beta_hat, n=target.sites.n)
-        values.append(profile - 0.5 * np.linalg.slogdet(found.p4)[1] + target.log_prior(eta))
-    weights = np.exp(np.array(values) - max(values))
-    weights /= weights.sum()
-    mean = weights @ points
-    return Quadrature(mean, np.sqrt(weights @ (points - mean) ** 2))
+    return quadrature_of(target, mode, spacing=0.55, radius=6)
 
 
 def ratios(draws, quadrature):
@@ -159,26 +139,6 @@ def test_gaps_ten_times_as_large_shift_both_variances_by_log_100(data):
     np.testing.assert_allclose(
         chains[1] - chains[0], np.broadcast_to([np.log(100), 0, np.log(100)], chains[0].shape), atol=1e-3
     )
-
-
-def test_published_steps_move_about_the_mode(target, mode):
-    """A few steps of batches with the moving metric and its drift, from the mode: they move, and not far."""
-    config = PublishedConfig(step=0.01, batch=15, chains=1, steps=8)
-    draws = sample_published(target.sites, target, mode.eta, mode.beta, config, seed=3)
-    sd = np.sqrt(np.diag(np.linalg.inv(mode.precision)))
-    away = np.abs(draws.eta[0] - mode.eta) / sd
-    assert draws.eta.shape == (1, 6, 3) and draws.figures["divergences"] == 0
-    assert 0 < away.max() < 4
-    with pytest.raises(ConfigError, match="a step below 1"):
-        PublishedConfig(step=2.0)
-
-
-def test_smoothness_that_is_free_is_sampled_with_the_others(data):
-    target = Target(build_blocks(*data, m=5), nu=None)
-    mode = find_mode(target, target.eta(START))
-    draws = sample_langevin(target, mode, LangevinConfig(batch=40, warmup=20, draws=40, chains=2), seed=0)
-    assert target.names == ["sigma2", "rho", "nu", "tau2"]
-    assert draws.eta.shape == (2, 10, 4) and np.isfinite(draws.eta).all() and draws.eta[..., 2].std() > 0
 
 
 @pytest.mark.parametrize("prior", [Flat(), Gamma(9.0, 2.0), LogNormal(1.0, 0.7)], ids=["flat", "gamma", "log-normal"])

@@ -1,0 +1,81 @@
+"""Smoothness that is sampled with the other parameters: its slopes, and both samplers against quadrature."""
+
+import numpy as np
+import pytest
+
+from bandgap.inference.diagnostics import mean_error
+from bandgap.inference.vecchia.langevin import LangevinConfig, sample_langevin
+from bandgap.inference.vecchia.likelihood import Theta, build_blocks
+from bandgap.inference.vecchia.metropolis import MetropolisConfig, sample_metropolis
+from bandgap.inference.vecchia.scoring import find_mode
+from bandgap.inference.vecchia.target import Target
+from tests.unit.inference.vecchia.samples import THETA, blocks_of, field, quadrature_of, slopes_by_differences
+
+SMOOTH = Theta(4.0, 1.0, 1.5, 0.3)
+
+
+@pytest.fixture(scope="module")
+def target():
+    """A field that is smooth enough to tell its noise from its roughness: the posterior is not far from normal."""
+    return Target(build_blocks(*field(150, 2, SMOOTH, seed=4, covariates=1), m=4), nu=None)
+
+
+@pytest.fixture(scope="module")
+def mode(target):
+    return find_mode(target, target.eta(SMOOTH))
+
+
+@pytest.fixture(scope="module")
+def quadrature(target, mode):
+    """Four-dimensional; spacings of 1.25 move no mean by more than .002 sd, a grid out to 8.75 sd by .011."""
+    return quadrature_of(target, mode, spacing=1.5, radius=7.5)
+
+
+@pytest.fixture(scope="module")
+def reference(target, mode):
+    return sample_metropolis(target, mode, MetropolisConfig(chains=4, warmup=200, draws=2000), seed=1)
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.3, 2.5])
+@pytest.mark.parametrize("index", [None, np.arange(1, 24, 3)], ids=["all sites", "a batch"])
+def test_pull_of_the_smoothness_is_that_of_dense_matrices_and_its_prior(nu, index):
+    """Gradient and information of likelihood and prior, nu's row among them; scipy's Bessel function and its slopes."""
+    theta, beta = THETA._replace(nu=nu), np.array([0.5, -0.2])
+    own = Target(blocks_of(24, 2, theta, m=5), nu=None)
+    gradient, fisher = slopes_by_differences(own.sites, theta, beta, range(24) if index is None else index)
+    share = 1.0 if index is None else 24 / len(index)
+    found = own.pull(own.eta(theta), beta, index)
+    logs = np.log(theta)
+    prior = [0.1 - 0.1 * theta.sigma2, 9 - 2 * theta.rho, -(logs[2] - 1), 0.1 - 0.1 * theta.tau2]
+    np.testing.assert_allclose(found.grad_eta, share * gradient + prior, rtol=1e-8, atol=1e-8)
+    curvature = np.diag([0.1 * theta.sigma2, 2 * theta.rho, 1.0, 0.1 * theta.tau2])
+    np.testing.assert_allclose(found.precision, share * fisher + curvature, rtol=1e-8, atol=1e-8)
+
+
+def test_smoothness_is_sampled_with_the_others(target, mode):
+    draws = sample_langevin(target, mode, LangevinConfig(batch=40, warmup=20, draws=40, chains=2), seed=0)
+    assert target.names == ["sigma2", "rho", "nu", "tau2"]
+    assert draws.eta.shape == (2, 10, 4) and np.isfinite(draws.eta).all() and draws.eta[..., 2].std() > 0
+
+
+@pytest.mark.slow
+def test_metropolis_equals_quadrature(quadrature, reference):
+    """Means within four standard errors, of about .05 sd; spreads within 12 %."""
+    flat, error = reference.eta.reshape(-1, 4), mean_error(reference.eta)
+    assert (error < 0.08 * quadrature.sd).all()
+    assert (np.abs(flat.mean(0) - quadrature.mean) < 4 * error).all()
+    assert (np.abs(flat.std(0) / quadrature.sd - 1) < 0.12).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("batch", "draws"), [(0, 2000), (50, 4000)], ids=["all sites", "batches"])
+def test_langevin_equals_metropolis_and_quadrature(target, mode, quadrature, reference, batch, draws):
+    """Means within four standard errors, of about .07 sd; spreads within 12 %, by batches within 20 %."""
+    config = LangevinConfig(step=0.05, batch=batch, warmup=100, draws=draws, thin=1)
+    found = sample_langevin(target, mode, config, seed=2)
+    flat, error = found.eta.reshape(-1, 4), mean_error(found.eta)
+    assert not found.warnings and (error < 0.12 * quadrature.sd).all()
+    assert (np.abs(flat.mean(0) - quadrature.mean) < 4 * error).all()
+    both = np.hypot(error, mean_error(reference.eta))
+    assert (np.abs(flat.mean(0) - reference.eta.mean((0, 1))) < 4 * both).all()
+    assert (np.abs(flat.std(0) / quadrature.sd - 1) < (0.2 if batch else 0.12)).all()
