@@ -8,6 +8,13 @@ What is not a plain sum over rows belongs to the prior's part, computed on all r
 means g = -N grad loss. With a centre t and its full gradient (`ControlVariate`),
 
     g_cv(theta) = grad log p(theta) + sum_i grad log p(d_i | t) + (N / n) sum_B [grad log p(d_i | theta) - .. | t)].
+
+A row that alone bends the density by l along its own gradient meets (N / n) l in the batches that hold it and nothing
+in the others: from a step h with h (N / n) l / 2 = 1 on, what it adds to the variance along its gradient grows without
+end, long before h N l / n is unstable on the average. Such rows A (k of them) can be in every batch
+(`always`; a take-all stratum): with n - k drawn of the others,
+
+    g(theta; B) = grad log p(theta) + sum_(i in A) grad log p(d_i | theta) + (N - k) / (n - k) sum_(i in B) ..
 """
 
 from collections.abc import Callable
@@ -89,22 +96,44 @@ def control_variate(target: RowTarget, centre: Tensor, *, block: int = 4096) -> 
 
 
 def batch_gradient(
-    target: RowTarget, rows: Tensor, control: ControlVariate | None = None, *, variance: Tensor | None = None
+    target: RowTarget,
+    rows: Tensor,
+    control: ControlVariate | None = None,
+    *,
+    always: Tensor | None = None,
+    variance: Tensor | None = None,
 ) -> Gradient:
-    """Return g(.; B) for batches `rows` (chain, n), with the `variance` of `Slopes`."""
-    n, at_centre = rows.shape[1], None
-    if control is not None:
-        at_centre = target.row_gradient(control.centre.expand(rows.shape[0], -1), rows)
+    """Return g(.; B) for batches `rows` (chain, n), beside rows `always` (k,), with the `variance` of `Slopes`."""
+    chains, n = rows.shape
+    whole = None if always is None or not len(always) else always.expand(chains, -1)
+    scale = (target.n_rows - (0 if whole is None else whole.shape[1])) / n
+
+    def both(position: Tensor) -> tuple[Tensor, Tensor]:
+        drawn = target.row_gradient(position, rows)
+        return drawn, torch.zeros_like(drawn) if whole is None else target.row_gradient(position, whole)
+
+    at_centre = None if control is None else both(control.centre.expand(chains, -1))
 
     def gradient(position: Tensor) -> Slopes:
-        summed = target.row_gradient(position, rows)
-        change = summed if at_centre is None else summed - at_centre
-        total = target.prior_gradient(position) + (target.n_rows / n) * change
+        drawn, fixed = both(position)
+        change, rest = (drawn, fixed) if at_centre is None else (drawn - at_centre[0], fixed - at_centre[1])
+        total = target.prior_gradient(position) + scale * change
+        if whole is not None:
+            total = total + rest
         if control is not None:
             total = total + control.full
-        return Slopes(total, summed / n, variance)
+        return Slopes(total, drawn / n if whole is None else (scale * drawn + fixed) / target.n_rows, variance)
 
     return gradient
+
+
+def others_than(always: Tensor | None, n_rows: int) -> Tensor | None:
+    """Return the rows (n_rows - k,) that are not in every batch; None where none is in every batch."""
+    if always is None or not len(always):
+        return None
+    left = torch.ones(n_rows, dtype=torch.bool)
+    left[always.cpu()] = False
+    return left.nonzero().squeeze(-1)
 
 
 def draw_rows(n_rows: int, batch_size: int | None, chains: int, *, rng: np.random.Generator) -> Tensor:

@@ -138,15 +138,16 @@ class NetworkTarget:
         target = replace(self, frames=tuple(frames), units=units)
         return target, target.position(at.z, at.state)
 
-    def batch_variance(self, position: Tensor, rows: Tensor, *, batch_size: int) -> Tensor:
+    def batch_variance(self, position: Tensor, rows: Tensor, *, of: int, drawn: int) -> Tensor:
         """Return the variance (dim,) of a batch's gradient about that of all rows, mean over positions; 0 for scales.
 
-        It is N (N / n - 1) times the mean square of a row's gradient, of rows (n,).
+        Where `drawn` rows are n of N = `of`, it is N (N / n - 1) times the mean square of a row's gradient, here of
+        rows (m,) of these.
         """
         at, chains = self._place(position), position.shape[0]
         passed = self._forward(at.z, at.scales, rows.expand(chains, -1))
         residual = (self.net.y[rows].to(position) - passed.output).double() / at.scales.sigma[:, None] ** 2
-        level = self.n_rows * (self.n_rows / batch_size - 1.0) / (rows.shape[0] * chains)
+        level = of * (of / drawn - 1.0) / (rows.shape[0] * chains)
         found = []
         for layer, (g, h) in enumerate(zip(self._slopes(at.z, at.scales, passed), passed.inputs, strict=True)):
             frame = self.frames[layer]
@@ -156,6 +157,25 @@ class NetworkTarget:
             factors = frame.factors(self._relative(at.scales)[:, layer]).double().square().mean(0)
             found.append((factors * squares).flatten())
         return torch.nn.functional.pad(torch.cat(found), (0, int(self.units.shape[0]))).to(position)
+
+    def row_curvature(self, position: Tensor, *, block: int = 2048) -> Tensor:
+        """Return by how much every row bends minus its log likelihood along its own gradient, (chain, N).
+
+        That is |df / dzeta|^2 / sigma^2, the one eigenvalue of the row's Gauss-Newton matrix by the weights.
+        """
+        at, found = self._place(position), []
+        relative = self._relative(at.scales)
+        for rows in torch.split(torch.arange(self.n_rows, device=position.device), block):
+            passed = self._forward(at.z, at.scales, rows.expand(position.shape[0], -1))
+            total = torch.zeros_like(passed.output)
+            for layer, (g, h) in enumerate(zip(self._slopes(at.z, at.scales, passed), passed.inputs, strict=True)):
+                frame, grown = self.frames[layer], torch.exp(relative[:, layer]).to(g)[:, None, None]
+                by_output = g if frame.left is None else g @ frame.left
+                by_input = h if frame.right is None else h @ frame.right
+                squares = (grown * frame.factors(relative[:, layer])).square()
+                total += ((by_output.square() @ squares) * by_input.square()).sum(-1)
+            found.append(total)
+        return torch.cat(found, 1)
 
     def _relative(self, scales: Scales) -> Tensor:
         return torch.log(scales.s / scales.sigma[:, None])

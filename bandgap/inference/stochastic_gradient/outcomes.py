@@ -71,7 +71,7 @@ class Extras:
 
     `record` maps positions (chain, dim) to quantities (chain, q) that are kept of every `record_every`-th iteration.
     `mask` (chain, dim) is 1 where a position may move and 0 where it stays. `variance` (dim,) is that of a batch's
-    gradient, where it is known, for a sampler that makes up for it.
+    gradient, where it is known, for a sampler that makes up for it. `always` (k,) are rows that every batch holds.
     """
 
     record: Callable[[Tensor], Tensor] | None = None
@@ -79,3 +79,4 @@ class Extras:
     pruning: Pruning | None = None
     mask: Tensor | None = None
     variance: Tensor | None = None
+    always: Tensor | None = None

@@ -17,7 +17,7 @@ from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference import checkpoints
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.stochastic_gradient.gradients import RowTarget, Slopes, batch_gradient, draw_rows
+from bandgap.inference.stochastic_gradient.gradients import RowTarget, Slopes, batch_gradient, draw_rows, others_than
 from bandgap.inference.stochastic_gradient.outcomes import Draws, Extras, Info, RunConfig
 from bandgap.inference.stochastic_gradient.protocol import SamplerWarning, Told, arrays_of, of_chains, with_arrays
 from bandgap.inference.stochastic_gradient.pruning import pruned
@@ -27,6 +27,7 @@ MOST_DAMPED = 0.9  # share of pairs, above which their signs or the step are wro
 REPORT_EVERY_S = 0.2
 
 NONE = Extras()
+_OF_THE_PROBLEM = ("control", "mask", "variance", "always")  # of the extras
 
 
 def sample(
@@ -71,6 +72,7 @@ class _Run:
             )
         self._target, self._sampler, self._config, self._seed = target, sampler, config, seed
         self._extras, self._start = extras, start
+        self._others = others_than(extras.always, target.n_rows)
         self._algorithm = algorithm_of(sampler)
         self._state: Any = self._algorithm.init(sampler, start)
         self._chains = torch.arange(start.shape[0])
@@ -106,9 +108,7 @@ class _Run:
         k, config, dim = self._done, self._config, self._start.shape[-1]
         normal_seed, row_seed = np.random.SeedSequence([self._seed, k]).generate_state(2, np.uint64)
         generator = torch.Generator().manual_seed(int(normal_seed) % 2**63)
-        rows = draw_rows(
-            self._target.n_rows, config.batch_size, self._start.shape[0], rng=np.random.default_rng(int(row_seed))
-        )[self._chains].to(self._start.device)
+        rows = self._rows(np.random.default_rng(int(row_seed)))[self._chains].to(self._start.device)
 
         def normals() -> Tensor:
             drawn = torch.randn(self._start.shape[0], dim, generator=generator, dtype=self._start.dtype)
@@ -116,7 +116,8 @@ class _Run:
 
         h = self._sampler.step * config.schedule.factor(k)
         adapt = k < config.warmup
-        of_batch = batch_gradient(self._target, rows, self._extras.control, variance=self._extras.variance)
+        extras = self._extras
+        of_batch = batch_gradient(self._target, rows, extras.control, always=extras.always, variance=extras.variance)
 
         def gradient(position: Tensor) -> Slopes:
             found = of_batch(position)
@@ -134,6 +135,14 @@ class _Run:
             self._positions.append(self._spread(position))
         if self._extras.record is not None and config.keeps(k, config.record_every):
             self._recorded.append(self._spread(self._extras.record(position)))
+
+    def _rows(self, rng: np.random.Generator) -> Tensor:
+        """Draw the rows of an iteration but for those that every batch holds, (chain, n)."""
+        size, others, chains = self._config.batch_size, self._others, self._start.shape[0]
+        if others is None:
+            return draw_rows(self._target.n_rows, size, chains, rng=rng)
+        drawn = len(others) if size is None else size - (self._target.n_rows - len(others))
+        return others[draw_rows(len(others), drawn, chains, rng=rng)]
 
     def _moving(self, values: Tensor) -> Tensor:
         """Return values (chain, dim) of chains that go on, zero where a position stays."""
@@ -227,7 +236,7 @@ class _Run:
             "pruning": repr(self._extras.pruning),
             "seed": self._seed,
             "problem": checkpoints.content_of(
-                self._target, self._start, self._extras.control, self._extras.mask, self._extras.variance
+                self._target, self._start, *(getattr(self._extras, name) for name in _OF_THE_PROBLEM)
             ),
         }
 

@@ -18,7 +18,6 @@ from bandgap.inference.stochastic_gradient.outcomes import Draws, Extras, Info, 
 from bandgap.inference.stochastic_gradient.pruning import Matrix, Pruning, zero_smallest
 from bandgap.inference.stochastic_gradient.run import sample
 from bandgap.inference.stochastic_gradient.samplers import AnyConfig
-from bandgap.inference.stochastic_gradient.step_size import batch_noise
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior import Diagnostics, Floats, NetworkPosterior
 from bandgap.posterior.protocol import thinned
@@ -46,8 +45,7 @@ def sample_stochastically(
     batch = min(sampler.batch_size, net.n_rows)
     begun = started(net, prior, sampler, batch, seed, progress, checkpoint, turn=prune_share == 0)
     target, start = begun.target, begun.start
-    config = sampler_for(sampler, curvature=begun.curvature, noise=batch_noise(net.n_rows, batch),
-                         slope=(net.n_rows * batch) ** -0.5)  # fmt: skip
+    config = sampler_for(sampler, curvature=begun.curvature, noise=begun.noise, slope=(net.n_rows * batch) ** -0.5)
     watched = torch.linspace(0, net.n_rows - 1, min(WATCHED_ROWS, net.n_rows)).long().to(start.device)
 
     def record(position: Tensor) -> Tensor:
@@ -64,7 +62,7 @@ def sample_stochastically(
     )
     control = control_variate(target, start.mean(0)) if sampler.control else None
     shape = (sampler.chains, config.walkers, -1) if config.walkers > 1 else (sampler.chains, -1)
-    extras = Extras(record, control, None, mask, None if sampler.control else begun.variance)
+    extras = Extras(record, control, None, mask, None if sampler.control else begun.variance, begun.always)
     if sampler.halve:
         draws, info = sample_and_halve(
             target, config, start.reshape(shape), config=run, seed=seed, extras=extras, progress=progress,
@@ -100,7 +98,7 @@ def _pruned(
     pruning = Pruning(matrices, every, share=share, decay=LEAST_LEFT, slowness=max(1.0, length / every))
     draws, info = sample(
         target, config, begun.start, config=RunConfig(0, length, length, batch, longest_move=1e4), seed=seed + 1,
-        extras=Extras(pruning=pruning, variance=begun.variance),
+        extras=Extras(pruning=pruning, variance=begun.variance, always=begun.always),
         progress=lambda update: progress(Update("pruning", update.done, update.total)),
         checkpoint=None if checkpoint is None else checkpoint.of_part(2),
     )  # fmt: skip

@@ -27,6 +27,8 @@ from bandgap.inference.stochastic_gradient.step_size import batch_noise, largest
 
 FRAME_ROWS = 2048  # from which frames, batch noise and the largest curvature are found
 MOST_STABLE = 0.25  # of the largest stable step
+ALWAYS = 64  # rows that every batch holds, as they bend the density most; at most this part of a batch:
+MOST_ALWAYS = 0.125
 FRICTION = 0.05
 MOMENTUM = 4.0  # by which steps are shorter where momentum is added to the drift
 START_SCALE = 0.5  # of a layer, in units of the noise
@@ -98,12 +100,18 @@ def sampler_for(sampler: SgSampler, *, curvature: float, noise: float, slope: fl
 
 @dataclass(frozen=True, eq=False)
 class Started:
-    """A target in its frames, positions (chain and walker, dim) to start from, curvature and batch variance there."""
+    """A target in its frames, positions (chain and walker, dim) to start from, curvature and batch variance there.
+
+    `always` (k,) are the rows that bend the density most along their own gradients: every batch holds them, as they
+    would not be held themselves by batches that hardly ever have them (`gradients`). `noise` is that of the others.
+    """
 
     target: NetworkTarget
     start: Tensor
     curvature: float
     variance: Tensor
+    always: Tensor
+    noise: float
 
 
 def started(
@@ -165,7 +173,16 @@ def _judged(target: NetworkTarget, position: Tensor, rows: Tensor, batch: int, g
         return batch_gradient(target, rows.expand(at.shape[0], -1))(at).total
 
     curvature = max(1.0, abs(largest_curvature(gradient, position[0], generator=generator, rounds=8)))
-    return Started(target, position, curvature, target.batch_variance(position, rows, batch_size=batch))
+    always = most_bent(target, position, batch)
+    of, drawn = target.n_rows - len(always), batch - len(always)
+    variance = target.batch_variance(position, rows[~torch.isin(rows, always)], of=of, drawn=drawn)
+    return Started(target, position, curvature, variance, always, batch_noise(of, drawn))
+
+
+def most_bent(target: NetworkTarget, position: Tensor, batch: int) -> Tensor:
+    """Return the rows that every batch of so many should hold, by their largest curvature at positions (chain, dim)."""
+    count = 0 if batch >= target.n_rows else min(ALWAYS, int(MOST_ALWAYS * batch))
+    return target.row_curvature(position).amax(0).topk(count).indices.sort().values
 
 
 def _settled(
@@ -180,14 +197,15 @@ def _settled(
     progress: Progress,
 ) -> Tensor:
     """Run SGHMC with this share of its step for a part of the warm-up's length; return where chains are."""
-    noise = batch_noise(begun.target.n_rows, batch)
-    config = sampler_for(replace(sampler, name="sghmc", step=None), curvature=begun.curvature, noise=noise)
+    config = sampler_for(replace(sampler, name="sghmc", step=None), curvature=begun.curvature, noise=begun.noise)
     config = replace(config, step=share * config.step)
     length = max(1, sampler.warmup // (2 * len(SETTLING)))
     draws, info = sample(
         begun.target, config, begun.start, config=RunConfig(0, length, length, batch, longest_move=1e4),
         seed=seed + number,
-        extras=Extras(mask=None if mask is None else mask.expand_as(begun.start), variance=begun.variance),
+        extras=Extras(
+            mask=None if mask is None else mask.expand_as(begun.start), variance=begun.variance, always=begun.always
+        ),
         progress=lambda update: progress(Update("settling", number * length + update.done, len(SETTLING) * length)),
     )  # fmt: skip
     if len(info.chains) < begun.start.shape[0]:
@@ -199,13 +217,15 @@ def _settled(
 
 
 def _write(begun: Started, part: Checkpoint, facts: dict[str, object]) -> None:
-    arrays = {"start": begun.start, "units": begun.target.units, "variance": begun.variance}
+    arrays = {"start": begun.start, "units": begun.target.units, "variance": begun.variance, "always": begun.always}
     for number, frame in enumerate(begun.target.frames):
         arrays[f"frame.{number}.information"] = frame.information
         for name, side in (("left", frame.left), ("right", frame.right)):
             arrays |= {} if side is None else {f"frame.{number}.{name}": side}
     scales = [frame.log_scale for frame in begun.target.frames]
-    checkpoints.write(part.path, arrays, facts | {"curvature": begun.curvature, "log_scales": scales})
+    checkpoints.write(
+        part.path, arrays, facts | {"curvature": begun.curvature, "noise": begun.noise, "log_scales": scales}
+    )
 
 
 def _read(net: WhitenedNetwork, prior: PointEstimateScales, part: Checkpoint, facts: dict[str, object]) -> Started:
@@ -215,4 +235,5 @@ def _read(net: WhitenedNetwork, prior: PointEstimateScales, part: Checkpoint, fa
         of = checkpoints.under(f"frame.{number}.", arrays)
         frames.append(LayerFrame(of.get("left"), of.get("right"), of["information"], log_scale))
     target = replace(network_target(net, prior), frames=tuple(frames), units=arrays["units"])
-    return Started(target, arrays["start"], float(found["curvature"]), arrays["variance"])
+    numbers = float(found["curvature"]), float(found["noise"])
+    return Started(target, arrays["start"], numbers[0], arrays["variance"], arrays["always"], numbers[1])

@@ -115,7 +115,7 @@ def test_variance_of_batch_gradients_is_that_over_all_batches(problem):
     each = torch.stack([target.row_gradient(position, row[None, None])[0] for row in rows])
     first = target.spans[-1][1]
     expected = 12 * (12 / 2 - 1) * (each**2).mean(0)
-    found = target.batch_variance(position, rows, batch_size=2)
+    found = target.batch_variance(position, rows, of=target.n_rows, drawn=2)
     np.testing.assert_allclose(found[:first], expected[:first], rtol=1e-9)
     assert (found[first:] == 0).all()
     pairs = torch.combinations(rows)
