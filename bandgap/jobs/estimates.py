@@ -184,7 +184,7 @@ def atoms_to_describe(jobs: JobStore, dataset: Dataset, source: str, *, levels: 
 
 COSTS: Mapping[str, Cost] = {
     "btl_pcp_pe": Cost(35, 60, sampler="auto"),
-    "btl_pcp_sg": Cost(100, 100, sampler="mini-batches"),
+    "btl_pcp_sg": Cost(220, 220, sampler="mini-batches"),
     "btl_pcp_vi": Cost(90, 180, sampler="whitened"),
     "btl_vi": Cost(57, 127),
     "pbp": Cost(0.1, 0.4),

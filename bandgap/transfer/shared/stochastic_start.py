@@ -51,13 +51,13 @@ class SgSampler:
 
     name: Name = "sghmc"
     chains: int = 4
-    warmup: int = 1000
-    draws: int = 2000
+    warmup: int = 4000
+    draws: int = 8000
     keep: int = 100
     batch_size: int = 512
     search: int = 1000
     learning_rate: float = 0.03
-    widening: float = 0.05
+    widening: float = 0.1
     step: float | None = None
     control: bool = False
     halve: bool = False
