@@ -88,7 +88,7 @@ METHOD: Final = Method(
     "all layers, Bayesian",
     "Bayesian transfer by mini-batches",
     "The posterior above from a few rows at a time. With thousands of labels an ensemble of fine-tunings erred less.",
-    "about 2 minutes, however many crystals",
+    "about 4 minutes, however many crystals",
     BtlPcpSgConfig,
     fit,
     resumable=fit,

@@ -72,6 +72,7 @@ class Extras:
     `record` maps positions (chain, dim) to quantities (chain, q) that are kept of every `record_every`-th iteration.
     `mask` (chain, dim) is 1 where a position may move and 0 where it stays. `variance` (dim,) is that of a batch's
     gradient, where it is known, for a sampler that makes up for it. `always` (k,) are rows that every batch holds.
+    `possible` tells of positions (chain, dim) whether a draw can be there, (chain,): a chain elsewhere has diverged.
     """
 
     record: Callable[[Tensor], Tensor] | None = None
@@ -80,3 +81,4 @@ class Extras:
     mask: Tensor | None = None
     variance: Tensor | None = None
     always: Tensor | None = None
+    possible: Callable[[Tensor], Tensor] | None = None

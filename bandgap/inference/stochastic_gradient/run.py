@@ -2,7 +2,8 @@
 
 What is random in iteration k depends on the seed and k alone: rows and normal numbers come from streams of their own.
 So a run goes on from a state and the number of its iteration, bit for bit. No chain is ever clipped: one whose state is
-not finite, or whose drift is longer than `longest_move`, ends there, with a warning, and leaves no draws.
+not finite, whose drift is longer than `longest_move`, or which is where no draw can be (`possible`), ends there, with a
+warning, and leaves no draws.
 """
 
 import math
@@ -157,8 +158,11 @@ class _Run:
         return full
 
     def _without_diverged(self, state: Any, said: Told, iteration: int) -> Any:
-        finite = self._algorithm.position(state).isfinite().all(-1)
-        fine = (finite & (said.move <= self._config.longest_move)).cpu()  # False for a move that is no number
+        position = self._algorithm.position(state)
+        there = position.isfinite().all(-1) & (said.move <= self._config.longest_move)  # False for a move that is NaN
+        if self._extras.possible is not None:
+            there = there & self._extras.possible(position).to(there.device)
+        fine = there.cpu()
         figures = self._figures
         if bool(fine.any()):
             stretch = said.stretch.cpu()[fine]

@@ -14,7 +14,7 @@ from bandgap.inference.network.whitened_network import WhitenedNetwork
 from bandgap.inference.stochastic_gradient.gradients import control_variate
 from bandgap.inference.stochastic_gradient.halving import sample_and_halve
 from bandgap.inference.stochastic_gradient.network_target import NetworkTarget
-from bandgap.inference.stochastic_gradient.outcomes import Draws, Extras, Info, RunConfig
+from bandgap.inference.stochastic_gradient.outcomes import Draws, Info, RunConfig
 from bandgap.inference.stochastic_gradient.pruning import Matrix, Pruning, zero_smallest
 from bandgap.inference.stochastic_gradient.run import sample
 from bandgap.inference.stochastic_gradient.samplers import AnyConfig
@@ -62,7 +62,8 @@ def sample_stochastically(
     )
     control = control_variate(target, start.mean(0)) if sampler.control else None
     shape = (sampler.chains, config.walkers, -1) if config.walkers > 1 else (sampler.chains, -1)
-    extras = Extras(record, control, None, mask, None if sampler.control else begun.variance, begun.always)
+    variance = None if sampler.control else begun.variance
+    extras = begun.extras(record=record, control=control, mask=mask, variance=variance)
     if sampler.halve:
         draws, info = sample_and_halve(
             target, config, start.reshape(shape), config=run, seed=seed, extras=extras, progress=progress,
@@ -98,7 +99,7 @@ def _pruned(
     pruning = Pruning(matrices, every, share=share, decay=LEAST_LEFT, slowness=max(1.0, length / every))
     draws, info = sample(
         target, config, begun.start, config=RunConfig(0, length, length, batch, longest_move=1e4), seed=seed + 1,
-        extras=Extras(pruning=pruning, variance=begun.variance, always=begun.always),
+        extras=begun.extras(pruning=pruning),
         progress=lambda update: progress(Update("pruning", update.done, update.total)),
         checkpoint=None if checkpoint is None else checkpoint.of_part(2),
     )  # fmt: skip

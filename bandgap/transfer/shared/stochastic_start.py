@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -33,6 +33,7 @@ FRICTION = 0.05
 MOMENTUM = 4.0  # by which steps are shorter where momentum is added to the drift
 START_SCALE = 0.5  # of a layer, in units of the noise
 SCALE_UNIT = 0.3  # in which the search moves the logarithm of the noise
+MOST_NOISE = 1.0  # log of the noise over the labels' standard deviation: beyond it a chain has run away
 SETTLING = (0.125, 0.5, 1.0, 1.0)  # of the step, in parts of the warm-up after each of which frames are found anew
 
 Name = Literal["sghmc", "psgld", "hamcmc_sa", "hamcmc", "sgld", "msgld", "asgld"]
@@ -112,6 +113,16 @@ class Started:
     variance: Tensor
     always: Tensor
     noise: float
+
+    def extras(self, **more: Any) -> Extras:
+        """Return what a run from here has, and `more`: the batch variance, `always`, and the noise that can be."""
+        target = self.target
+        most = float(torch.log(target.net.y.std())) + MOST_NOISE
+
+        def possible(position: Tensor) -> Tensor:
+            return target.prior.log_sigma(target.state(position)) < most
+
+        return Extras(**({"variance": self.variance} | more), always=self.always, possible=possible)
 
 
 def started(
@@ -203,9 +214,7 @@ def _settled(
     draws, info = sample(
         begun.target, config, begun.start, config=RunConfig(0, length, length, batch, longest_move=1e4),
         seed=seed + number,
-        extras=Extras(
-            mask=None if mask is None else mask.expand_as(begun.start), variance=begun.variance, always=begun.always
-        ),
+        extras=begun.extras(mask=None if mask is None else mask.expand_as(begun.start)),
         progress=lambda update: progress(Update("settling", number * length + update.done, len(SETTLING) * length)),
     )  # fmt: skip
     if len(info.chains) < begun.start.shape[0]:

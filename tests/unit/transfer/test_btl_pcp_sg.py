@@ -78,11 +78,20 @@ def test_halved_step_goes_on_bit_for_bit_and_says_what_it_does(source_of, target
 
 
 def test_step_that_is_too_long_is_said_where_it_is_halved(source_of, target):
-    """Twenty times the step that the widening asks for."""
+    """Eight times the step that the widening asks for."""
     step = run(source_of(), target, sampler=SHORT).diagnostics.figures["step"]
-    sampler = replace(HALVED, warmup=60, draws=200, step=20 * step)
+    sampler = replace(HALVED, warmup=60, draws=1500, step=8 * step)
     said = " ".join(run(source_of(), target, sampler=sampler).diagnostics.warnings)
     assert "With half the step" in said and "Shorten the step until it stays" in said
+
+
+def test_chains_with_more_noise_than_the_labels_have_are_left_out(source_of, target):
+    step = run(source_of(), target, sampler=SHORT).diagnostics.figures["step"]
+    posterior = run(source_of(), target, sampler=replace(HALVED, halve=False, warmup=60, draws=200, step=20 * step))
+    figures, most = posterior.diagnostics.figures, np.e * target.gaps_eV.std()
+    assert figures["divergences"] > 0 and figures["chains"] + figures["divergences"] == 4
+    assert posterior.n_chains == figures["chains"] and (posterior.sigma_eV < most).all()
+    assert "chains diverged and were left out" in " ".join(posterior.diagnostics.warnings)
 
 
 def test_control_variate_at_the_start_leaves_the_posterior(source_of, target):
@@ -146,7 +155,7 @@ def test_step_follows_from_the_widening_and_from_stability():
 @pytest.mark.parametrize(
     "settings, text",
     [
-        ({"chains": 1}, "1 chains, 1000 warm-up"),
+        ({"chains": 1}, "1 chains, 4000 warm-up"),
         ({"keep": 3}, "from one kept draw for every chain to 400"),
         ({"batch_size": 0}, "batch_size 0"),
         ({"widening": 0.0}, "widening 0.0"),

@@ -89,6 +89,17 @@ def test_run_leaves_the_draws_and_figures_that_it_was_asked_for(sampler):
     assert 0 < info.stretch[0] <= info.stretch[1] and info.gradient_norm > 0 and info.seconds > 0
 
 
+def test_chain_that_goes_where_no_draw_can_be_has_diverged():
+    whole, _ = run(SAMPLERS["sgld"], extras=Extras(lambda x: x))
+    farthest = whole.recorded[..., 0].amax(1)
+    most = float(farthest.max()) - 1e-9
+    draws, info = run(SAMPLERS["sgld"], extras=Extras(lambda x: x, possible=lambda x: x[:, 0] < most))
+    left = [chain for chain in range(CHAINS) if float(farthest[chain]) < most]
+    assert info.divergences == 1 and list(info.chains) == left
+    assert (draws.recorded == whole.recorded[left]).all()
+    assert info.warnings[-1].kind == "diverged"
+
+
 @every_sampler
 def test_seed_repeats_a_run_and_another_gives_another(sampler):
     first, same, other = (run(sampler, seed=seed)[0].position for seed in (3, 3, 4))
