@@ -155,11 +155,10 @@ def test_list_of_methods_has_title_and_cost(run: Run) -> None:
         ("sspbp", "The predictions of probabilistic backpropagation, neither better nor sooner"),
         ("vecchia_gp", "for thousands of crystals; on hundreds the process above errs less."),
         ("ulisse_gp", "a study, slower than it at every size tried."),
-        ("btl_pcp_sg", "With thousands of labels an ensemble of fine-tunings erred less."),
     ],
 )
 def test_list_of_methods_says_of_one_that_others_beat_that_they_do(run: Run, method: str, said: str) -> None:
-    """As `bandgap bench accuracy` and `bench sgmcmc` found; on the page Train the same line stands under the method."""
+    """As `bandgap bench accuracy` found; on the page Train the same line stands under the method."""
     lines = run("transfer", "--list-methods").stdout.splitlines()
     (line,) = [line for line in lines if line.startswith(f"  {method}: ")]
     assert said in line

@@ -8,6 +8,7 @@ from tests.unit.conftest import make_records
 SULFUR = ("SH2", "CH3SH")
 QUICK = {
     "btl_pcp_pe": {"sampler": {"chains": 2, "warmup": 60, "draws": 60, "keep": 60}},
+    "btl_pcp_sg": {"sampler": {"warmup": 500, "draws": 1500}},
     "btl_bnn": {"sampler": {"chains": 2, "warmup": 60, "draws": 60, "keep": 60}},
     "bnn": {"sampler": {"chains": 2, "warmup": 60, "draws": 60, "keep": 60}},
     "sghmc": {},
