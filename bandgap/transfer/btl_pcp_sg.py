@@ -8,8 +8,8 @@ less noise by what a batch's gradient has, entry by entry; what is left of that 
 directions.
 
 On QM9 with the demo's source, 8,000 rows and 220 s of a core, medians of three splits that no setting was chosen on:
-RMSE 0.206 eV, CRPS 0.109, 90 % intervals covered 94 %, R-hat of predictions 1.13; an ensemble of 140 fine-tunings in the
-same time 0.208, 0.109, 88 %, nine networks of `nptl` in half of it 0.218, 0.116, 90 %.
+RMSE 0.206 eV, CRPS 0.109, 90 % intervals covered 94 %, R-hat of predictions 1.13; an ensemble of 140 fine-tunings in
+the same time 0.208, 0.109, 88 %, nine networks of `nptl` in half of it 0.218, 0.116, 90 %.
 
 With 500 rows its predictive means differ from those of `btl_pcp_pe` by 0.09 posterior standard deviations, 0.78
 Monte-Carlo errors (medians over molecules), sd ratio 1.00. On 2,000 rows of (6, 4) networks near the source's, where
