@@ -20,9 +20,12 @@ import numpy as np
 import bandgap
 from bandgap.foundation.errors import BandgapError, ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.structures import StructureRecord, read_paths
+from bandgap.structures import StructureRecord
 from bandgap.structures.displaced import displaced
 from bandgap.structures.formats.xyz import extxyz_blocks
+from bandgap.structures.reading import stream_paths
+from bandgap.structures.records import STREAM_LIMITS
+from bandgap.structures.spool import Spool
 
 THIS = Path(bandgap.__file__).parent.parent
 DISPLACED_ANGSTROM = 0.02
@@ -91,13 +94,13 @@ def run_speed(config: SpeedBenchmark, *, progress: Progress = no_progress) -> di
 
     The start is what a prediction of one structure takes: imports, loading the model and making its layers.
     """
-    records = read_paths([config.structures])
+    records = Spool(stream_paths([config.structures], limits=STREAM_LIMITS))
     sides = {"this": THIS} | ({} if config.against is None else {"other": config.against})
     runs = [(side, jobs) for jobs in config.jobs for side in sides if side == "this" or jobs == config.jobs[0]]
     found: dict[str, list[tuple[Measured, Measured]]] = {f"{side}, {jobs} jobs": [] for side, jobs in runs}
     with tempfile.TemporaryDirectory(prefix="bandgap-bench-") as folder:
         one = Path(folder) / "one.extxyz"
-        write_copies(one, [record for record in records if record.status != "refused"], 1)
+        write_copies(one, [next(record for record in records if record.status != "refused")], 1)
         for repeat in range(config.repeats + 1):  # the first compiles, and is not counted
             for side, jobs in runs:
                 rest = ("--out", Path(folder) / "table.csv", "--jobs", jobs)
