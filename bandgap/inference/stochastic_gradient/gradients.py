@@ -108,21 +108,21 @@ def batch_gradient(
     whole = None if always is None or not len(always) else always.expand(chains, -1)
     scale = (target.n_rows - (0 if whole is None else whole.shape[1])) / n
 
-    def both(position: Tensor) -> tuple[Tensor, Tensor]:
+    def sums(position: Tensor) -> tuple[Tensor, ...]:
         drawn = target.row_gradient(position, rows)
-        return drawn, torch.zeros_like(drawn) if whole is None else target.row_gradient(position, whole)
+        return (drawn,) if whole is None else (drawn, target.row_gradient(position, whole))
 
-    at_centre = None if control is None else both(control.centre.expand(chains, -1))
+    at_centre = None if control is None else sums(control.centre.expand(chains, -1))
 
     def gradient(position: Tensor) -> Slopes:
-        drawn, fixed = both(position)
-        change, rest = (drawn, fixed) if at_centre is None else (drawn - at_centre[0], fixed - at_centre[1])
-        total = target.prior_gradient(position) + scale * change
-        if whole is not None:
+        found = sums(position)
+        change = found if at_centre is None else tuple(a - b for a, b in zip(found, at_centre, strict=True))
+        total = target.prior_gradient(position) + scale * change[0]
+        for rest in change[1:]:
             total = total + rest
         if control is not None:
             total = total + control.full
-        return Slopes(total, drawn / n if whole is None else (scale * drawn + fixed) / target.n_rows, variance)
+        return Slopes(total, found[0] / n if whole is None else (scale * found[0] + found[1]) / target.n_rows, variance)
 
     return gradient
 

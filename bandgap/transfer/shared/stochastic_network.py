@@ -45,7 +45,9 @@ def sample_stochastically(
     batch = min(sampler.batch_size, net.n_rows)
     begun = started(net, prior, sampler, batch, seed, progress, checkpoint, turn=prune_share == 0)
     target, start = begun.target, begun.start
-    config = sampler_for(sampler, curvature=begun.curvature, noise=begun.noise, slope=(net.n_rows * batch) ** -0.5)
+    config = sampler_for(
+        sampler, curvature=begun.curvature, noise=begun.noise(batch), slope=(net.n_rows * batch) ** -0.5
+    )
     watched = torch.linspace(0, net.n_rows - 1, min(WATCHED_ROWS, net.n_rows)).long().to(start.device)
 
     def record(position: Tensor) -> Tensor:

@@ -104,7 +104,7 @@ class Started:
     """A target in its frames, positions (chain and walker, dim) to start from, curvature and batch variance there.
 
     `always` (k,) are the rows that bend the density most along their own gradients: every batch holds them, as they
-    would not be held themselves by batches that hardly ever have them (`gradients`). `noise` is that of the others.
+    would not be held themselves by batches that hardly ever have them (`gradients`).
     """
 
     target: NetworkTarget
@@ -112,7 +112,10 @@ class Started:
     curvature: float
     variance: Tensor
     always: Tensor
-    noise: float
+
+    def noise(self, batch: int) -> float:
+        """Return the noise of batches of so many rows, in units of the Hessian: that of the rows that are drawn."""
+        return batch_noise(self.target.n_rows - len(self.always), batch - len(self.always))
 
     def extras(self, **more: Any) -> Extras:
         """Return what a run from here has, and `more`: the batch variance, `always`, and the noise that can be."""
@@ -187,7 +190,7 @@ def _judged(target: NetworkTarget, position: Tensor, rows: Tensor, batch: int, g
     always = most_bent(target, position, batch)
     of, drawn = target.n_rows - len(always), batch - len(always)
     variance = target.batch_variance(position, rows[~torch.isin(rows, always)], of=of, drawn=drawn)
-    return Started(target, position, curvature, variance, always, batch_noise(of, drawn))
+    return Started(target, position, curvature, variance, always)
 
 
 def most_bent(target: NetworkTarget, position: Tensor, batch: int) -> Tensor:
@@ -208,7 +211,7 @@ def _settled(
     progress: Progress,
 ) -> Tensor:
     """Run SGHMC with this share of its step for a part of the warm-up's length; return where chains are."""
-    config = sampler_for(replace(sampler, name="sghmc", step=None), curvature=begun.curvature, noise=begun.noise)
+    config = sampler_for(replace(sampler, name="sghmc", step=None), curvature=begun.curvature, noise=begun.noise(batch))
     config = replace(config, step=share * config.step)
     length = max(1, sampler.warmup // (2 * len(SETTLING)))
     draws, info = sample(
@@ -232,9 +235,7 @@ def _write(begun: Started, part: Checkpoint, facts: dict[str, object]) -> None:
         for name, side in (("left", frame.left), ("right", frame.right)):
             arrays |= {} if side is None else {f"frame.{number}.{name}": side}
     scales = [frame.log_scale for frame in begun.target.frames]
-    checkpoints.write(
-        part.path, arrays, facts | {"curvature": begun.curvature, "noise": begun.noise, "log_scales": scales}
-    )
+    checkpoints.write(part.path, arrays, facts | {"curvature": begun.curvature, "log_scales": scales})
 
 
 def _read(net: WhitenedNetwork, prior: PointEstimateScales, part: Checkpoint, facts: dict[str, object]) -> Started:
@@ -244,5 +245,4 @@ def _read(net: WhitenedNetwork, prior: PointEstimateScales, part: Checkpoint, fa
         of = checkpoints.under(f"frame.{number}.", arrays)
         frames.append(LayerFrame(of.get("left"), of.get("right"), of["information"], log_scale))
     target = replace(network_target(net, prior), frames=tuple(frames), units=arrays["units"])
-    numbers = float(found["curvature"]), float(found["noise"])
-    return Started(target, arrays["start"], numbers[0], arrays["variance"], arrays["always"], numbers[1])
+    return Started(target, arrays["start"], float(found["curvature"]), arrays["variance"], arrays["always"])
