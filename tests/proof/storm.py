@@ -92,6 +92,13 @@ class Server:
                     found[role].append(int(folder.name))
         return found
 
+    def report(self) -> str:
+        """Return the processes that live, the jobs that are not finished, and the last lines of the terminal."""
+        with JobStore(self.home).database.reading() as connection:
+            jobs = connection.execute("SELECT * FROM job WHERE state NOT IN ('finished', 'cancelled')").fetchall()
+        left = [{name: row[name] for name in ("id", "kind", "state", "error")} for row in jobs]
+        return "\n".join([str(self.living()), *map(str, left), *self.log.read_text().splitlines()[-40:], ""])
+
     def cut_power(self) -> None:
         """End all processes at once."""
         while living := [pid for pids in self.living().values() for pid in pids]:
@@ -117,12 +124,15 @@ class Server:
 
 @contextlib.contextmanager
 def serving(folder: Path) -> Iterator[Server]:
-    """Serve a new data directory and leave no process behind, whatever happens."""
+    """Serve a new data directory and leave no process behind, whatever happens; what fails tells how things stood."""
     folder.mkdir()
     server = Server(folder)
     try:
         yield server
         server.stop()
+    except AssertionError:
+        sys.stdout.write(server.report())
+        raise
     finally:
         server.cut_power()
 
