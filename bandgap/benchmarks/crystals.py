@@ -25,6 +25,8 @@ from bandgap.descriptors.cache import DescriptorCache
 from bandgap.evaluation.metrics import crps_mixture_each
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress, progress_of
+from bandgap.networks.swag import SnapshotConfig
+from bandgap.networks.variational import kl_weights_to_try
 from bandgap.posterior import PredictiveDraws
 from bandgap.runs.compared_fits import ComparedFit, append_fit, read_fits
 from bandgap.runs.comparison import heldout_figures
@@ -64,6 +66,7 @@ SETS: Final[Mapping[str, CrystalSet]] = {
 METHODS: Final = ("stacking", "parts_gp", "gaussian_process", "kernel_ridge", "random_forest", "gradient_boosting")
 PRESET: Final = "any-elements"  # of the source
 SOURCE_SET, TARGET_SET = "inorganic", "perovskites"
+WITH_EXTRAS: Final = SourceConfig(variational=kl_weights_to_try(), snapshots=SnapshotConfig())  # for every method
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ class CrystalsBenchmark:
     sizes: tuple[int, ...] = ()  # in place of those of the sets
     n_test: int | None = None  # likewise
     peers: bool = True
-    source: SourceConfig = SourceConfig()
+    source: SourceConfig = WITH_EXTRAS
     source_seed: int = 0
 
     def __post_init__(self) -> None:

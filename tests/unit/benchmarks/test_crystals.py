@@ -101,6 +101,11 @@ def test_everyone_predicts_the_same_test_rows_and_the_fits_are_kept(data: Path, 
     assert (tmp_path / "source" / "manifest.json").stat().st_mtime_ns == trained
 
 
+def test_source_is_trained_with_what_every_method_asks_for() -> None:
+    asked = CrystalsBenchmark().source
+    assert asked.variational and asked.snapshots is not None  # of btl_vi and ptyl
+
+
 def test_peers_whose_package_is_missing_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {peer.package for peer in PEERS} == {"", "chgnet"}
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
