@@ -2,14 +2,15 @@ r"""Stochastic-gradient MCMC where labels are many: accuracy at equal time, agre
 
 QM9 molecules described as the demo's source describes them. `btl_pcp_sg`, `nptl` and `ensemble` learn from the same
 rows and predict the same others; the rivals get as many networks as fit into the processor's time that `btl_pcp_sg`
-took, found by fits with few and more. At a number of rows where `btl_pcp_pe` is affordable, both sample the same
-posterior: their predictive means are compared in posterior standard deviations and in Monte-Carlo errors. What is timed
-is measured `repeats` times, on as many splits, and medians are returned.
+took, found by fits of several numbers: a part of their time does not depend on how many there are. At a number of rows
+where `btl_pcp_pe` is affordable, both sample the same posterior: their predictive means are compared in posterior
+standard deviations and in Monte-Carlo errors. What is timed is measured `repeats` times, on as many splits, and medians
+are returned.
 """
 
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -36,8 +37,8 @@ from bandgap.transfer import METHODS, TargetData
 
 OURS, EXACT = "btl_pcp_sg", "btl_pcp_pe"
 RIVALS: Final[Mapping[str, str]] = {"ensemble": "members", "nptl": "samples"}  # setting that holds their networks
-FEW, MANY = 2, 400  # networks of the first fit, and at most
-REFITS, NEAR = 3, 0.8  # fits after the first, which end once a rival takes this share of the sampler's time
+FEW, MANY, GROWTH = 8, 400, 8  # networks of the first fit, at most, and at most times as many as in the fit before
+REFITS, NEAR = 3, 0.9  # fits after the first, which end once a rival takes this share of the sampler's time
 FILE = Path("qm9_gap") / "qm9_gap.extxyz.gz"
 
 
@@ -126,16 +127,27 @@ def equal_time(source: SourceModel, train: Table, test: Table, config: SgmcmcBen
     found = {OURS: measured(source, data, ours(config), test, config)}
     seconds = found[OURS]["seconds"]
     for name in config.rivals:
-        count = FEW
-        rival, spent = timed_fit(name, source, data, networks(name, count), seed=config.seed)
-        for _ in range(REFITS):  # one network more costs less than the first ones
-            more = min(MANY, int(count * seconds / spent))
-            if more <= count or spent > NEAR * seconds:
+        count, tried = FEW, []
+        for _ in range(1 + REFITS):
+            rival, spent = timed_fit(name, source, data, networks(name, count), seed=config.seed)
+            tried.append((count, spent))
+            if spent > NEAR * seconds or (more := affordable(tried, seconds)) <= count:
                 break
             count = more
-            rival, spent = timed_fit(name, source, data, networks(name, count), seed=config.seed)
+        count, spent = tried[-1]
         found[name] = figures(rival, test) | {"seconds": spent, "networks": float(count)}
     return found
+
+
+def affordable(tried: Sequence[tuple[int, float]], seconds: float) -> int:
+    """Return how many networks fit into the seconds, by a line through the last two fits of (networks, seconds).
+
+    >>> affordable([(8, 103.0), (16, 118.0)], 218.0)
+    69
+    """
+    (before, quicker), (count, spent) = tried[-2] if len(tried) > 1 else (0, 0.0), tried[-1]
+    each = (spent - quicker) / (count - before)
+    return min(MANY, GROWTH * count, count + int((seconds - spent) / max(each, 1e-3 * spent)))
 
 
 def measured(
