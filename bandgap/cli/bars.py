@@ -51,7 +51,10 @@ class _PhaseBars:
 
 
 class _PhaseLines:
-    """For logs and pipes: one line when a phase begins for the first time, and now and then one on its rate."""
+    """For logs and pipes: one line when a phase begins for the first time, and now and then one on its rate.
+
+    What a phase that is no count says of itself is in its line.
+    """
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
@@ -61,7 +64,8 @@ class _PhaseLines:
         if update.phase not in self._seen:
             self._seen.add(update.phase)
             total = f" ({update.total:,})" if update.total else ""
-            self._say(f"{update.phase}{total}")
+            said = f": {update.message}" if update.message and not update.total else ""
+            self._say(f"{update.phase}{total}{said}")
         elif RATE in update.values and update.total and time.monotonic() - self._said >= EVERY_S:
             self._say(f"{update.phase}: {update.done:,} of {update.total:,}, {pace(update)}")
 

@@ -70,8 +70,8 @@ METHOD: Final = Method(
     "vecchia_gp",
     "output layer alone",
     "Gaussian process on the source's last layer, for many labels",
-    "A Gaussian process on the source model's last hidden features, for thousands of crystals; on hundreds the process "
-    "above errs less.",
+    "A Gaussian process on the source model's last hidden features, for thousands of crystals, of which fine-tuning "
+    "erred less; on hundreds the process above did.",
     "seconds to 500 crystals, about half a minute for 5,000 and for 15,000",
     VecchiaGPConfig,
     fit,

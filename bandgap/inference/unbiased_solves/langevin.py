@@ -18,7 +18,7 @@ from bandgap.inference.unbiased_solves.budget import budget_of
 from bandgap.inference.unbiased_solves.conjugate_gradients import KernelMatrix, solve
 from bandgap.inference.unbiased_solves.gradient import FREE, gradient_estimate, trace_information
 from bandgap.inference.unbiased_solves.series import Floats, Truncation
-from bandgap.inference.vecchia.chains import Draws
+from bandgap.inference.vecchia.chains import BLOCK, Draws
 from bandgap.inference.vecchia.langevin import Gradient, run_langevin
 from bandgap.inference.vecchia.likelihood import Theta
 from bandgap.inference.vecchia.target import Priors
@@ -86,15 +86,24 @@ def sample_ulisse(
 ) -> Draws:
     """Return draws of eta, logs of sigma2, rho and tau2, about `start`, the smoothness staying.
 
-    The trend is drawn given eta, by complete solves, every 25 steps. The budget goes to `progress`
-    before the chains start; raises InputError where the solves would scatter too far.
+    The trend is drawn given eta, by complete solves, every 25 steps. The budget goes to `progress`, as the message
+    of "planning the solves", before the chains start; raises InputError where the solves would scatter too far.
     """
     kernel = KernelMatrix(problem.points, start)
     precondition = kernel.preconditioner(config.rank) if config.rank else None
     beta, _ = problem.trend(start, rank=config.rank)
     left, cut = problem.y - problem.covariates @ beta, config.truncation
     steps = config.chains * (config.warmup + config.draws)
-    budget = budget_of(kernel, left, cut, steps=steps, probes=config.probes, precondition=precondition)
+    budget = budget_of(
+        kernel,
+        left,
+        cut,
+        steps=steps,
+        probes=config.probes,
+        trends=beta.size / BLOCK,
+        metric_probes=METRIC_PROBES,
+        precondition=precondition,
+    )
     progress(Update("planning the solves", message=str(budget)))
     rng, most = np.random.default_rng([seed, 0x0115]), cut.most
     eta0 = np.log(np.array(start))[list(FREE)]
@@ -114,7 +123,7 @@ def sample_ulisse(
     kept, figures, warnings = run_langevin(
         begin, eta0, metric, config, seed=seed, rng=rng, progress=progress, checkpoint=checkpoint
     )
-    figures |= {"products_planned": budget.steps * budget.products, "solve_scatter": budget.scatter}
+    figures |= {"products_planned": budget.total, "solve_scatter": budget.scatter}
     return Draws(kept, np.empty((*kept.shape[:2], 0)), figures, warnings)
 
 

@@ -21,6 +21,13 @@ def test_progress_in_a_pipe_is_one_line_for_each_phase(capsys: pytest.CaptureFix
     assert captured.out == ""
 
 
+def test_line_in_a_pipe_has_what_a_phase_says_of_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bars() as progress:
+        progress(Update("planning the solves", message="600 steps, 9 products each"))
+        progress(Update("comparing", 0, 4, message="n = 100, seed 0"))
+    assert capsys.readouterr().err.splitlines() == ["planning the solves: 600 steps, 9 products each", "comparing (4)"]
+
+
 def test_progress_on_a_terminal_keeps_one_bar_for_a_phase_that_comes_back() -> None:
     bars = Bars("{task.description} {task.completed} {task.fields[figures]}", console=Console(file=io.StringIO()))
     progress = _PhaseBars(bars)

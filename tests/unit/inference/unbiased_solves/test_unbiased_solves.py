@@ -1,5 +1,7 @@
 """Series cut at random against enumeration, and the gradient from unbiased solves against dense matrices."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -137,12 +139,37 @@ def test_metric_is_the_fisher_information(data, kernel):
 def test_budget_is_told_and_weights_that_outgrow_the_series_are_refused(data, kernel):
     cut = Truncation(beta=0.05, always=5)
     budget = budget_of(kernel, data[2], cut, steps=100, probes=1)
-    assert budget.products == pytest.approx(3 * cut.inclusion(budget.terms).sum())
-    assert "100 steps with about" in str(budget) and "30 x 30 matrix" in str(budget)
+    assert budget.products == pytest.approx(3 * cut.inclusion(1000).sum() + 4)
+    assert budget.total == pytest.approx(100 * budget.products)
+    assert "100 steps with at most about" in str(budget) and "30 x 30 matrix" in str(budget)
     smooth = KernelMatrix(data[0], Theta(1.2, 3.0, 2.5, 1e-4))
     with pytest.raises(InputError, match="Give a smaller beta, more terms that are always kept"):
         budget_of(smooth, data[2], Truncation(beta=0.5, always=0, reading="quadratic"), steps=100, probes=1)
     assert budget_of(smooth, data[2], cut, steps=9, probes=1, precondition=smooth.preconditioner(30)).scatter < 0.1
+
+
+def test_chains_make_no_more_products_than_the_budget_and_not_far_fewer(monkeypatch):
+    """Counted where they are made, from the sentence on; series end by chance, so many steps are compared."""
+    counted, told = Counter(), []
+    for name in ("__call__", "slope"):
+
+        def counting(self, *args, _name=name, _made=getattr(KernelMatrix, name)):
+            counted[_name] += args[0] != 3 if _name == "slope" else 1
+            return _made(self, *args)
+
+        monkeypatch.setattr(KernelMatrix, name, counting)
+
+    def note(update):
+        if update.message:
+            told.append((update.message, counted.total()))
+
+    points, rows, y = field(200, 2, THETA, seed=2, covariates=2)
+    problem = Problem(points, rows, y, Priors(*(LogNormal(float(np.log(value)), 0.3) for value in THETA)))
+    config = UlisseConfig(chains=2, warmup=25, draws=100)
+    found = sample_ulisse(problem, THETA, config, seed=0, progress=note)
+    ((sentence, before),) = told
+    assert f"{found.figures['products_planned']:,.0f} in all with the metric" in sentence
+    assert 0.6 < (counted.total() - before) / found.figures["products_planned"] < 1.0
 
 
 @pytest.mark.slow
