@@ -16,6 +16,7 @@ class Cluster:
     scheduler: "subprocess.Popen[str]"
     workers: list["subprocess.Popen[str]"]
     folder: Path  # where its processes run
+    killed: int = 0
 
     def add_worker(self) -> None:
         command = [sys.executable, "-m", "dask", "worker", self.address, "--nthreads=1", "--no-nanny", "--no-dashboard"]
@@ -27,3 +28,14 @@ class Cluster:
     def kill_one(self) -> None:
         self.workers[0].send_signal(signal.SIGKILL)
         self.workers.pop(0).wait()
+        self.killed += 1
+
+    def steps(self) -> int:
+        """Return how many steps all tasks have taken since the scheduler was started."""
+        import distributed
+
+        def counted(dask_scheduler: distributed.Scheduler) -> int:
+            return int(dask_scheduler.transition_counter)
+
+        with distributed.Client(self.address, set_as_default=False) as client:
+            return int(client.run_on_scheduler(counted))
