@@ -1,7 +1,8 @@
 """Accuracy on crystals of any elements: perovskites with HSE gaps, inorganic and organic crystals with PBE gaps.
 
-Our methods without a source have the descriptor of the set (`own_descriptor`); a method that transfers starts from a
-network that is trained once on the inorganic crystals, and takes part on the perovskites alone. The peers of
+Our methods without a source have the descriptor of the set (`own_descriptor`). A method that transfers starts on the
+perovskites from a network that is trained once on the inorganic crystals, on the organic crystals from the shipped
+source on molecules, and takes no part on the inorganic ones. The peers of
 `crystal_peers.py` see the same splits. The data are not shipped: a folder with the files named here is needed.
 """
 
@@ -10,12 +11,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from bandgap.benchmarks.crystal_peers import PEERS, Peer
 from bandgap.benchmarks.paired import append_errors
+from bandgap.datasets.demo import demo_source_folder
 from bandgap.datasets.gaps import labels_from_info
 from bandgap.datasets.labels import match_labels, read_labels
 from bandgap.datasets.splits import permuted_split
@@ -30,8 +32,10 @@ from bandgap.networks.variational import kl_weights_to_try
 from bandgap.posterior import PredictiveDraws
 from bandgap.runs.compared_fits import ComparedFit, append_fit, read_fits
 from bandgap.runs.comparison import heldout_figures
+from bandgap.runs.origin import descriptor_taken
 from bandgap.runs.transfer import fit_members
 from bandgap.sources.model import SourceConfig, SourceModel
+from bandgap.sources.new_elements import grown_members
 from bandgap.sources.no_source import no_source, own_descriptor
 from bandgap.sources.sets import open_sources
 from bandgap.sources.training import train_source_run
@@ -46,7 +50,8 @@ LABEL: Final = "gap_eV"
 class CrystalSet:
     """A set of labelled crystals: its files, level of theory, sizes of the training set, and test rows.
 
-    Gaps stand in a table, or where `table` is "" in the structure files.
+    Gaps stand in a table, or where `table` is "" in the structure files. Methods that transfer start from `source`:
+    a network trained on the inorganic crystals, the shipped one on molecules, or there is none and they take no part.
     """
 
     structures: str
@@ -54,18 +59,19 @@ class CrystalSet:
     level_of_theory: str
     sizes: tuple[int, ...]
     n_test: int
+    source: Literal["inorganic", "molecules", ""] = ""
 
 
 SETS: Final[Mapping[str, CrystalSet]] = {
     "perovskites": CrystalSet(
-        "dj_perovskite_hse/cifs.zip", "dj_perovskite_hse/dj_perovskite_hse.csv", "HSE", (100, 250), 103
+        "dj_perovskite_hse/cifs.zip", "dj_perovskite_hse/dj_perovskite_hse.csv", "HSE", (100, 250), 103, "inorganic"
     ),
     "inorganic": CrystalSet("mp_crystals_pbe/cifs.zip", "mp_crystals_pbe/mp_crystals_pbe.csv", "PBE", (200, 1000), 700),
-    "organic": CrystalSet("omdb_crystal_gap/omdb_crystal_gap_etkdg.extxyz.gz", "", "PBE", (100,), 700),
+    "organic": CrystalSet("omdb_crystal_gap/omdb_crystal_gap_etkdg.extxyz.gz", "", "PBE", (100,), 700, "molecules"),
 }
 METHODS: Final = ("stacking", "parts_gp", "gaussian_process", "kernel_ridge", "random_forest", "gradient_boosting")
 PRESET: Final = "any-elements"  # of the source
-SOURCE_SET, TARGET_SET = "inorganic", "perovskites"
+SOURCE_SET: Final = "inorganic"
 WITH_EXTRAS: Final = SourceConfig(variational=kl_weights_to_try(), snapshots=SnapshotConfig())  # for every method
 
 
@@ -123,8 +129,8 @@ def run_crystals(
 
     Raises InputError before any work when a file is missing in `data`.
     """
-    transfers = TARGET_SET in config.sets and any(_transfers(name) for name in config.methods)
-    for name in (*config.sets, *([SOURCE_SET] if transfers else [])):
+    trained = any(SETS[name].source == SOURCE_SET for name in config.sets) and any(map(_transfers, config.methods))
+    for name in (*config.sets, *([SOURCE_SET] if trained else [])):
         for file in filter(None, (SETS[name].structures, SETS[name].table)):
             if not (data / file).is_file():
                 raise InputError(f"{data} has no {file}. Give the folder that holds the data sets.")
@@ -142,7 +148,7 @@ def errors_file(out: Path, name: str) -> Path:
 
 def entrants(config: CrystalsBenchmark, where: str) -> list[str]:
     """Return who takes part on a set: our methods, and the peers whose packages are installed."""
-    own = [name for name in config.methods if not _transfers(name) or where == TARGET_SET]
+    own = [name for name in config.methods if not _transfers(name) or SETS[where].source]
     return own + [peer.name for peer in PEERS if config.peers and peer.installed]
 
 
@@ -170,7 +176,7 @@ def _fits_of(
 
     What its descriptor does not take it does without.
     """
-    entrant, n_test = _entrant(who, labelled, job), job.config.n_test or where.n_test
+    entrant, n_test = _entrant(who, labelled, where, job), job.config.n_test or where.n_test
     note = progress_of(who, job.progress)
     table = learnable(labelled.records, labelled.gaps_eV, descriptor=entrant.descriptor, progress=note, **job.settings)
     ids = [record.id for record in labelled.records]
@@ -192,28 +198,35 @@ def _fits_of(
         yield fit, errors_eV, crps_eV
 
 
-def _entrant(who: str, labelled: LabelledSet, job: _Job) -> _Entrant:
+def _entrant(who: str, labelled: LabelledSet, where: CrystalSet, job: _Job) -> _Entrant:
     elements = tuple(sorted(set().union(*(elements_of(record) for record in labelled.records))))
     peer = next((peer for peer in PEERS if peer.name == who), None)
     if peer is not None:
         return _Entrant(peer.descriptor(elements), functools.partial(_peer_draws, peer))
     if _transfers(who):
-        members = open_sources(_source(job)).load(verify=False)
-        descriptor = next(iter(members[0].values())).descriptor
-        return _Entrant(descriptor, functools.partial(_own_draws, who, members))
+        folder = _trained_source(job) if where.source == SOURCE_SET else demo_source_folder()
+        members = open_sources(folder).load(verify=False)
+        own = next(iter(members[0].values())).descriptor
+        taken = descriptor_taken(own, get_method(who), elements) or own
+        return _Entrant(taken, functools.partial(_own_draws, who, taken, members))
     descriptor = own_descriptor(labelled.records, labelled.gaps_eV)
-    return _Entrant(descriptor, functools.partial(_own_draws, who, descriptor))
+    return _Entrant(descriptor, functools.partial(_own_draws, who, descriptor, ()))
 
 
 def _own_draws(
-    name: str, start: Sequence[Mapping[str, SourceModel]] | DescriptorConfig, train: Table, test: Table, seed: int
+    name: str,
+    descriptor: DescriptorConfig,
+    members: Sequence[Mapping[str, SourceModel]],
+    train: Table,
+    test: Table,
+    seed: int,
 ) -> PredictiveDraws:
-    """Fit one of our methods from the source's networks, or without a source on a descriptor."""
+    """Fit one of our methods on a descriptor, from the source's networks (grown by new elements) or without any."""
     method, data = get_method(name), TargetData(train.features, train.gaps_eV)
-    if isinstance(start, DescriptorConfig):
-        start = [{"none": no_source(start, data.features, data.gaps_eV)}]
-    head = next(iter(start[0]))
-    posterior = fit_members(method, start, data, method.configure({}), head=head, seed=seed)
+    start = grown_members(members, descriptor, data.features) or [
+        {"none": no_source(descriptor, data.features, data.gaps_eV)}
+    ]
+    posterior = fit_members(method, start, data, method.configure({}), head=next(iter(start[0])), seed=seed)
     return posterior.predictive_draws(test.features)
 
 
@@ -226,7 +239,7 @@ def _transfers(name: str) -> bool:
     return get_method(name).family != "without transfer"
 
 
-def _source(job: _Job) -> Path:
+def _trained_source(job: _Job) -> Path:
     """Return the folder of the source on the inorganic crystals, which is trained where there is none."""
     folder = job.out / "source"
     if not (folder / MANIFEST).is_file():

@@ -146,8 +146,9 @@ def chains_on_field(config: VecchiaBenchmark, *, progress: Progress = no_progres
     blocks = field_of(config.chain_sites, seed=config.seed, order="auto")
     target = Target(blocks, gp.weak_priors(TRUTH), nu=TRUTH.nu)
     mode = find_mode(target, target.eta(TRUTH))
-    fast = LangevinConfig(step=0.1, batch=100, warmup=200, draws=10 * config.chain_draws, thin=2)
-    slow = MetropolisConfig(warmup=200, draws=config.chain_draws // 4 or 1, independent=False)
+    warmup, lengths = 200, {"SGRLD": 10 * config.chain_draws, "Metropolis": config.chain_draws // 4 or 1}
+    fast = LangevinConfig(step=0.1, batch=100, warmup=warmup, draws=lengths["SGRLD"], thin=2)
+    slow = MetropolisConfig(warmup=warmup, draws=lengths["Metropolis"], independent=False)
     draws, seconds = {}, {}
     runs: dict[str, Callable[[], Draws]] = {
         "SGRLD": lambda: sample_langevin(target, mode, fast, seed=config.seed, progress=progress),
@@ -156,9 +157,7 @@ def chains_on_field(config: VecchiaBenchmark, *, progress: Progress = no_progres
     for name, run in runs.items():
         started = time.process_time()
         draws[name] = run()
-        seconds[name] = time.process_time() - started
-    for name, own in (("SGRLD", fast), ("Metropolis", slow)):
-        seconds[name] *= own.draws / (own.warmup + own.draws)
+        seconds[name] = (time.process_time() - started) * lengths[name] / (warmup + lengths[name])
     sides = {name: _rates(found, seconds[name]) for name, found in draws.items()}
     means = {name: found.eta.mean(axis=(0, 1)) for name, found in draws.items()}
     errors = np.hypot(mean_error(draws["SGRLD"].eta), mean_error(draws["Metropolis"].eta))

@@ -30,7 +30,7 @@ def crystals(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of source and results; it is gone on with.")],
     methods: Annotated[
         list[str],
-        typer.Option("--method", help="A method; one that transfers takes part on the perovskites. May be repeated."),
+        typer.Option("--method", help="A method; one that transfers takes no part on inorganic. May be repeated."),
     ] = [],  # noqa: B006 - typer copies it
     sets: Annotated[
         list[str],

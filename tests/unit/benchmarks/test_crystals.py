@@ -84,7 +84,8 @@ def test_everyone_predicts_the_same_test_rows_and_the_fits_are_kept(data: Path, 
     found = list(run_crystals(data, tmp_path, CONFIG))
     for name in CONFIG.sets:
         assert [fit.method for where, fit in found if where == name] == entrants(CONFIG, name)
-    assert {where for where, fit in found if fit.method == "fine_tune"} == {"perovskites"}
+    assert {where for where, fit in found if fit.method == "fine_tune"} == {"perovskites", "organic"}
+    assert "fine_tune" not in entrants(CONFIG, "inorganic")
     for where, fit in found:
         assert set(fit.figures) >= {"rmse_eV", "crps_eV", "coverage_95", "width_95_eV"}
         assert np.isfinite(list(fit.figures.values())).all() and fit.figures["width_95_eV"] > 0
