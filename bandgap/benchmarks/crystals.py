@@ -37,6 +37,7 @@ from bandgap.runs.transfer import fit_members
 from bandgap.sources.model import SourceConfig, SourceModel
 from bandgap.sources.new_elements import grown_members
 from bandgap.sources.no_source import no_source, own_descriptor
+from bandgap.sources.proposed import proposed_method
 from bandgap.sources.sets import open_sources
 from bandgap.sources.training import train_source_run
 from bandgap.storage.manifests import MANIFEST
@@ -60,6 +61,11 @@ class CrystalSet:
     sizes: tuple[int, ...]
     n_test: int
     source: Literal["inorganic", "molecules", ""] = ""
+
+    @property
+    def proposed(self) -> str:
+        """The method that the page Train proposes for the set: a transfer where the shipped molecules know most."""
+        return proposed_method(transfers=self.source == "molecules")
 
 
 SETS: Final[Mapping[str, CrystalSet]] = {

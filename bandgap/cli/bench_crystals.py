@@ -62,7 +62,7 @@ def crystals(
     for name, found in fits.items():
         print_crystals(name, found)
         kept = errors_file(out, name)
-        print_criteria(found, {"rmse_eV": read_errors(kept), "crps_eV": read_scores(kept)})
+        print_criteria(found, {"rmse_eV": read_errors(kept), "crps_eV": read_scores(kept)}, method=SETS[name].proposed)
     for peer in PEERS if peers else ():
         if not peer.installed:
             typer.echo(f"{peer.name}: left out, as the package {peer.package} is not installed.", err=True)
@@ -86,8 +86,8 @@ def print_crystals(name: str, fits: "Sequence[ComparedFit]") -> None:
         typer.echo(f"Warning: {warning}", err=True)
 
 
-def print_criteria(fits: "Sequence[ComparedFit]", each: "Mapping[str, ByFit]") -> None:
-    """Print for every size the best of our methods beside the best peer, and how the proposed method stands.
+def print_criteria(fits: "Sequence[ComparedFit]", each: "Mapping[str, ByFit]", *, method: str) -> None:
+    """Print for every size the best of our methods beside the best peer, and how the proposed `method` stands.
 
     `each` holds errors and scores by structure, by the name of the figure that they give.
     """
@@ -97,8 +97,8 @@ def print_criteria(fits: "Sequence[ComparedFit]", each: "Mapping[str, ByFit]") -
         for figure, title in FIGURES.items():
             if best := best_of_both(fits, each[figure], figure=figure, n=n):
                 typer.echo(f"n = {n}: {best.ours} minus {best.peer}: {_difference(best.difference)} of {title}")
-        if stands := proposed(fits, n):
-            typer.echo(f"n = {n}: {_proposed(stands)}")
+        if stands := proposed(fits, n, method=method):
+            typer.echo(f"n = {n}: {method}, {_proposed(stands)}")
 
 
 def _difference(found: "Difference | None") -> str:
@@ -113,14 +113,14 @@ def _difference(found: "Difference | None") -> str:
 
 
 def _proposed(stands: "Proposed") -> str:
-    from bandgap.benchmarks.crystal_criteria import COVERAGE, FIGURES, NEAR_PERCENT, PROPOSED
+    from bandgap.benchmarks.crystal_criteria import COVERAGE, FIGURES, NEAR_PERCENT
 
     above = " and ".join(
         f"{percent:.1f} % above the best {FIGURES[figure]} ({best})" for figure, (percent, best) in stands.above.items()
     )
     low, high = (f"{100 * end:.0f}" for end in COVERAGE)
     return (
-        f"{PROPOSED}, which the page Train proposes, is {above}, {'' if stands.near else 'not '}within "
+        f"which the page Train proposes, is {above}, {'' if stands.near else 'not '}within "
         f"{NEAR_PERCENT:.0f} %; its coverage of {100 * stands.coverage:.1f} % is {'' if stands.covers else 'not '}"
         f"within {low} to {high} %."
     )

@@ -184,7 +184,7 @@ def transfer(
     baseline_column: options.BaselineColumn = None,
     preset: options.OwnPreset = None,
     species: options.OwnSpecies = None,
-    method: Annotated[str, typer.Option(help="How to transfer; see --list-methods.")] = "btl_pcp_pe",
+    method: Annotated[str | None, typer.Option(help="See --list-methods. Default: as the page Train proposes.")] = None,
     n: Annotated[
         int | None, typer.Option("--n", min=1, help="Labelled structures to learn from; default: all but the test set.")
     ] = None,

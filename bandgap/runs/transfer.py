@@ -39,6 +39,7 @@ from bandgap.runs.stored import save_run
 from bandgap.sources.cards import left_out_sentence
 from bandgap.sources.head_choice import choose_head
 from bandgap.sources.model import SourceModel
+from bandgap.sources.proposed import proposed_method
 from bandgap.structures import StructureRecord
 from bandgap.transfer import Method, TargetData
 from bandgap.transfer.shared.baseline import fit_baseline, with_baseline
@@ -51,7 +52,7 @@ def transfer_run(
     records: Sequence[StructureRecord],
     gaps_eV: NDArray[np.floating[Any]],
     *,
-    method: str = "btl_pcp_pe",
+    method: str | None = None,
     n: int | None = None,
     n_test: int | None = None,
     test_ids: Collection[str] | None = None,
@@ -92,9 +93,9 @@ def transfer_run(
     out), every method learns what a straight line in it leaves of the gaps; `baseline` is its name, and a prediction
     needs it of every new structure.
 
-    Without a source (None) the method is one without transfer, and the structures' descriptor is `descriptor` (default:
-    the one for their elements, `descriptor_for`). Raises ConfigError for a method that transfers, and for a descriptor
-    beside a source, which has its own.
+    The default method is the proposed one (`sources.proposed`). Without a source (None) the method is one without
+    transfer, and the structures' descriptor is `descriptor` (default: the one for their elements, `descriptor_for`).
+    Raises ConfigError for a method that transfers, and for a descriptor beside a source, which has its own.
 
     A method that samples a network leaves its state every `checkpoint_every` iterations (0: never) in the folder
     `checkpoints` (default: "checkpoint" in `out`), goes on from it where there is one, to the same posterior, and the
@@ -104,6 +105,7 @@ def transfer_run(
     checkpoint = Checkpoint(kept / "chains.safetensors", checkpoint_every) if checkpoint_every else None
     started = time.perf_counter()
     refuse_own_gaps(levels, level_of_theory)
+    method = method or proposed_method(transfers=source_folder is not None)
     origin = origin_of(source_folder, method, records, gaps_eV, descriptor=descriptor)
     chosen, of_source = origin.method, origin.sources is not None
     config = chosen.configure(settings or {})

@@ -28,12 +28,17 @@ def choose(
     names: Mapping[str, str],
     *,
     key: str = "",
+    proposed: str | None = None,
     width: int | Literal["stretch"] = "stretch",
     help: str = "",
 ) -> str:
-    """Return the id that is picked among names by id; with a `key` the box begins anew when another is chosen."""
+    """Return the id that is picked among names by id; with a `key` the box begins anew when another is chosen.
+
+    Where none is chosen it begins with the `proposed` one, else with the first.
+    """
     ids, present = list(names), session.chosen(choice)
-    index = ids.index(present) if present in names else 0
+    begun = present if present in names else proposed
+    index = 0 if begun is None else ids.index(begun)
     life = f"{key}-{ids[index]}-{len(ids)}" if key else None
     format_func = names.__getitem__
     return st.selectbox(label, ids, index=index, format_func=format_func, key=life, width=width, help=help or None)

@@ -5,9 +5,9 @@ from typing import Any
 
 import streamlit as st
 
+from bandgap.sources.proposed import proposed_method
 from components.shared import words
 
-PREFERRED = ("btl_pcp_pe", "stacking", "parts_gp")  # with a source model, and without (benchmarks.crystals)
 LAST = "without transfer"  # the family that is only there to compare with
 PARTS = {
     "fisher": "Fisher information",
@@ -26,7 +26,8 @@ def choose_methods(methods: Mapping[str, Mapping[str, Any]], *, parts: frozenset
     for name, method in sorted(methods.items(), key=lambda item: item[1].get("family") == LAST):
         families.setdefault(method.get("family", ""), []).append(name)
     missing = {name: _lacking(method, parts) for name, method in methods.items()}
-    default = next((name for name in PREFERRED if name in methods and not missing[name]), next(iter(methods)))
+    proposed = proposed_method(transfers=parts is not None)
+    default = proposed if proposed in methods and not missing[proposed] else _first(missing)
     chosen: list[str] = []
     st.markdown("Methods", help=_HELP)
     for family, names in families.items():
@@ -37,6 +38,11 @@ def choose_methods(methods: Mapping[str, Mapping[str, Any]], *, parts: frozenset
                 if _checkbox(key, methods[name], lacking=missing[name], chosen=name == default):
                     chosen.append(name)
     return chosen
+
+
+def _first(missing: Mapping[str, str]) -> str:
+    """Return the first method that can be, as where the catalogue is an earlier version's."""
+    return next((name for name, lacking in missing.items() if not lacking), next(iter(missing)))
 
 
 def _lacking(method: Mapping[str, Any], parts: frozenset[str] | None) -> str:

@@ -14,6 +14,7 @@ from bandgap.jobs.rows import Dataset
 from bandgap.jobs.sources import Source
 from bandgap.jobs.starting import start_transfer
 from bandgap.sources.cards import NO_SOURCE
+from bandgap.sources.proposed import knows_most
 from components.shared import frame, stores, tables, words
 from components.shared.estimate_words import estimate_sentence
 from components.shared.run_choice import choose
@@ -32,9 +33,10 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, pr
     with left:
         names = {i: f"{d.name} ({words.count(usable[i], 'labelled structure')})" for i, d in datasets.items()}
         dataset = datasets[choose("data", "Target data", names, help=_DATA_HELP)]
+    sets = stores.elements(dataset)
     with right:
-        titles = {i: source.title for i, source in sources.items()}
-        source = sources[choose("source", "Source model", titles, help=_SOURCE_HELP)]
+        titles, proposed = {i: source.title for i, source in sources.items()}, proposed_source(sources, sets)
+        source = sources[choose("source", "Source model", titles, proposed=proposed, help=_SOURCE_HELP)]
     total = usable[dataset.id]
     if total < stores.MIN_LABELLED:
         st.warning(
@@ -59,7 +61,7 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, pr
             cost = estimate_transfer(Work(BY_BATCHES, config["n"]), past=past_transfers(stores.jobs()))
             if hint := mini_batch_hint(config["n"], chosen, methods, cost):
                 st.info(hint)
-        lacking = unseen(stores.elements(dataset), source.manifest.get("descriptor") or {})
+        lacking = unseen(sets, source.manifest.get("descriptor") or {})
         if said := unseen_sentence(lacking, chosen, methods):
             st.info(words.escaped_sentence(said))
         runs = [run_config(config, name, methods[name], sampler=sampler) for name in chosen]
@@ -67,6 +69,13 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, pr
         problem = obstacle(runs, usable=total) or too_few_known(runs, lacking, methods)
         problem = problem or levels_obstacle(runs, dataset)
         start_button(dataset, source, runs, methods=methods, problem=problem, primary=primary)
+
+
+def proposed_source(sources: Mapping[str, Source], sets: Mapping[tuple[str, ...], int]) -> str:
+    """Return the first source model, where it knows the elements of most structures, else that there is none."""
+    first = next(iter(sources.values()))
+    lacking = unseen(sets, first.manifest.get("descriptor") or {})
+    return first.id if knows_most(lacking.known, sum(sets.values())) else NO_SOURCE
 
 
 def run_config(
@@ -161,5 +170,6 @@ def title_of(run: Mapping[str, Any], methods: Mapping[str, Mapping[str, Any]]) -
 _DATA_HELP = "The labelled crystals that the transfer learns from."
 _SOURCE_HELP = (
     "The network that was trained on many structures; the transfer moves it to your crystals. Without one, methods "
-    "without transfer learn from your crystals alone, whatever their elements are."
+    "without transfer learn from your crystals alone, whatever their elements are: on inorganic crystals they err less "
+    "than transfers from the shipped source models, and are proposed."
 )
