@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -112,7 +113,7 @@ def under(prefix: str, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def content_of(*parts: Any) -> str:
-    """Return 16 hexadecimal digits of SHA-256 over the fields of dataclasses: tensors bit for bit, numbers, texts."""
+    """Return 16 hexadecimal digits of SHA-256 over the fields of dataclasses: tensors and arrays by their bits."""
     digest = hashlib.sha256()
     for piece in _pieces(parts):
         digest.update(piece)
@@ -123,6 +124,9 @@ def _pieces(value: Any) -> Iterator[bytes]:
     if isinstance(value, Tensor):
         yield f"{value.dtype} {tuple(value.shape)}".encode()
         yield value.detach().cpu().numpy().tobytes()
+    elif isinstance(value, np.ndarray):
+        yield f"{value.dtype} {value.shape}".encode()
+        yield value.tobytes()
     elif dataclasses.is_dataclass(value):
         yield type(value).__name__.encode()
         for field in dataclasses.fields(value):

@@ -121,7 +121,15 @@ def sample_ulisse(
         return gradient
 
     kept, figures, warnings = run_langevin(
-        begin, eta0, metric, config, seed=seed, rng=rng, progress=progress, checkpoint=checkpoint
+        begin,
+        eta0,
+        metric,
+        config,
+        problem=(problem, start),
+        seed=seed,
+        rng=rng,
+        progress=progress,
+        checkpoint=checkpoint,
     )
     figures |= {"products_planned": budget.total, "solve_scatter": budget.scatter}
     return Draws(kept, np.empty((*kept.shape[:2], 0)), figures, warnings)

@@ -5,13 +5,14 @@ A block's numbers come from (seed, block, chain) alone: what was cut off in the 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from bandgap.foundation.progress import Progress, Update, no_progress
-from bandgap.inference.checkpoints import Checkpoint, content_of, read, write
+from bandgap.inference.checkpoints import Checkpoint, ForeignCheckpointError, content_of, facts_of, read, write
 from bandgap.inference.vecchia.ordering import Floats
 
 BLOCK = 25  # iterations between reports; part of what a seed means
@@ -36,14 +37,21 @@ def run_chains(
     draws: int,
     *,
     seed: int,
+    settings: object,
+    problem: tuple[object, ...],
     block: int = BLOCK,
     phase: str = "sampling the covariance",
     progress: Progress = no_progress,
     checkpoint: Checkpoint | None = None,
 ) -> tuple[Floats, Floats]:
-    """Return what chains from `states` (chain, state) passed after the warm-up (chain, draw, value), and their ends."""
+    """Return what chains from `states` (chain, state) passed after the warm-up (chain, draw, value), and their ends.
+
+    `settings` and `problem`, dataclasses or tuples of them, are all that `advance` depends on: chains go on from a file
+    of the same alone. Raises ForeignCheckpointError on another.
+    """
     total, made = warmup + draws, []
     whole = {
+        "settings": repr(settings),
         "seed": seed,
         "warmup": warmup,
         "draws": draws,
@@ -51,7 +59,10 @@ def run_chains(
         "start": content_of(torch.from_numpy(states)),
     }
     first = 0
+    if checkpoint is not None:
+        whole["problem"] = content_of(*problem)
     if checkpoint is not None and checkpoint.path.exists():
+        _refuse_unknown_settings(checkpoint.path)
         arrays, facts = read(checkpoint.path, expected=whole, device=torch.device("cpu"))
         states, first = arrays["states"].numpy(), int(facts["done"])
         made = [arrays["path"].numpy()]
@@ -74,6 +85,16 @@ def run_chains(
                 _keep(checkpoint, states, made, whole | {"done": first})
             raise
     return np.concatenate(made, axis=1), states
+
+
+def _refuse_unknown_settings(path: Path) -> None:
+    """Raise ForeignCheckpointError on a file of the time before files knew the settings of their chains."""
+    facts = facts_of(path)
+    if "start" in facts and "settings" not in facts:
+        raise ForeignCheckpointError(
+            f"{path}: an earlier version wrote this file without the settings of its chains, which may be others than "
+            "these. Delete it to start anew."
+        )
 
 
 def _keep(checkpoint: Checkpoint, states: Floats, made: list[Floats], facts: dict[str, Any]) -> None:

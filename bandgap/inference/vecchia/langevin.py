@@ -116,6 +116,7 @@ def sample_langevin(
         mean,
         metric,
         config,
+        problem=(target, mode),
         seed=seed,
         rng=rng,
         progress=progress,
@@ -130,6 +131,7 @@ def run_langevin(
     metric: Floats,
     config: Lengths,
     *,
+    problem: tuple[object, ...],
     seed: int,
     rng: np.random.Generator,
     progress: Progress = no_progress,
@@ -137,7 +139,8 @@ def run_langevin(
 ) -> tuple[Floats, dict[str, float], tuple[str, ...]]:
     """Return draws (chain, draw, dim) of Langevin steps in a frozen metric (dim, dim), a figure, and warnings.
 
-    Starts are drawn by `rng` about `centre` (dim,) as widely as the metric says. A chain that diverges ends and is
+    Starts are drawn by `rng` about `centre` (dim,) as widely as the metric says. `problem` is what gradients come
+    from: with the settings it tells whether a checkpoint is of these chains. A chain that diverges ends and is
     left out, which a warning says; raises DivergedError where all do.
     """
     inverse = np.linalg.inv(metric)
@@ -161,7 +164,15 @@ def run_langevin(
     states = [np.append(centre + root @ rng.standard_normal(dim), 1.0) for _ in range(config.chains)]
     progress(Update("sampling the covariance", 0, config.warmup + config.draws))
     draws, ends = run_chains(
-        np.array(states), advance, config.warmup, config.draws, seed=seed, progress=progress, checkpoint=checkpoint
+        np.array(states),
+        advance,
+        config.warmup,
+        config.draws,
+        seed=seed,
+        settings=config,
+        problem=problem,
+        progress=progress,
+        checkpoint=checkpoint,
     )
     alive = ends[:, -1] > 0
     warnings = diverged(alive, step=h)

@@ -132,7 +132,15 @@ def sample_metropolis(
     ]
     progress(Update("sampling the covariance", 0, config.warmup + n_draws))
     draws, ends = run_chains(
-        np.array(states), advance, config.warmup, n_draws, seed=seed, progress=progress, checkpoint=checkpoint
+        np.array(states),
+        advance,
+        config.warmup,
+        n_draws,
+        seed=seed,
+        settings=config,
+        problem=(target, mode),
+        progress=progress,
+        checkpoint=checkpoint,
     )
     kept = draws[:, :: config.thin]
     return Draws(kept[..., :k], kept[..., k:], {"acceptance": float(ends[:, -1].mean() / n_draws)})

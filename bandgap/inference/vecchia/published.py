@@ -14,6 +14,7 @@ import torch
 
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.vecchia.batched import BatchedSites
 from bandgap.inference.vecchia.chains import Draws, run_chains
 from bandgap.inference.vecchia.drift import drift, metric_slopes
@@ -54,6 +55,7 @@ def sample_published(
     *,
     seed: int,
     progress: Progress = no_progress,
+    checkpoint: Checkpoint | None = None,
 ) -> Draws:
     """Return draws of chains that start at eta (k,), beta (p,); `target` has `blocks` as sites, by either engine.
 
@@ -76,7 +78,17 @@ def sample_published(
 
     progress(Update("sampling the covariance", 0, config.steps))
     states = np.tile(np.concatenate([eta, beta, [1.0]]), (config.chains, 1))
-    draws, ends = run_chains(states, advance, warmup, config.steps - warmup, seed=seed, progress=progress)
+    draws, ends = run_chains(
+        states,
+        advance,
+        warmup,
+        config.steps - warmup,
+        seed=seed,
+        settings=config,
+        problem=(target,),
+        progress=progress,
+        checkpoint=checkpoint,
+    )
     alive = ends[:, -1] > 0
     warnings = diverged(alive, step=config.step)
     return Draws(draws[alive, :, :k], draws[alive, :, k:], {"divergences": float((~alive).sum())}, warnings)

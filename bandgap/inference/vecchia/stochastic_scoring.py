@@ -5,11 +5,14 @@ and Toulis 2018): steps then go to and fro about the maximum.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.checkpoints import Checkpoint, content_of, read, write
 from bandgap.inference.vecchia.langevin import batch_of
 from bandgap.inference.vecchia.ordering import Floats
 from bandgap.inference.vecchia.target import Target
@@ -32,15 +35,33 @@ class ScoringConfig:
 
 
 def score_by_batches(
-    target: Target, eta: Floats, beta: Floats, config: ScoringConfig, *, seed: int, progress: Progress = no_progress
+    target: Target,
+    eta: Floats,
+    beta: Floats,
+    config: ScoringConfig,
+    *,
+    seed: int,
+    progress: Progress = no_progress,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[Floats, Floats, int]:
-    """Return eta, beta near the maximum of the likelihood (the mean over the last epoch), and the epochs it took."""
-    rng, n, free = np.random.default_rng(seed), target.sites.n, target.free
+    """Return eta, beta near the maximum of the likelihood (the mean over the last epoch), and the epochs it took.
+
+    With `checkpoint` every epoch is kept, and a search goes on from a file of its own settings and rows, bit for bit;
+    raises ForeignCheckpointError on another.
+    """
+    rng, n, free, k = np.random.default_rng(seed), target.sites.n, target.free, eta.size
     per_epoch = max(1, -(-n // config.batch))
-    last = np.zeros(eta.size)
-    path: list[Floats] = []
-    for epoch in range(config.epochs):
-        progress(Update("searching the maximum by batches", epoch, config.epochs))
+    last, mean, done, ended = np.zeros(k), np.concatenate([eta, beta]), 0, False
+    whole: dict[str, Any] = {"settings": repr(config), "seed": seed}
+    if checkpoint is not None:
+        whole["problem"] = content_of(target, eta, beta)
+        if checkpoint.path.exists():
+            arrays, facts = read(checkpoint.path, expected=whole, device=torch.device("cpu"))
+            eta, beta, last, mean = (arrays[name].numpy() for name in ("eta", "beta", "last", "mean"))
+            rng.bit_generator.state = facts["random"]
+            done, ended = int(facts["done"]), bool(facts["ended"])
+    while done < config.epochs and not ended:
+        progress(Update("searching the maximum by batches", done, config.epochs))
         path, product = [], 0.0
         for _ in range(per_epoch):
             index = batch_of(n, config.batch, rng)
@@ -53,8 +74,10 @@ def score_by_batches(
             product += float(gradient @ last)
             last = gradient
             path.append(np.concatenate([eta, beta]))
-        if product < 0:
-            break
-    mean = np.mean(path, axis=0)
+        done, ended, mean = done + 1, product < 0, np.mean(path, axis=0)
+        if checkpoint is not None:
+            kept = {"eta": eta, "beta": beta, "last": last, "mean": mean}
+            facts = {"done": done, "ended": ended, "random": rng.bit_generator.state}
+            write(checkpoint.path, {name: torch.from_numpy(a) for name, a in kept.items()}, whole | facts)
     progress(Update("searching the maximum by batches", config.epochs, config.epochs))
-    return mean[: eta.size], mean[eta.size :], epoch + 1
+    return mean[:k], mean[k:], done
