@@ -16,26 +16,28 @@ A field in the plane, observed at 400 places:
 True
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from bandgap.foundation.config import LATER
-from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.vecchia.chains import Draws
-from bandgap.inference.vecchia.engines import Engine, check_engine, device_of, sites_on
+from bandgap.inference.vecchia.engines import device_of, sites_on
 from bandgap.inference.vecchia.exact import DenseSites
 from bandgap.inference.vecchia.kriging import Observed, predict
 from bandgap.inference.vecchia.langevin import LangevinConfig, sample_by_smaller_steps
 from bandgap.inference.vecchia.likelihood import PartOfSites, Sites, Theta, build_blocks
-from bandgap.inference.vecchia.metropolis import MetropolisConfig, sample_metropolis
+from bandgap.inference.vecchia.metropolis import sample_metropolis
 from bandgap.inference.vecchia.ordering import Floats, nearest
 from bandgap.inference.vecchia.scoring import Mode, find_mode
+from bandgap.inference.vecchia.settings import GPConfig
 from bandgap.inference.vecchia.target import LogNormal, Priors, Target
 from bandgap.predictions.mixtures import mixture_quantiles
+
+__all__ = ["GPConfig", "GaussianProcess", "Prediction", "fit", "typical_scales", "weak_priors"]
 
 EXACT_ROWS = 1000  # up to which the exact likelihood is sampled where the likelihood is "auto"
 ALL_ROWS = 2000  # up to which every prediction is given all rows
@@ -44,44 +46,7 @@ ROUGH, FINE = 1e-2, 1e-6  # of step'gradient; rough where smoothness is chosen a
 PART_ROWS = 2000  # sites by which searches begin where there are more than twice as many
 SAMPLE_ROWS = 500  # of which typical distances are taken
 
-Likelihood = Literal["auto", "exact", "vecchia"]
-Sampler = Literal["auto", "metropolis", "sgrld", "none"]
 Interval = Literal["observation", "latent"]
-
-
-@dataclass(frozen=True)
-class GPConfig:
-    """Smoothness ("auto": the likeliest of 0.5, 1.5, 2.5), likelihood, neighbours m.
-
-    A prediction is given the nearest `predict_from` rows (0: all), all of them up to 2,000 rows.
-
-    The exact likelihood is "auto" up to 1,000 rows and is sampled by Metropolis, Vecchia's above by SGRLD; "none" takes
-    the mode as known: intervals then hold no uncertainty of the scales. `keep` draws are predicted with.
-
-    `engine` sums over the sites of Vecchia's likelihood: "loops" compiled for the CPU, or "batched" tensors; "auto"
-    takes loops on a CPU and tensors on CUDA (`engines`). The exact likelihood is always computed on the CPU.
-    """
-
-    nu: float | Literal["auto"] = "auto"
-    likelihood: Likelihood = "auto"
-    neighbours: int = 60
-    predict_from: int = 200
-    sampler: Sampler = "auto"
-    metropolis: MetropolisConfig = field(default_factory=MetropolisConfig)
-    sgrld: LangevinConfig = field(
-        default_factory=lambda: LangevinConfig(step=0.05, batch=250, warmup=100, draws=500, thin=4)
-    )
-    keep: int = 32
-    engine: Engine = field(default="auto", metadata=LATER)
-
-    def __post_init__(self) -> None:
-        check_engine(self.engine)
-        sound = self.nu == "auto" or (isinstance(self.nu, (int, float)) and 0 < self.nu <= 4)
-        if not (sound and self.neighbours >= 1 and self.predict_from >= 0 and self.keep >= 1):
-            raise ConfigError(
-                f"gp: nu {self.nu}, {self.neighbours} neighbours, predict_from {self.predict_from}, keep {self.keep}. "
-                "Accepted: nu 'auto' or a number to 4, whole numbers from 1 (predict_from from 0)."
-            )
 
 
 @dataclass(frozen=True, eq=False)

@@ -161,6 +161,19 @@ def test_library_refuses_what_it_was_not_fitted_on():
         gp.GPConfig(nu=9.0)
 
 
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"sampler": "sgrdl"}, "gp: sampler 'sgrdl'. Accepted: auto, metropolis, sgrld, none"),
+        ({"likelihood": "exakt"}, "gp: likelihood 'exakt'. Accepted: auto, exact, vecchia"),
+    ],
+    ids=["sampler", "likelihood"],
+)
+def test_library_refuses_names_that_there_are_not(settings, words):
+    with pytest.raises(ConfigError, match=words):
+        gp.GPConfig(**settings)
+
+
 @pytest.mark.slow
 def test_fit_of_5000_rows_in_64_dimensions_takes_under_five_minutes_of_one_core():
     rng = np.random.default_rng(0)

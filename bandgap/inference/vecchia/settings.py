@@ -1,0 +1,51 @@
+"""Settings of a Gaussian process on any coordinates, and which of them go together."""
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from bandgap.foundation.config import LATER
+from bandgap.foundation.errors import ConfigError
+from bandgap.inference.vecchia.engines import Engine, check_engine
+from bandgap.inference.vecchia.langevin import LangevinConfig
+from bandgap.inference.vecchia.metropolis import MetropolisConfig
+
+Likelihood = Literal["auto", "exact", "vecchia"]
+Sampler = Literal["auto", "metropolis", "sgrld", "none"]
+
+
+@dataclass(frozen=True)
+class GPConfig:
+    """Smoothness ("auto": the likeliest of 0.5, 1.5, 2.5), likelihood, neighbours m.
+
+    A prediction is given the nearest `predict_from` rows (0: all), all of them up to 2,000 rows.
+
+    The exact likelihood is "auto" up to 1,000 rows and is sampled by Metropolis, Vecchia's above by SGRLD; "none" takes
+    the mode as known: intervals then hold no uncertainty of the scales. `keep` draws are predicted with.
+
+    `engine` sums over the sites of Vecchia's likelihood: "loops" compiled for the CPU, or "batched" tensors; "auto"
+    takes loops on a CPU and tensors on CUDA (`engines`). The exact likelihood is always computed on the CPU.
+    """
+
+    nu: float | Literal["auto"] = "auto"
+    likelihood: Likelihood = "auto"
+    neighbours: int = 60
+    predict_from: int = 200
+    sampler: Sampler = "auto"
+    metropolis: MetropolisConfig = field(default_factory=MetropolisConfig)
+    sgrld: LangevinConfig = field(
+        default_factory=lambda: LangevinConfig(step=0.05, batch=250, warmup=100, draws=500, thin=4)
+    )
+    keep: int = 32
+    engine: Engine = field(default="auto", metadata=LATER)
+
+    def __post_init__(self) -> None:
+        check_engine(self.engine)
+        for name, kind in (("likelihood", Likelihood), ("sampler", Sampler)):
+            if getattr(self, name) not in get_args(kind):
+                raise ConfigError(f"gp: {name} {getattr(self, name)!r}. Accepted: {', '.join(get_args(kind))}.")
+        sound = self.nu == "auto" or (isinstance(self.nu, (int, float)) and 0 < self.nu <= 4)
+        if not (sound and self.neighbours >= 1 and self.predict_from >= 0 and self.keep >= 1):
+            raise ConfigError(
+                f"gp: nu {self.nu}, {self.neighbours} neighbours, predict_from {self.predict_from}, keep {self.keep}. "
+                "Accepted: nu 'auto' or a number to 4, whole numbers from 1 (predict_from from 0)."
+            )
