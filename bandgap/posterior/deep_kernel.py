@@ -51,6 +51,7 @@ class DeepKernelPosterior:
     beta: Floats
     predict_from: int
     seed: int
+    precision: Floats | None = None  # (p, p), of beta given scales that are known: beta is integrated out
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
 
     @classmethod
@@ -127,7 +128,7 @@ class DeepKernelPosterior:
         points, trend = self.seen(features)
         observed = Observed(self.points, self.trend, self.gaps)
         betas = self.beta.reshape(-1, self.beta.shape[-1])
-        found = predict(observed, self.thetas, betas, points, trend, m=self.predict_from)
+        found = predict(observed, self.thetas, betas, points, trend, m=self.predict_from, precision_beta=self.precision)
         sd = np.sqrt(found.latent)
         draws = found.mean[:, None] + sd[:, None] * self._scores[:, :, None]
         noise = self.theta.reshape(-1, 4)[:, 3:]
@@ -159,7 +160,8 @@ class DeepKernelPosterior:
     def to_arrays(self) -> dict[str, Tensor]:
         """Return everything but the scalars and the diagnostics as named tensors."""
         hidden = {f"hidden.{name}": value.contiguous() for name, value in self.hidden.items()}
-        return hidden | self.standardiser.to_arrays() | tensors(self, _ARRAYS)
+        known = () if self.precision is None else ("precision",)
+        return hidden | self.standardiser.to_arrays() | tensors(self, (*_ARRAYS, *known))
 
     def scalars(self) -> dict[str, Any]:
         """Return the scalars of scales, prediction and standardiser."""
@@ -175,6 +177,7 @@ class DeepKernelPosterior:
             scale=scalars["scale"],
             predict_from=scalars["predict_from"],
             seed=scalars["seed"],
+            precision=arrays["precision"].numpy() if "precision" in arrays else None,
             diagnostics=diagnostics,
             **{name: arrays[name].numpy() for name in _ARRAYS},
         )

@@ -71,7 +71,7 @@ def fit(
         names=["sigma2", "rho", "tau2"],
         predict_from=PREDICT_FROM if len(rows.gaps) > ALL_ROWS else 0,
         figures={"smoothness": start.nu, **draws.figures},
-        warnings=draws.warnings,
+        warnings=(*first.traces.warnings, *draws.warnings),
     )
 
 

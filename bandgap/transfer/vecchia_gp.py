@@ -63,6 +63,7 @@ def fit(
         predict_from=found.predict_from,
         figures=figures,
         warnings=found.traces.warnings,
+        precision=found.traces.precision_beta,
     )
 
 

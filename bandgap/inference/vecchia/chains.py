@@ -14,6 +14,7 @@ import torch
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import Checkpoint, ForeignCheckpointError, content_of, facts_of, read, write
 from bandgap.inference.vecchia.ordering import Floats
+from bandgap.inference.vecchia.scoring import Mode
 
 BLOCK = 25  # iterations between reports; part of what a seed means
 Advance = Callable[[Floats, int, int, np.random.Generator], tuple[Floats, Floats]]
@@ -22,12 +23,21 @@ Advance = Callable[[Floats, int, int, np.random.Generator], tuple[Floats, Floats
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Draws of eta (chain, draw, k) and beta (chain, draw, p), figures by name, sentences to show with the result."""
+    """Draws of eta (chain, draw, k) and beta (chain, draw, p), figures by name, sentences to show with the result.
+
+    Where the mode is the only draw, `precision_beta` (p, p) is that of beta given its scales, to be integrated out.
+    """
 
     eta: Floats
     beta: Floats
     figures: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    precision_beta: Floats | None = None
+
+
+def at_mode(mode: Mode, *, figures: Mapping[str, float] | None = None, warnings: tuple[str, ...] = ()) -> Draws:
+    """Return the mode as the only draw: scales that are taken as known, and beta given them."""
+    return Draws(mode.eta[None, None], mode.beta[None, None], figures or {}, warnings, mode.precision_beta)
 
 
 def run_chains(

@@ -24,7 +24,7 @@ import numpy as np
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.vecchia.chains import Draws
+from bandgap.inference.vecchia.chains import Draws, at_mode
 from bandgap.inference.vecchia.engines import device_of, sites_on
 from bandgap.inference.vecchia.exact import DenseSites
 from bandgap.inference.vecchia.kriging import Observed, predict
@@ -44,6 +44,7 @@ ALL_ROWS = 2000  # up to which every prediction is given all rows
 SMOOTHNESS = (0.5, 1.5, 2.5)
 ROUGH, FINE = 1e-2, 1e-6  # of step'gradient; rough where smoothness is chosen and about which chains expand
 PART_ROWS = 2000  # sites by which searches begin where there are more than twice as many
+ROUNDING = 1e-12  # of the largest observation: a spread that is none
 SAMPLE_ROWS = 500  # of which typical distances are taken
 
 Interval = Literal["observation", "latent"]
@@ -109,7 +110,15 @@ class GaussianProcess:
                 f"{self.observed.points.shape[1]} coordinates and {self.observed.covariates.shape[1]} covariates."
             )
         betas = self.beta.reshape(-1, self.beta.shape[-1])
-        found = predict(self.observed, self.thetas, betas, points, rows, m=self.predict_from)
+        found = predict(
+            self.observed,
+            self.thetas,
+            betas,
+            points,
+            rows,
+            m=self.predict_from,
+            precision_beta=self.traces.precision_beta,
+        )
         noise = np.sqrt(self.theta.reshape(-1, 4)[:, 3])
         return Prediction(found.mean, np.sqrt(found.latent), noise)
 
@@ -129,8 +138,8 @@ def fit(
     """Fit to observations y (n,) at points (n, q); covariates (n, p) default to an intercept.
 
     The likelihood's device is `auto`, `cpu` or `cuda` (auto: the CPU, for batched tensors CUDA where there is one).
-    Raises InputError on values that are not finite and on tables of different lengths, ConfigError on a device that is
-    not there or not the engine's.
+    Raises InputError on values that are not finite, on tables of different lengths and on observations that the trend
+    explains to the last digit, ConfigError on a device that is not there or not the engine's.
     """
     config = config or GPConfig()
     place = device_of(config.engine, device)
@@ -138,6 +147,7 @@ def fit(
     rows = np.ones((len(values), 1)) if covariates is None else np.ascontiguousarray(covariates, dtype=np.float64)
     exact = config.likelihood == "exact" or (config.likelihood == "auto" and len(values) <= EXACT_ROWS)
     blocks = build_blocks(wide, rows, values, m=1 if exact else config.neighbours, seed=seed)
+    _refuse_constant(rows, values)
     sites: Sites = DenseSites(wide, rows, values) if exact else sites_on(blocks, config.engine, device=place)
     start = typical_scales(wide, rows, values)
     own = priors or weak_priors(start)
@@ -153,6 +163,7 @@ def fit(
         phase = "searching the mode of the scales"
         mode = find_mode(target, mode.eta, tolerance=FINE, phase=phase, progress=progress)
     draws = _sampled(target, mode, config, exact=exact, seed=seed, progress=progress, checkpoint=checkpoint)
+    draws = replace(draws, warnings=(*far_from_mode(mode), *draws.warnings))
     chains, length = draws.eta.shape[:2]
     chosen = np.linspace(0, length - 1, max(1, min(length, config.keep // chains))).round().astype(np.int64)
     theta = np.array([[target.theta(eta) for eta in chain[chosen]] for chain in draws.eta])
@@ -163,8 +174,7 @@ def fit(
 
 def typical_scales(points: Floats, covariates: Floats, y: Floats) -> Theta:
     """Return where searches begin: the variance that a straight line leaves, three median neighbour distances."""
-    left = y - covariates @ np.linalg.lstsq(covariates, y, rcond=None)[0]
-    variance = float(left.var()) or 1.0
+    variance = float(_beside_trend(covariates, y).var()) or 1.0
     some = points[np.linspace(0, len(points) - 1, min(len(points), SAMPLE_ROWS)).astype(np.int64)]
     near = np.linalg.norm(points[nearest(points, some, 2)] - some[:, None], axis=-1).max(axis=1)
     distance = float(np.median(near))
@@ -176,6 +186,34 @@ def weak_priors(scales: Theta) -> Priors:
     """Return log-normal priors about typical scales: of variance 4 for both variances, 1 for the range."""
     s, rho, _, t = np.log(np.array(scales))
     return Priors(LogNormal(s, 4.0), LogNormal(rho, 1.0), LogNormal(0.0, 1.0), LogNormal(t, 4.0))
+
+
+def far_from_mode(mode: Mode) -> tuple[str, ...]:
+    """Return a sentence where the search ended with a step before it that is more than a rough search leaves."""
+    if mode.converged or mode.left <= ROUGH:
+        return ()
+    return (
+        f"The search for the likeliest scales was cut off after {mode.iterations} steps with another of "
+        f"{np.sqrt(mode.left):.2g} standard deviations before it: scales and intervals may be far off. Give a "
+        "smoothness (nu) instead of 'auto', priors nearer to the data, or sample by 'metropolis' with a longer "
+        "warm-up.",
+    )
+
+
+def _beside_trend(covariates: Floats, y: Floats) -> Floats:
+    """Return what a straight line in the covariates leaves of observations (n,)."""
+    return np.asarray(y - covariates @ np.linalg.lstsq(covariates, y, rcond=None)[0], dtype=np.float64)
+
+
+def _refuse_constant(covariates: Floats, y: Floats) -> None:
+    """Raise InputError where the covariates, an intercept among them, explain the observations to rounding."""
+    spread, largest = float(_beside_trend(covariates, y).std()), float(np.abs(y).max())
+    if len(y) > covariates.shape[1] and spread <= ROUNDING * largest:
+        raise InputError(
+            f"{len(y)} observations up to {largest:.6g} that the trend leaves a standard deviation of {spread:.2g} "
+            "of: they are constant, or covariates explain them to the last digit. Nothing is left for a process to "
+            "learn. Give observations that vary, or leave such covariates out."
+        )
 
 
 def _modes(targets: list[Target], starts: list[Floats], *, progress: Progress) -> list[Mode]:
@@ -210,7 +248,7 @@ def _sampled(
 ) -> Draws:
     sampler = config.sampler if config.sampler != "auto" else "metropolis" if exact else "sgrld"
     if sampler == "none":
-        return Draws(mode.eta[None, None], mode.beta[None, None])
+        return at_mode(mode)
     if sampler == "metropolis":
         return sample_metropolis(target, mode, config.metropolis, seed=seed, progress=progress, checkpoint=checkpoint)
     langevin = LangevinConfig(**{**vars(config.sgrld), "batch": 0}) if exact else config.sgrld

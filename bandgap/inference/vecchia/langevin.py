@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.vecchia.chains import Draws, run_chains
+from bandgap.inference.vecchia.chains import Draws, at_mode, run_chains
 from bandgap.inference.vecchia.expansion import expand, observed_information
 from bandgap.inference.vecchia.ordering import Floats, Ints
 from bandgap.inference.vecchia.scoring import Mode
@@ -202,7 +202,7 @@ def sample_by_smaller_steps(
     words = (
         f"All chains diverged, down to a step of {own.step:g}: the scales are taken as known at their likeliest values."
     )
-    return Draws(mode.eta[None, None], mode.beta[None, None], {"divergences": float(config.chains)}, (words,))
+    return at_mode(mode, figures={"divergences": float(config.chains)}, warnings=(words,))
 
 
 def diverged(alive: NDArray[np.bool_], *, step: float) -> tuple[str, ...]:

@@ -19,7 +19,10 @@ LARGEST_CONDITION, FLOOR = 1e10, 1e-5
 
 @dataclass(frozen=True, eq=False)
 class Mode:
-    """The mode: eta (k,), beta (p,), precisions there, log density, norm of the gradient, iterations, convergence."""
+    """The mode: eta (k,), beta (p,), precisions there, log density, its gradient, iterations, convergence.
+
+    `left` is the length of the next step in posterior standard deviations, squared.
+    """
 
     eta: Floats
     beta: Floats
@@ -30,6 +33,7 @@ class Mode:
     iterations: int
     converged: bool
     jitters: int
+    left: float
 
 
 def find_mode(
@@ -77,6 +81,7 @@ def find_mode(
         done,
         converged or size < tolerance,
         pull.terms.jitters,
+        size,
     )
 
 

@@ -20,7 +20,8 @@ class GPConfig:
     A prediction is given the nearest `predict_from` rows (0: all), all of them up to 2,000 rows.
 
     The exact likelihood is "auto" up to 1,000 rows and is sampled by Metropolis, Vecchia's above by SGRLD; "none" takes
-    the mode as known: intervals then hold no uncertainty of the scales. `keep` draws are predicted with.
+    the mode as known: intervals then hold the trend's uncertainty, not that of the scales. `keep` draws are predicted
+    with.
 
     `engine` sums over the sites of Vecchia's likelihood: "loops" compiled for the CPU, or "batched" tensors; "auto"
     takes loops on a CPU and tensors on CUDA (`engines`). The exact likelihood is always computed on the CPU.

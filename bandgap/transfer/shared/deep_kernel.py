@@ -36,10 +36,12 @@ def with_draws(
     predict_from: int,
     figures: Mapping[str, float],
     warnings: tuple[str, ...] = (),
+    precision: Floats | None = None,
 ) -> DeepKernelPosterior:
     """Return the posterior with draws that are kept, judged by the chains' log-parameters, traces (chain, draw, k).
 
-    Pages draw traces: the length in units of the first principal component's sd, both standard deviations in eV.
+    Where the mode is the only draw, `precision` (p, p) is that of beta given it. Pages draw traces: the length in units
+    of the first principal component's sd, both standard deviations in eV.
     """
     judged: dict[str, float] = {}
     if traces.shape[0] > 1 and traces.shape[1] >= 4:
@@ -53,4 +55,4 @@ def with_draws(
         values = np.exp(traces[:, some, i])
         record[f"trace.{WORDS[name]}"] = y_sd * np.sqrt(values) if name in ("sigma2", "tau2") else values
     found = Diagnostics({**figures, **judged}, (*warnings, *said), record)
-    return replace(rows, theta=theta, beta=beta, predict_from=predict_from, diagnostics=found)
+    return replace(rows, theta=theta, beta=beta, predict_from=predict_from, precision=precision, diagnostics=found)

@@ -19,6 +19,7 @@ from bandgap.predictions.mixtures import mixture_sd
 from bandgap.runs.results import far_figures
 from bandgap.sources.stored import load_source
 from bandgap.transfer import METHODS, TargetData
+from tests.unit.inference.vecchia.samples import covariance_of
 from tests.unit.transfer.test_every_method import made, source  # noqa: F401 - a fixture
 
 VECCHIA, ULISSE = METHODS["vecchia_gp"], METHODS["ulisse_gp"]
@@ -94,6 +95,26 @@ def test_stored_posterior_comes_back_the_same(fitted):
         diagnostics=posterior.diagnostics,
     )
     assert (back.mean_draws_eV(data.features) == posterior.mean_draws_eV(data.features)).all()
+
+
+def test_trend_is_integrated_out_where_scales_are_known_and_stored_so(source):  # noqa: F811
+    data = TargetData(*made(40, seed=1, shift=0.8))
+    posterior = VECCHIA.fit(source, data, VECCHIA.configure({"process": {"nu": 1.5, "sampler": "none"}}), seed=0)
+    back = restore_posterior(
+        posterior.to_arrays(), scalars=posterior.scalars() | {"kind": posterior.kind}, diagnostics=posterior.diagnostics
+    )
+    x, (theta,) = 3.0 * made(7, seed=9)[0], posterior.thetas
+    points, trend = posterior.seen(x)
+    observed = Observed(posterior.points, posterior.trend, posterior.gaps)
+    p4 = posterior.trend.T @ np.linalg.inv(covariance_of(posterior.points, theta)) @ posterior.trend
+    wide, narrow = (
+        np.sqrt(predict(observed, [theta], posterior.beta[0], points, trend, precision_beta=each).latent + theta.tau2)
+        for each in (p4, None)
+    )
+    for each in (posterior, back):
+        sds = each.predictive_draws(x).sds_eV / posterior.standardiser.y_sd_eV
+        np.testing.assert_allclose(sds, wide, rtol=1e-5)
+    assert (wide > 1.0001 * narrow).all()
 
 
 def test_target_of_many_rows_is_sampled_by_batches(source):  # noqa: F811

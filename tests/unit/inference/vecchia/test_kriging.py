@@ -13,7 +13,7 @@ from bandgap.inference.vecchia import gp
 from bandgap.inference.vecchia.kriging import Observed, predict
 from bandgap.inference.vecchia.likelihood import Theta, build_blocks
 from bandgap.inference.vecchia.metropolis import MetropolisConfig
-from bandgap.inference.vecchia.target import FLAT, Target
+from bandgap.inference.vecchia.target import FLAT, LogNormal, Priors, Target
 from tests.unit.inference.vecchia.samples import covariance_of, field
 
 THETA, BETA = Theta(1.4, 0.9, 1.5, 0.15), np.array([0.3, -0.6])
@@ -138,6 +138,41 @@ def test_library_predicts_observations_that_it_was_not_given(likelihood):
     assert (observation[1] - observation[0] > latent[1] - latent[0]).all()
     assert np.sqrt(np.mean((y - prediction.mean) ** 2)) < 0.8 * y.std()
     assert np.mean((y > observation[0]) & (y < observation[1])) > 0.75
+
+
+@pytest.mark.parametrize("likelihood", ["exact", "vecchia"])
+def test_trend_is_not_known_where_the_scales_are_taken_as_known(likelihood):
+    """Far from all rows the variance is sigma2 and that of the level, 1 / 1'Sigma^-1 1."""
+    rng = np.random.default_rng(8)
+    points, y = 10 * rng.random((12, 2)), 3 + rng.standard_normal(12)
+    found = gp.fit(points, y, gp.GPConfig(nu=0.5, likelihood=likelihood, neighbours=11, sampler="none"))
+    (theta,) = found.thetas
+    level = 1 / np.linalg.inv(covariance_of(points, theta)).sum()
+    sd = found.predict(np.array([[1e4, 1e4]])).latent_sd
+    np.testing.assert_allclose(sd, np.sqrt(theta.sigma2 + level), rtol=1e-8)
+    assert sd[0] > 1.05 * np.sqrt(theta.sigma2)
+
+
+def test_search_that_is_cut_off_is_said_with_what_is_left_of_it():
+    """A prior of the range e^300 away: more than 40 steps of a root mean square of 1 can go."""
+    points, rows, y = field(40, 2, THETA, seed=0)
+    plain = LogNormal(0.0, 1.0)
+    priors = Priors(plain, LogNormal(300.0, 0.01), plain, plain)
+    found = gp.fit(points, y, gp.GPConfig(nu=1.5, sampler="none"), covariates=rows, priors=priors)
+    assert not found.mode.converged
+    (words,) = found.traces.warnings
+    assert f"cut off after 40 steps with another of {np.sqrt(found.mode.left):.2g} standard deviations" in words
+    assert not gp.fit(points, y, gp.GPConfig(nu=1.5, sampler="none"), covariates=rows).traces.warnings
+
+
+@pytest.mark.parametrize("excess", [0.0, 1e-13], ids=["constant", "to rounding"])
+def test_observations_that_the_trend_explains_are_refused(excess):
+    points, rows, _ = field(40, 2, THETA, seed=0)
+    y = 2.0 + rows[:, 1] + excess * np.sin(np.arange(40.0))
+    with pytest.raises(InputError, match=r"40 observations up to .* Nothing is left for a process to learn. Give"):
+        gp.fit(points, y, covariates=rows)
+    with pytest.raises(InputError, match="they are constant"):
+        gp.fit(points, np.full(40, 2.0))
 
 
 def test_smoothness_is_chosen_by_likelihood():

@@ -201,6 +201,7 @@ def test_chains_that_diverge_at_every_step_leave_the_mode_and_say_so(target, mod
     steep = replace(target, sites=Unscaled(target.sites, excess=200.0))
     found = sample_by_smaller_steps(steep, mode, config, seed=0)
     assert found.eta.shape == (1, 1, mode.eta.size) and (found.eta[0, 0] == mode.eta).all()
+    assert (found.precision_beta == mode.precision_beta).all()
     assert found.warnings == (
         "All chains diverged, down to a step of 0.2375: the scales are taken as known at their likeliest values.",
     )
