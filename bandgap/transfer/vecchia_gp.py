@@ -3,7 +3,8 @@ r"""A Gaussian process on the source model's last hidden features, for a few hun
 Gap = beta_0 + beta_1 f_source + Z(features) + noise, Z with a Matern kernel in the distance of the features (a deep
 kernel with frozen features). Up to 1,000 rows the likelihood is exact and its scales are sampled by Metropolis; above,
 it is Vecchia's (1988), every crystal given its 60 nearest earlier ones, and they are sampled by stochastic-gradient
-Langevin steps whose cost does not grow with the rows. Smoothness is the likeliest of 0.5, 1.5 and 2.5.
+Langevin steps whose cost does not grow with the rows. Smoothness is the likeliest of 0.5, 1.5 and 2.5,
+or sampled too (`process` with nu "free"); other samplers of `GPConfig` are there for comparison.
 """
 
 from dataclasses import dataclass, field
@@ -53,7 +54,7 @@ def fit(
         checkpoint=checkpoint,
     )
     figures = {"smoothness": found.nu, "log_density": found.mode.value, **found.traces.figures}
-    names = ["sigma2", "rho", "tau2"]
+    names = ["sigma2", "rho", *(["nu"] if config.process.nu == "free" else []), "tau2"]
     return with_draws(
         rows,
         theta=found.theta,

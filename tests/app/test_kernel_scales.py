@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `streamlit run` does
 
-from components.posterior.kernel_view import far_words, length_words
+from components.posterior.kernel_view import far_words, length_words, smoothness_words
 
 from bandgap.inference.vecchia.correlation import half_integer
 from bandgap.jobs.worker import work_all
@@ -83,6 +83,12 @@ def test_posterior_page_shows_the_scales_of_the_process(visit: Visit, made: Made
     assert "**smoothness** " in text and "taken as known" in text
     assert "Do the chains agree?" in text
     assert set(at.selectbox(key="trace-quantity").options) >= {"length", "spread", "noise"}
+
+
+def test_smoothness_that_was_sampled_is_not_said_to_be_known() -> None:
+    known, drawn = (smoothness_words(1.5, draws=each) for each in (None, np.linspace(0.5, 2.5, 40).reshape(2, 20)))
+    assert known.startswith("**smoothness** 1.5, taken as known: 0.5 lets the gap change abruptly")
+    assert drawn.startswith("**smoothness**: Median 1.5 (95 %: 0.55 to 2.5), sampled too: 0.5 lets the gap")
 
 
 def test_posterior_page_says_where_the_crystals_tell_next_to_nothing(visit: Visit, made: Made) -> None:

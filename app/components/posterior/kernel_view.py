@@ -1,11 +1,12 @@
 """What a Gaussian process on the source's features learned of its own scales: length, spread, noise, smoothness."""
 
+import numpy as np
 import streamlit as st
 
 from components.posterior import posterior_words
 from components.shared.run_files import RunFiles
 
-LENGTH, SPREAD = "length", "spread"
+LENGTH, SPREAD, SMOOTHNESS = "length", "spread", "smoothness"
 AT_ONE_LENGTH = {0.5: 0.368, 1.5: 0.736, 2.5: 0.858}  # Matern correlations, by smoothness
 
 
@@ -27,7 +28,7 @@ def kernel(files: RunFiles) -> None:
     if far:
         st.markdown(far, width=720)
     if smoothness:
-        st.markdown(f"**smoothness** {smoothness:g}, taken as known: {_SMOOTHNESS_WORDS}", width=720)
+        st.markdown(smoothness_words(smoothness, draws=found.get(SMOOTHNESS)), width=720)
 
 
 def length_words(smoothness: float) -> str:
@@ -36,6 +37,13 @@ def length_words(smoothness: float) -> str:
     if smoothness not in AT_ONE_LENGTH:
         return unit
     return f"{unit} Crystals one length apart have a correlation of {AT_ONE_LENGTH[smoothness]:.2f}."
+
+
+def smoothness_words(smoothness: float, *, draws: np.ndarray | None) -> str:
+    """Say what the smoothness is, taken as known or, with its draws (chain, draw), sampled with the other scales."""
+    if draws is None:
+        return f"**smoothness** {smoothness:g}, taken as known: {_SMOOTHNESS_WORDS}"
+    return f"**smoothness**: {posterior_words.scale_sentence(draws, unit='')}, sampled too: {_SMOOTHNESS_WORDS}"
 
 
 def far_words(share: float, *, n: int) -> str:

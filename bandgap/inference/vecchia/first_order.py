@@ -11,17 +11,58 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.checkpoints import Checkpoint
+from bandgap.inference.stochastic_gradient import samplers
 from bandgap.inference.stochastic_gradient.gradients import control_variate
 from bandgap.inference.stochastic_gradient.outcomes import Extras, RunConfig
 from bandgap.inference.stochastic_gradient.run import sample
 from bandgap.inference.stochastic_gradient.samplers import AnyConfig
+from bandgap.inference.stochastic_gradient.sghmc import SghmcConfig
 from bandgap.inference.vecchia.chains import Draws
 from bandgap.inference.vecchia.expansion import observed_information
 from bandgap.inference.vecchia.ordering import Floats
 from bandgap.inference.vecchia.scoring import Mode
 from bandgap.inference.vecchia.target import Target
+
+# In Newton units; pSGLD's is over sqrt(sites x batch), about what its metric is. By these, tests reach the posterior.
+STEPS = {"sgld": 0.05, "psgld": 0.03, "msgld": 0.02, "asgld": 0.02, "sghmc": 0.01, "hamcmc": 0.02, "hamcmc_sa": 0.05}
+FRICTION = 0.2  # of SGHMC: with its step, 20 steps make an independent draw
+
+
+@dataclass(frozen=True)
+class FirstOrderConfig:
+    """Step (None: what suits the sampler), sites a batch (0: all), chains, steps; every `thin`-th draw is kept."""
+
+    step: float | None = None
+    batch: int = 250
+    control_variates: bool = True
+    chains: int = 4
+    warmup: int = 500
+    draws: int = 2000
+    thin: int = 5
+
+    def __post_init__(self) -> None:
+        whole = min(self.chains, self.draws, self.thin) >= 1 and min(self.batch, self.warmup) >= 0
+        if not (whole and self.draws % self.thin == 0 and (self.step is None or self.step > 0)):
+            raise ConfigError(
+                f"first order: step {self.step}, batch {self.batch}, {self.chains} chains, {self.warmup} warm-up, "
+                f"{self.draws} draws, thin {self.thin}. Accepted: a step above 0 or null, whole numbers from 1 (batch "
+                "and warm-up from 0), draws a multiple of thin."
+            )
+
+    def run(self, n: int) -> RunConfig:
+        """Return the length of a run over n sites."""
+        batch = self.batch if 0 < self.batch < n else None
+        return RunConfig(warmup=self.warmup, draws=self.draws, thin=self.thin, batch_size=batch)
+
+    def sampler(self, name: str, n: int) -> AnyConfig:
+        """Return the settings of the sampler of this name for n sites."""
+        step = self.step
+        if step is None:
+            step = STEPS[name] / (np.sqrt(n * (self.run(n).batch_size or n)) if name == "psgld" else 1.0)
+        return SghmcConfig(step, friction=FRICTION) if name == "sghmc" else samplers.CONFIGS[name](step)
 
 
 @dataclass(frozen=True, eq=False)

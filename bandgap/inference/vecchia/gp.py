@@ -14,24 +14,27 @@ A field in the plane, observed at 400 places:
 >>> low, high = found.predict(new).interval(0.95, kind="latent")
 >>> bool(np.all((low < np.sin(6 * new[:, 0]) + new[:, 1]) & (np.sin(6 * new[:, 0]) + new[:, 1] < high)))
 True
+
+Metropolis (few rows) and SGRLD in a frozen metric (many) are recommended, and taken by default. `GPConfig(sampler=...)`
+has others for comparison, "sgrld_published", "sgfs" and the first-order "sgld" to "hamcmc_sa", and `nu="free"` samples
+the smoothness.
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.vecchia.chains import Draws, at_mode
+from bandgap.inference.vecchia.chains import Draws
 from bandgap.inference.vecchia.engines import device_of, sites_on
 from bandgap.inference.vecchia.exact import DenseSites
 from bandgap.inference.vecchia.kriging import Observed, predict
-from bandgap.inference.vecchia.langevin import LangevinConfig, sample_by_smaller_steps
 from bandgap.inference.vecchia.likelihood import PartOfSites, Sites, Theta, build_blocks
-from bandgap.inference.vecchia.metropolis import sample_metropolis
 from bandgap.inference.vecchia.ordering import Floats, nearest
+from bandgap.inference.vecchia.sampling import drawn_at_maximum, maximum_by_batches, sample_scales
 from bandgap.inference.vecchia.scoring import Mode, find_mode
 from bandgap.inference.vecchia.settings import GPConfig
 from bandgap.inference.vecchia.target import LogNormal, Priors, Target
@@ -39,7 +42,6 @@ from bandgap.predictions.mixtures import mixture_quantiles
 
 __all__ = ["GPConfig", "GaussianProcess", "Prediction", "fit", "typical_scales", "weak_priors"]
 
-EXACT_ROWS = 1000  # up to which the exact likelihood is sampled where the likelihood is "auto"
 ALL_ROWS = 2000  # up to which every prediction is given all rows
 SMOOTHNESS = (0.5, 1.5, 2.5)
 ROUGH, FINE = 1e-2, 1e-6  # of step'gradient; rough where smoothness is chosen and about which chains expand
@@ -145,30 +147,28 @@ def fit(
     place = device_of(config.engine, device)
     wide, values = np.ascontiguousarray(points, dtype=np.float64), np.asarray(y, dtype=np.float64)
     rows = np.ones((len(values), 1)) if covariates is None else np.ascontiguousarray(covariates, dtype=np.float64)
-    exact = config.likelihood == "exact" or (config.likelihood == "auto" and len(values) <= EXACT_ROWS)
+    exact = config.is_exact(len(values))
     blocks = build_blocks(wide, rows, values, m=1 if exact else config.neighbours, seed=seed)
     _refuse_constant(rows, values)
     sites: Sites = DenseSites(wide, rows, values) if exact else sites_on(blocks, config.engine, device=place)
     start = typical_scales(wide, rows, values)
     own = priors or weak_priors(start)
-    choices = SMOOTHNESS if config.nu == "auto" else (float(config.nu),)
+    choices = _choices(config)
     targets = [Target(sites, own, nu=nu) for nu in choices]
     starts = [target.eta(start) for target in targets]
-    if not exact and len(values) > 2 * PART_ROWS:
-        places = np.random.default_rng([seed, 0x9A27]).choice(len(values), PART_ROWS, replace=False)
-        parts = [replace(target, sites=PartOfSites(sites, np.sort(places))) for target in targets]
-        starts = [mode.eta for mode in _modes(parts, starts, progress=progress)]
-    target, mode = _likeliest(targets, _modes(targets, starts, progress=progress))
-    if exact or config.sampler not in ("auto", "sgrld"):
-        phase = "searching the mode of the scales"
-        mode = find_mode(target, mode.eta, tolerance=FINE, phase=phase, progress=progress)
-    draws = _sampled(target, mode, config, exact=exact, seed=seed, progress=progress, checkpoint=checkpoint)
-    draws = replace(draws, warnings=(*far_from_mode(mode), *draws.warnings))
+    said: dict[str, Any] = {"seed": seed, "progress": progress}
+    if config.sampler == "sgfs":
+        target, mode = _likeliest(targets, _maxima(targets, starts, config, **said, checkpoint=checkpoint))
+        draws = drawn_at_maximum(mode)
+    else:
+        target, mode = _mode(targets, starts, config, exact=exact, **said)
+        draws = sample_scales(blocks, target, mode, config, exact=exact, **said, checkpoint=checkpoint)
+        draws = replace(draws, warnings=(*far_from_mode(mode), *draws.warnings))
     chains, length = draws.eta.shape[:2]
     chosen = np.linspace(0, length - 1, max(1, min(length, config.keep // chains))).round().astype(np.int64)
     theta = np.array([[target.theta(eta) for eta in chain[chosen]] for chain in draws.eta])
     observed = Observed(wide, rows, values)
-    nu, near = float(target.nu or 0.0), config.predict_from if len(values) > ALL_ROWS else 0
+    nu, near = float(np.median(theta[..., 2])), config.predict_from if len(values) > ALL_ROWS else 0
     return GaussianProcess(observed, theta, draws.beta[:, chosen], draws, mode, nu, near)
 
 
@@ -216,11 +216,51 @@ def _refuse_constant(covariates: Floats, y: Floats) -> None:
         )
 
 
+def _choices(config: GPConfig) -> tuple[float | None, ...]:
+    """Return the values of the smoothness to choose from, None where it is free."""
+    if config.nu == "auto":
+        return SMOOTHNESS
+    return (None,) if config.nu == "free" else (float(config.nu),)
+
+
+def _mode(
+    targets: list[Target], starts: list[Floats], config: GPConfig, *, exact: bool, seed: int, progress: Progress
+) -> tuple[Target, Mode]:
+    """Return the likeliest target and its mode; many sites are searched from the modes of a part of them."""
+    sites = targets[0].sites
+    if not exact and sites.n > 2 * PART_ROWS:
+        places = np.random.default_rng([seed, 0x9A27]).choice(sites.n, PART_ROWS, replace=False)
+        parts = [replace(target, sites=PartOfSites(sites, np.sort(places))) for target in targets]
+        starts = [mode.eta for mode in _modes(parts, starts, progress=progress)]
+    target, mode = _likeliest(targets, _modes(targets, starts, progress=progress))
+    if exact or config.sampler not in ("auto", "sgrld"):
+        phase = "searching the mode of the scales"
+        mode = find_mode(target, mode.eta, tolerance=FINE, phase=phase, progress=progress)
+    return target, mode
+
+
+def _maxima(
+    targets: list[Target],
+    starts: list[Floats],
+    config: GPConfig,
+    *,
+    seed: int,
+    progress: Progress,
+    checkpoint: Checkpoint | None,
+) -> list[Mode]:
+    """Return where SGFS ends for each of the targets, each with a file of its own."""
+    found = []
+    for i, (target, start) in enumerate(zip(targets, starts, strict=True)):
+        part = checkpoint.of_part(i) if checkpoint is not None and i else checkpoint
+        found.append(maximum_by_batches(target, start, config.sgfs, seed=seed, progress=progress, checkpoint=part))
+    return found
+
+
 def _modes(targets: list[Target], starts: list[Floats], *, progress: Progress) -> list[Mode]:
     """Return the modes of the targets, roughly."""
     found = []
     for target, start in zip(targets, starts, strict=True):
-        phase = f"searching the scales at smoothness {target.nu:g}"
+        phase = f"searching the scales at {'a free smoothness' if target.nu is None else f'smoothness {target.nu:g}'}"
         found.append(find_mode(target, start, tolerance=ROUGH, phase=phase, progress=progress))
     return found
 
@@ -234,22 +274,3 @@ def _likeliest(targets: list[Target], modes: list[Mode]) -> tuple[Target, Mode]:
         return float(mode.value - 0.5 * sum(volumes))
 
     return max(zip(targets, modes, strict=True), key=evidence)
-
-
-def _sampled(
-    target: Target,
-    mode: Mode,
-    config: GPConfig,
-    *,
-    exact: bool,
-    seed: int,
-    progress: Progress,
-    checkpoint: Checkpoint | None,
-) -> Draws:
-    sampler = config.sampler if config.sampler != "auto" else "metropolis" if exact else "sgrld"
-    if sampler == "none":
-        return at_mode(mode)
-    if sampler == "metropolis":
-        return sample_metropolis(target, mode, config.metropolis, seed=seed, progress=progress, checkpoint=checkpoint)
-    langevin = LangevinConfig(**{**vars(config.sgrld), "batch": 0}) if exact else config.sgrld
-    return sample_by_smaller_steps(target, mode, langevin, seed=seed, progress=progress, checkpoint=checkpoint)

@@ -23,6 +23,8 @@ from bandgap.inference.vecchia.likelihood import Blocks
 from bandgap.inference.vecchia.ordering import Floats, Ints
 from bandgap.inference.vecchia.target import Target
 
+ENOUGH = 10  # relaxations of a chain, below which it has not been everywhere
+
 
 @dataclass(frozen=True)
 class PublishedConfig:
@@ -40,6 +42,11 @@ class PublishedConfig:
                 f"sgrld as published: step {self.step}, last share {self.last_share}, {self.chains} chains, "
                 f"{self.steps} steps. Accepted: a step below 1, a share in (0, 1], 1 chain and 4 steps or more."
             )
+
+    @property
+    def relaxations(self) -> float:
+        """Sum of the steps after the warm-up: how many times a chain forgets where it was."""
+        return sum(self.step_at(i) for i in range(self.steps // 4, self.steps))
 
     def step_at(self, iteration: int) -> float:
         """Return the step of an iteration: geometric from `step` to `last_share` of it over the run."""
@@ -91,6 +98,13 @@ def sample_published(
     )
     alive = ends[:, -1] > 0
     warnings = diverged(alive, step=config.step)
+    if config.relaxations < ENOUGH:
+        warnings = (
+            *warnings,
+            f"The steps after the warm-up add up to {config.relaxations:.2g}: chains forget where they began that many "
+            f"times, and draws are narrower than the posterior below {ENOUGH}. Give a longer step, a larger last share "
+            "or more steps.",
+        )
     return Draws(draws[alive, :, :k], draws[alive, :, k:], {"divergences": float((~alive).sum())}, warnings)
 
 

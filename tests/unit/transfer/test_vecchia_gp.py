@@ -126,6 +126,24 @@ def test_target_of_many_rows_is_sampled_by_batches(source):  # noqa: F811
     assert np.sqrt(np.mean((posterior.mean_draws_eV(x).mean((0, 1)) - y) ** 2)) < 0.8 * y.std()
 
 
+def test_samplers_for_comparison_and_a_free_smoothness_are_settings(source):  # noqa: F811
+    data = TargetData(*made(60, seed=1, shift=0.8))
+    chains = {"chains": 2, "warmup": 20, "draws": 40, "batch": 30}
+    brief = {"nu": "free", "sampler": "sgld", "neighbours": 8, "first_order": chains}
+    posterior = VECCHIA.fit(source, data, VECCHIA.configure({"process": brief}), seed=0)
+    record, figures = posterior.diagnostics.record, posterior.diagnostics.figures
+    assert record["trace.smoothness"].shape == (2, 8) and record["trace.smoothness"].std() > 0
+    assert {"rhat_smoothness", "rhat_length", "rhat_noise"} <= set(figures)
+    assert figures["smoothness"] == np.median(posterior.theta[..., 2])
+    assert np.isfinite(posterior.mean_draws_eV(data.features)).all()
+    with pytest.raises(
+        ConfigError, match="vecchia_gp.process.sampler: found 'sgdl'. Accepted: auto, metropolis, sgrld"
+    ):
+        VECCHIA.configure({"process": {"sampler": "sgdl"}})
+    with pytest.raises(ConfigError, match="sampler 'sgfs' goes by batches of sites"):
+        VECCHIA.configure({"process": {"sampler": "sgfs", "likelihood": "exact"}})
+
+
 def test_engine_is_a_setting_and_either_gives_the_same_draws(source):  # noqa: F811
     data = TargetData(*made(60, seed=1, shift=0.8))
     brief = {"nu": 1.5, "likelihood": "vecchia", "neighbours": 10, "sgrld": {"warmup": 10, "draws": 20, "batch": 30}}

@@ -192,7 +192,7 @@ def test_library_refuses_what_it_was_not_fitted_on():
         found.predict(points)
     with pytest.raises(InputError, match="level 1.5"):
         found.predict(points, rows).interval(1.5, kind="latent")
-    with pytest.raises(ConfigError, match="nu 'auto' or a number to 4"):
+    with pytest.raises(ConfigError, match="nu 'auto', 'free' or a number to 4"):
         gp.GPConfig(nu=9.0)
 
 
