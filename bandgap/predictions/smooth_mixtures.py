@@ -5,7 +5,7 @@ the narrowest component apart p is the polynomial of degree 7 through these (Her
 function its integral, and a quantile its root, by Newton's method inside a bracket. The remainder of the interpolation,
 h^8 max|p^(8)| / (8! 2^8), is below 1e-9 of the largest density, and what it does to a quantile is below 1e-9 standard
 deviations where the density is not small; where it is (a gap between components), or where the nodes would be many, the
-mixture is left to the caller.
+mixture is left to `uneven_mixtures`.
 """
 
 import math
