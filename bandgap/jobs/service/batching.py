@@ -7,7 +7,7 @@ either (`bandgap.posterior.together`): each is answered as `bandgap predict` ans
 import logging
 import queue
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -21,6 +21,8 @@ from bandgap.jobs.service.questions import Question
 from bandgap.structures.records import StructureRecord
 
 _LOG = logging.getLogger(__name__)
+DESCRIBED_TOGETHER = 16  # structures of several questions: enough to share what every call takes (0.25 ms)
+PREDICTED_TOGETHER = 256  # so many take longer than what a pass through the draws takes for itself
 
 
 @dataclass(eq=False)
@@ -100,38 +102,77 @@ class Batcher:
 
 
 def _answer(model: ServedModel, batch: Sequence[Asked]) -> None:
-    """Set the rows, or what went wrong, of every question of a batch; one that fails costs no other."""
+    """Set the rows, or what went wrong, of every question of a batch; one that fails costs no other.
 
-    def note(update: Update, /) -> None:
-        if all(asked.abandoned for asked in batch):
-            raise Cancelled("nobody waits for these predictions")
+    Between pieces of the work, questions for which nobody waits any more are dropped.
+    """
+    parts: dict[Asked, Descriptors] = {}
+    for piece in _pieces(batch, DESCRIBED_TOGETHER):
+        if waiting := _waiting(piece):
+            parts |= _described(model, waiting)
+    for piece in _pieces(list(parts), PREDICTED_TOGETHER):
+        if not (waiting := _waiting(piece)):
+            continue
+        try:
+            _set(waiting, model.answer([one.question for one in waiting], [parts[one] for one in waiting]))
+        except Exception:
+            _LOG.exception("questions were not answered together, and are asked one by one")
+            _one_by_one(model, {one: parts[one] for one in waiting})
 
-    records: list[StructureRecord] = [record for asked in batch for record in asked.question.records]
-    try:
-        described = featurize(records, model.run.descriptor, progress=note)
-    except Exception as error:
-        for asked in batch:
-            _fail(asked, error)
-        return
-    parts, start = {}, 0
+
+def _pieces(batch: Sequence[Asked], most: int) -> Iterator[list[Asked]]:
+    """Yield neighbouring questions of together at most so many structures; one with more is alone."""
+    piece: list[Asked] = []
+    size = 0
     for asked in batch:
-        stop = start + len(asked.question.records)
+        own = len(asked.question.records)
+        if piece and size + own > most:
+            yield piece
+            piece, size = [], 0
+        piece.append(asked)
+        size += own
+    if piece:
+        yield piece
+
+
+def _waiting(batch: Iterable[Asked]) -> list[Asked]:
+    """Return the questions that somebody waits for; the others are answered with no rows."""
+    waiting: list[Asked] = []
+    for asked in batch:
         if asked.abandoned:
             asked.rows.set_result([])
         else:
-            parts[asked] = Descriptors(described.features[start:stop], described.problems[start:stop], 0)
-        start = stop
+            waiting.append(asked)
+    return waiting
+
+
+def _described(model: ServedModel, piece: Sequence[Asked]) -> dict[Asked, Descriptors]:
+    """Return the descriptors of every question of a piece; none where describing failed, as is said to each."""
+
+    def note(update: Update, /) -> None:
+        if all(asked.abandoned for asked in piece):
+            raise Cancelled("nobody waits for these predictions")
+
+    records: list[StructureRecord] = [record for asked in piece for record in asked.question.records]
     try:
-        _set(parts, model.answer([asked.question for asked in parts], list(parts.values())))
-    except Exception:
-        _LOG.exception("questions were not answered together, and are asked one by one")
-        _one_by_one(model, parts)
+        described = featurize(records, model.run.descriptor, progress=note)
+    except Exception as error:
+        for asked in piece:
+            _fail(asked, error)
+        return {}
+    parts, start = {}, 0
+    for asked in piece:
+        stop = start + len(asked.question.records)
+        parts[asked] = Descriptors(described.features[start:stop], described.problems[start:stop], 0)
+        start = stop
+    return parts
 
 
 def _one_by_one(model: ServedModel, parts: Mapping[Asked, Descriptors]) -> None:
     for asked, part in parts.items():
         try:
-            _set([asked], model.answer([asked.question], [part]))
+            for one in _waiting([asked]):
+                _set([one], model.answer([one.question], [part]))
         except Exception as error:
             _fail(asked, error)
 
