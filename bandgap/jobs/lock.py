@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 
 from bandgap.jobs.database import Database
+from bandgap.jobs.machines import here
 from bandgap.jobs.store import STALE_S
 
 NAME = "worker"
@@ -28,7 +29,7 @@ def acquire(database: Database, holder: str) -> bool:
             return False
         connection.execute(
             "INSERT OR REPLACE INTO lock VALUES (?, ?, ?, ?, ?, ?)",
-            (NAME, holder, os.getpid(), socket.gethostname(), now, now),
+            (NAME, holder, os.getpid(), here(), now, now),
         )
     return True
 
@@ -57,7 +58,7 @@ def worker_status(database: Database) -> WorkerStatus:
 def _dead(heartbeat: float, *, pid: int, host: str) -> bool:
     if time.time() - heartbeat > STALE_S:
         return True
-    if host != socket.gethostname() or os.name != "posix":
+    if host not in (here(), socket.gethostname()) or os.name != "posix":  # earlier versions wrote the name alone
         return False
     try:
         os.kill(pid, 0)

@@ -20,6 +20,7 @@ from types import FrameType
 from bandgap.foundation.errors import BandgapError, ConfigError
 from bandgap.jobs.disk import QUOTA_OPTION, QUOTA_VARIABLE, parsed_quota, quota_bytes
 from bandgap.jobs.home import OTHERS, open_home
+from bandgap.jobs.machines import PagesRow
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +78,8 @@ def serve(host: str = "127.0.0.1", port: int = 8501, *, quota_gb: str | None = N
     """Run the worker and the page until Ctrl-C or SIGTERM; return the exit code.
 
     `quota_gb` is how much a workspace may take, in GB as text ("0": no limit), instead of $BANDGAP_QUOTA_GB. Raises
-    ConfigError when no port is free or the quota is no number, BandgapError when the page does not start.
+    ConfigError when no port is free or the quota is no number, BandgapError when the page does not start or another
+    machine serves the data directory.
     """
     if quota_gb is None:
         quota_bytes()
@@ -89,7 +91,7 @@ def serve(host: str = "127.0.0.1", port: int = 8501, *, quota_gb: str | None = N
     if port and chosen != port:
         _say(f"Port {port} is taken; using {chosen}.")
     address = f"http://{_shown(host)}:{chosen}"
-    stopping = threading.Event()
+    stopping, row = threading.Event(), PagesRow(home)
     with _signals_set(stopping):
         page = _Kept("page", _page_command(host, chosen), environment, stdout=subprocess.DEVNULL)
         worker = _Kept("worker", _kept_command("bandgap.jobs.worker"), environment)
@@ -100,11 +102,13 @@ def serve(host: str = "127.0.0.1", port: int = 8501, *, quota_gb: str | None = N
                 if open_browser:
                     webbrowser.open(address)
             while not stopping.wait(0.5):
+                row.beat()
                 worker.keep()
                 page.keep()
         finally:
             worker.stop()
             page.stop()
+            row.end()
     return 0
 
 

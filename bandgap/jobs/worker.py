@@ -23,6 +23,7 @@ from bandgap.jobs.child import child_main, run_job
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.housekeeping import drop_left_sources, drop_unused_uploads
 from bandgap.jobs.library import Library
+from bandgap.jobs.machines import wait_for_other_machines
 from bandgap.jobs.store import Ending, Job, JobStore, Lane
 
 log = logging.getLogger(__name__)
@@ -76,8 +77,9 @@ class Worker:
     def serve(self, *, until: Callable[[], bool] = lambda: False, begin: Callable[[Home], None] | None = None) -> None:
         """Take the lock, call `begin`, then claim and run jobs until stopped.
 
-        Raises BandgapError when another worker serves this data directory.
+        Raises BandgapError when another worker serves this data directory, or another machine.
         """
+        wait_for_other_machines(self._home, self.store.database, stopped=lambda: self._stopping or until())
         if not lock.acquire(self.store.database, self.name):
             raise BandgapError(
                 f"Another worker serves {self._home.folder} already. "

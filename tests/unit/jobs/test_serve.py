@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from bandgap.foundation.errors import ConfigError
+from bandgap.jobs.database import Database
 from bandgap.jobs.home import Home
 from bandgap.jobs.lock import worker_status
 from bandgap.jobs.serve import PORTS_TO_TRY, _Kept, app_folder, free_port, healthy, serve
@@ -82,6 +83,7 @@ def test_serve_starts_page_and_worker_and_stops_both(tmp_path: Path) -> None:
         while not worker_status(database).alive and time.monotonic() < deadline:
             time.sleep(0.1)
         assert worker_status(database).alive
+        wait_for(lambda: len(rows_of_pages(database)) == 1)
         if sys.platform == "linux":
             children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
             given = [Path(f"/proc/{child}/environ").read_bytes().split(b"\0") for child in children]
@@ -92,6 +94,7 @@ def test_serve_starts_page_and_worker_and_stops_both(tmp_path: Path) -> None:
         process.stdout.close()
     assert not healthy(address)
     assert worker_status(database).age_s is None  # the worker gave its lock back
+    assert not rows_of_pages(database)
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="reads /proc")
@@ -121,6 +124,10 @@ def test_page_that_is_killed_while_it_starts_is_started_again(tmp_path: Path) ->
         assert process.stdout.readline().startswith(b"bandgap is at ")
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
+
+
+def rows_of_pages(database: Database) -> list[str]:
+    return [row["name"] for row in database.rows("SELECT name FROM lock WHERE name LIKE 'pages %'")]
 
 
 def wait_for(condition: Callable[[], bool], *, within_s: float = 30.0) -> None:
