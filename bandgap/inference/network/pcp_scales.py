@@ -11,7 +11,7 @@ prod_l c_l. Two cases (Abba, 2023, sections 2.3.3 and 2.3.2), both with states (
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, sqrt
 
 import numpy as np
@@ -30,8 +30,10 @@ from bandgap.inference.network.scales import (
     noise_log_density,
 )
 from bandgap.priors import penalized_complexity as pcp
+from bandgap.priors.row_quadrature import row_quadrature
 
 START_RANGE = (-9.0, 1.0)  # of the global scale's logarithm: no start is absurd
+MANY_ROWS = 8000  # beyond which `condensed` takes few for all
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,6 +197,17 @@ def point_estimate_scales(alpha: Tensor, *, lam: float = 1.0, noise_b: float, c0
     """Return the prior of the point estimate's case from squared gradient norms alpha (N, L) at theta_hat."""
     terms = pcp.point_estimate_terms(alpha, alpha.new_zeros(alpha.shape[1]))
     return PointEstimateScales(alpha, terms.weights, lam, noise_b, c0)
+
+
+def condensed(prior: PointEstimateScales) -> PointEstimateScales:
+    """Return the prior with some hundreds of weighted rows for all, where these are more than `MANY_ROWS`.
+
+    Made once (`row_quadrature`), it costs the same however many rows there are.
+    """
+    if prior.slopes.shape[0] <= MANY_ROWS:
+        return prior
+    weights, slopes = (torch.from_numpy(found).to(prior.slopes) for found in row_quadrature(prior.slopes.cpu().numpy()))
+    return replace(prior, slopes=slopes, weights=weights)
 
 
 def variational_scales(

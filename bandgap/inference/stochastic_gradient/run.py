@@ -8,6 +8,7 @@ warning, and leaves no draws.
 
 import math
 import time
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -239,10 +240,14 @@ class _Run:
             "run": repr(self._config),
             "pruning": repr(self._extras.pruning),
             "seed": self._seed,
-            "problem": checkpoints.content_of(
-                self._target, self._start, *(getattr(self._extras, name) for name in _OF_THE_PROBLEM)
-            ),
+            "problem": self._problem,
         }
+
+    @cached_property
+    def _problem(self) -> str:
+        """Digits of all rows and of what else never changes: found once, not with every file."""
+        extras = (getattr(self._extras, name) for name in _OF_THE_PROBLEM)
+        return checkpoints.content_of(self._target, self._start, *extras)
 
     def _write(self, checkpoint: Checkpoint, seconds: float) -> None:
         arrays = {f"state.{name}": value for name, value in arrays_of(self._state).items()}

@@ -1,9 +1,12 @@
 """What a step of transfer by mini-batches costs, and how SGHMC makes up for the noise of a batch."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
 
+from bandgap.inference.network.pcp_scales import condensed
 from bandgap.inference.network.whitened_network import whiten
 from bandgap.inference.stochastic_gradient.gradients import control_variate
 from bandgap.inference.stochastic_gradient.network_target import network_target
@@ -14,10 +17,11 @@ from bandgap.inference.stochastic_gradient.sghmc import SghmcConfig
 from tests.unit.inference.network.problems import CPU, prior_of, raw
 
 
-def target_of(n):
+def target_of(n, *, few_for_all=False):
+    """With `few_for_all` the prior is by few weighted rows, as in a transfer."""
     theta_hat, x, y = raw(n, 5, hidden=(4, 3))
-    net = whiten(theta_hat, x, y, device=CPU, dtype=torch.float32)
-    return network_target(net, prior_of(theta_hat, x))
+    net, prior = whiten(theta_hat, x, y, device=CPU, dtype=torch.float32), prior_of(theta_hat, x)
+    return network_target(net, condensed(prior) if few_for_all else prior)
 
 
 class Counted:
@@ -70,7 +74,7 @@ def test_a_step_of_walkers_evaluates_three_batches_as_the_pair_across_the_gap_ne
 
 
 def allocated(n, *, steps):
-    """Bytes that a run of so many steps of batches of 64 rows allocates."""
+    """Bytes of tensors that a run of so many steps of batches of 64 rows allocates."""
     target = target_of(n)
     run = RunConfig(0, steps, steps, 64, longest_move=1e9)
 
@@ -83,10 +87,28 @@ def allocated(n, *, steps):
     return sum(max(0, event.self_cpu_memory_usage) for event in told.key_averages())
 
 
-def test_memory_of_a_step_does_not_grow_with_the_rows():
-    """Of tensors; beside them the prior of the global scale keeps one number a row and chain while it is evaluated."""
+def test_tensors_of_a_step_do_not_grow_with_the_rows():
     per_step = [(allocated(n, steps=7) - allocated(n, steps=2)) / 5 for n in (100_000, 2_000)]
     assert 0 < per_step[0] == per_step[1]
+
+
+def most_held(target):
+    """Bytes that a run of three steps holds at most beyond what was there, of numpy and Python."""
+    start, run = begin(target), RunConfig(0, 3, 3, 64, longest_move=1e9)
+    sample(target, SghmcConfig(1e-12), start, config=run, seed=0)
+    tracemalloc.start()
+    sample(target, SghmcConfig(1e-12), start, config=run, seed=0)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return most
+
+
+@pytest.mark.slow
+def test_arrays_of_a_step_do_not_grow_with_the_rows():
+    """With the prior by all rows there is a number a row, at least."""
+    few, many = (most_held(target_of(n, few_for_all=True)) for n in (10_000, 100_000))
+    assert many < few + 10_000 < 100_000
+    assert most_held(target_of(100_000)) > 800_000
 
 
 def test_sghmc_makes_up_for_batch_noise_that_is_told():
