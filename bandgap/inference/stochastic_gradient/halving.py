@@ -1,8 +1,10 @@
 """Whether a step is short enough: the same run with half of it, twice as long, must have the same moments.
 
-A difference beyond two combined standard errors is a typed warning. Standard errors are those of chain means; where
-several quantities are compared, the bound is wider, so that the worst of them is beyond it no more often than one is
-beyond two (about 1 run in 20).
+Twice as long in all that is told in iterations, the schedule's lengths and the time between prunings too, so that both
+runs are of the same length in time. A difference beyond two combined standard errors is a typed warning. Standard
+errors are those of chain means. The rule is one of the run: with q quantities the bound on each is z with 1 - Phi(z) =
+(1 - Phi(2)) / q (Bonferroni), that is 2 for one, 2.61 for five and 3.35 for 57, so that a run with a step that is short
+enough is warned of in about 1 of 20 at most, however many quantities are compared.
 """
 
 from dataclasses import replace
@@ -19,6 +21,7 @@ from bandgap.inference.stochastic_gradient.outcomes import Draws, Extras, Info, 
 from bandgap.inference.stochastic_gradient.protocol import SamplerWarning
 from bandgap.inference.stochastic_gradient.run import sample
 from bandgap.inference.stochastic_gradient.samplers import AnyConfig
+from bandgap.inference.stochastic_gradient.schedules import stretched
 
 STANDARD_ERRORS = 2.0
 LEAST_CHAINS = 4  # whose means have standard errors
@@ -37,7 +40,8 @@ def sample_and_halve(
 ) -> tuple[Draws, Info]:
     """Run as `sample` does, and again with half the step; a run whose moments differ carries the warning.
 
-    Each run goes on from its file of `checkpoints`. Raises ConfigError without quantities to record, or with fewer than
+    Warnings of the second run come after those of the first, and say that they are of half the step. Each run goes on
+    from its file of `checkpoints`. Raises ConfigError without quantities to record, or with fewer than
     `LEAST_CHAINS`.
     """
     if extras.record is None or start.shape[0] < LEAST_CHAINS:
@@ -46,18 +50,23 @@ def sample_and_halve(
             "quantities whose means are compared."
         )
     first, second = checkpoints or (None, None)
+    always = sampler.warnings()  # of the settings, which the first run has already said
     draws, info = sample(
         target, sampler, start, config=config, seed=seed, extras=extras, progress=progress, checkpoint=first
     )
     half = replace(sampler, step=0.5 * sampler.step)
-    longer = replace(config, warmup=2 * config.warmup, draws=2 * config.draws)
+    longer = replace(config, warmup=2 * config.warmup, draws=2 * config.draws, schedule=stretched(config.schedule, 2))
+    pruning = extras.pruning and replace(extras.pruning, every=2 * extras.pruning.every)
+    also = replace(extras, pruning=pruning)
 
     def shown(update: Update) -> None:
         progress(replace(update, phase=f"{update.phase} with half the step"))
 
-    again, _ = sample(
-        target, half, start, config=longer, seed=seed + 1, extras=extras, progress=shown, checkpoint=second
+    again, other = sample(
+        target, half, start, config=longer, seed=seed + 1, extras=also, progress=shown, checkpoint=second
     )
+    of_half = tuple(replace(w, text=f"With half the step: {w.text}") for w in other.warnings if w not in always)
+    info = replace(info, warnings=(*info.warnings, *of_half))
     assert draws.recorded is not None and again.recorded is not None
     if min(draws.recorded.shape[0], again.recorded.shape[0]) < 2:  # the others diverged, which is said
         return draws, info

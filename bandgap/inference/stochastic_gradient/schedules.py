@@ -6,7 +6,7 @@ over a chain are then weighted by h_t. A geometric schedule has a finite sum: th
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -101,6 +101,15 @@ class Cyclical:
 
 
 Schedule = Constant | Polynomial | Stepwise | Cyclical
+
+
+def stretched(schedule: Schedule, factor: int) -> Schedule:
+    """Return the schedule that does over `factor` times as many iterations what this one does."""
+    if isinstance(schedule, Polynomial):
+        return replace(schedule, b=factor * schedule.b)
+    if isinstance(schedule, Stepwise):
+        return replace(schedule, every=factor * schedule.every)
+    return replace(schedule, length=factor * schedule.length) if isinstance(schedule, Cyclical) else schedule
 
 
 def weighted_mean(values: Tensor, steps: Tensor) -> Tensor:

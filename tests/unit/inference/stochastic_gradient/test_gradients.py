@@ -16,6 +16,7 @@ from bandgap.inference.stochastic_gradient.schedules import (
     Cyclical,
     Polynomial,
     Stepwise,
+    stretched,
     weighted_mean,
 )
 from bandgap.inference.stochastic_gradient.sgld import SgldConfig
@@ -24,7 +25,6 @@ from bandgap.inference.stochastic_gradient.step_size import (
     largest_curvature,
     largest_stable_step,
     step_for_ratio,
-    stiff_metric,
     variance_ratio,
 )
 
@@ -161,18 +161,12 @@ def test_largest_curvature_of_unequal_directions():
     assert found == pytest.approx(40.0, rel=1e-4)
 
 
-def test_metric_shrinks_the_stiffest_directions_and_leaves_the_others():
-    """A quadratic with eigenvalues 90, 40, 7, 2, 0.5 in a rotated frame, rank 3."""
-    q = torch.from_numpy(np.linalg.qr(np.random.default_rng(0).normal(size=(5, 5)))[0])
-    values = torch.tensor([90.0, 40.0, 7.0, 2.0, 0.5], dtype=torch.float64)
-    hessian = q @ torch.diag(values) @ q.T
-    generator = torch.Generator().manual_seed(0)
-    metric = stiff_metric(lambda at: -at @ hessian, torch.ones(5).double(), rank=3, generator=generator, rounds=20)
-    root = metric.root_times(torch.eye(5, dtype=torch.float64))
-    np.testing.assert_allclose(root, root.T, atol=1e-12)
-    np.testing.assert_allclose(torch.linalg.eigvalsh(root @ hessian @ root), [0.5, 1, 1, 1, 2], atol=1e-6)
-    np.testing.assert_allclose(root @ root, metric.times(torch.eye(5, dtype=torch.float64)), atol=1e-12)
-    np.testing.assert_allclose(metric.solve_root(root), torch.eye(5), atol=1e-12)
+@pytest.mark.parametrize("schedule", [Constant(), Polynomial(50.0), Stepwise(0.5, 30), Cyclical(40)], ids=repr)
+def test_stretched_schedule_does_the_same_over_twice_as_many_iterations(schedule):
+    twice = stretched(schedule, 2)
+    for k in range(200):
+        assert twice.factor(2 * k) == pytest.approx(schedule.factor(k))
+        assert twice.collects(2 * k) == twice.collects(2 * k + 1) == schedule.collects(k)
 
 
 @pytest.mark.parametrize(

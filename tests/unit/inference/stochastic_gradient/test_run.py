@@ -7,13 +7,14 @@ import pytest
 import torch
 
 from bandgap.foundation.errors import ArtifactError, Cancelled, ConfigError
-from bandgap.inference.checkpoints import Checkpoint
+from bandgap.inference.checkpoints import Checkpoint, facts_of
 from bandgap.inference.stochastic_gradient.gradients import WholeTarget, batch_gradient
 from bandgap.inference.stochastic_gradient.halving import sample_and_halve
 from bandgap.inference.stochastic_gradient.outcomes import Extras, RunConfig
 from bandgap.inference.stochastic_gradient.pruning import Pruning, zero_smallest
 from bandgap.inference.stochastic_gradient.run import sample
 from bandgap.inference.stochastic_gradient.samplers import CONFIGS, algorithm_of
+from bandgap.inference.stochastic_gradient.schedules import Cyclical, Stepwise
 from tests.unit.inference.stochastic_gradient.test_gradients import logistic
 
 CHAINS, DIM = 4, 3
@@ -197,6 +198,37 @@ def test_walkers_without_starts_of_their_own_are_refused():
 def test_step_halving_without_quantities_is_refused():
     with pytest.raises(ConfigError, match=r"at least 4 chains, and `record`"):
         sample_and_halve(logistic(20), SAMPLERS["sgld"], torch.zeros(4, 3), config=RUN, seed=0, extras=Extras())
+
+
+def test_run_with_half_the_step_is_twice_as_long_in_all_that_is_told_in_iterations(tmp_path):
+    """Read from its file, which tells what was asked of it."""
+    files = tuple(Checkpoint(tmp_path / f"{name}.safetensors") for name in ("whole", "half"))
+    extras = Extras(lambda x: x, pruning=Pruning(((0, 3),), 5))
+    for schedule, longer in ((Cyclical(10), Cyclical(20)), (Stepwise(0.5, 30), Stepwise(0.5, 60))):
+        config = dataclasses.replace(RUN, schedule=schedule)
+        sample_and_halve(
+            logistic(20), SAMPLERS["sgld"], start_of(SAMPLERS["sgld"]), config=config, seed=0, extras=extras,
+            checkpoints=files,
+        )  # fmt: skip
+        whole, half = (facts_of(file.path) for file in files)
+        assert (whole["run"], whole["pruning"]) == (repr(config), repr(extras.pruning))
+        assert half["run"] == repr(dataclasses.replace(config, warmup=60, draws=80, schedule=longer))
+        assert half["pruning"] == repr(Pruning(((0, 3),), 10))
+        for file in files:
+            file.path.unlink()
+
+
+def test_warnings_of_the_run_with_half_the_step_are_kept_and_say_so():
+    """In both runs chain 3 diverges; what the settings themselves are known for is said once."""
+    sampler, start = SAMPLERS["asgld"], start_of(SAMPLERS["asgld"])
+    start[2] = 60.0
+    target = WholeTarget(lambda x: torch.where(x.abs() > 50, torch.nan, -x))
+    extras = Extras(lambda x: x)
+    _, info = sample_and_halve(target, sampler, start, config=RunConfig(20, 20, 5), seed=0, extras=extras)
+    kinds = [warning.kind for warning in info.warnings]
+    assert kinds[:3] == ["biased", "diverged", "diverged"] and kinds.count("biased") == 1
+    assert info.warnings[1].text.startswith("1 of 4 chains diverged")
+    assert info.warnings[2].text.startswith("With half the step: 1 of 4 chains diverged")
 
 
 @pytest.mark.parametrize("name", CONFIGS)
