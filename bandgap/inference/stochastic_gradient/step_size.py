@@ -15,9 +15,6 @@ import torch
 from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
-from bandgap.inference.stochastic_gradient.mixture_metric import Metric
-
-DIFFERENCE = 0.05  # of positions whose gradients are compared, in posterior widths
 
 
 def largest_stable_step(curvature: float) -> float:
@@ -68,26 +65,3 @@ def largest_curvature(
         found = float(product @ direction)
         direction = product
     return found
-
-
-def stiff_metric(
-    gradient: Callable[[Tensor], Tensor], position: Tensor, *, rank: int, generator: torch.Generator, rounds: int = 5
-) -> Metric:
-    """Return a fixed metric that gives the `rank` stiffest directions at a position (dim,) curvature about 1.
-
-    `gradient` maps (rank + 1, dim) to the same shape; directions are found by subspace iteration on differences of
-    gradients. G is 1 beyond them, and 1 / max(1, curvature) along them; its root is symmetric.
-    """
-    rank = min(rank, position.numel())
-    q = torch.linalg.qr(torch.randn(position.numel(), rank, generator=generator, dtype=torch.float64).to(position))[0]
-    product = torch.zeros_like(q)
-    for k in range(rounds + 1):
-        at = torch.cat([position[None], position + DIFFERENCE * q.T])
-        found = gradient(at)
-        product = ((found[:1] - found[1:]) / DIFFERENCE).T
-        if k < rounds:
-            q = torch.linalg.qr(product)[0]
-    small = q.T.double() @ product.double()
-    values, vectors = torch.linalg.eigh(0.5 * (small + small.T))
-    inverse = (1.0 / values.clamp(min=1.0)).to(position)
-    return Metric(position.new_tensor(1.0), q @ vectors.to(q), torch.diag(inverse), torch.diag(torch.sqrt(inverse)))
