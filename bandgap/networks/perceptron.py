@@ -7,7 +7,9 @@ Parameters are named "weight.1", "bias.1", ... "weight.L", "bias.L"; theta_l mea
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
@@ -104,6 +106,20 @@ def hidden_features(params: Params, x: Tensor) -> Tensor:
     for layer in range(1, max(map(layer_of, params)) + 1):
         h = torch.relu(h @ params[f"weight.{layer}"].transpose(-1, -2) + params[f"bias.{layer}"].unsqueeze(-2))
     return h
+
+
+def hidden_in_double(params: Params, x: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """Evaluate all hidden layers, (n, q) each, as numpy's products in double precision.
+
+    In blocks of one number of rows (`foundation.fixed_blocks`) a row is summed in the same order wherever it stands,
+    which products of tensors do not hold to.
+    """
+    found, h = [], x
+    for layer in range(1, max(map(layer_of, params)) + 1):
+        weight, bias = (params[f"{name}.{layer}"].double().numpy() for name in ("weight", "bias"))
+        h = np.maximum(h @ weight.T + bias, 0.0)
+        found.append(h)
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from torch import Tensor
 
+from bandgap.foundation.fixed_blocks import by_fixed_block
 from bandgap.posterior.fold_models import MODELS, FoldModels
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, part, tensors
 
@@ -82,11 +83,14 @@ class ConformalPosterior:
         return PredictiveDraws(self._mean_draws(predicted), centres, np.tile(sds, 2))
 
     def _mean_draws(self, predicted: Floats) -> Floats:
+        return by_fixed_block(self._spread, predicted.T)[0][None]
+
+    def _spread(self, by_row: Floats) -> tuple[Floats]:
+        predicted = by_row.T
         centre = predicted.mean(axis=0)
         spread = np.maximum(predicted.std(axis=0), 1e-300)
         factor = np.minimum(np.sqrt(len(predicted) - 1.0), self.rms_eV / spread)
-        draws: Floats = centre + factor * (predicted - centre)
-        return draws[None]
+        return (centre + factor * (predicted - centre),)
 
     def left_out_log_densities(self, spreads: Floats) -> Floats:
         """Return log p(y_i), (n, spread), in 1/eV, from the model without row i's fold and the errors of other rows.

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from torch import Tensor
 
+from bandgap.foundation.fixed_blocks import by_fixed_block
 from bandgap.inference.vecchia.kriging import Observed, predict
 from bandgap.inference.vecchia.likelihood import Theta
-from bandgap.networks.perceptron import Params, hidden_features
+from bandgap.networks.perceptron import Params, hidden_features, hidden_in_double
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_block, part, tensors
 
@@ -94,7 +95,19 @@ class DeepKernelPosterior:
 
     def seen(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
         """Return coordinates (n, q) and trend (n, p) of raw features (n, descriptor's features)."""
-        h = _hidden(self.hidden, self.standardiser, features)
+        return self._of_hidden(_hidden(self.hidden, self.standardiser, features))
+
+    def _seen_apart(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
+        """Return what `seen` does to rounding, of every row as if it stood alone."""
+
+        def block(rows: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
+            points, trend = self._of_hidden(hidden_in_double(self.hidden, self.standardiser.features(rows))[-1])
+            return points.T, trend.T
+
+        points, trend = by_fixed_block(block, features)
+        return np.ascontiguousarray(points.T), np.ascontiguousarray(trend.T)
+
+    def _of_hidden(self, h: Floats) -> tuple[Floats, Floats]:
         ones = np.ones((len(h), 1))
         trend = np.hstack([ones, h @ self.output[:-1, None] + self.output[-1]]) if self.output.size else ones
         return np.ascontiguousarray((h - self.centre) / self.scale), trend
@@ -125,7 +138,7 @@ class DeepKernelPosterior:
         return PredictiveDraws(means.reshape(shape), centres, sds)
 
     def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats, Floats]:
-        points, trend = self.seen(features)
+        points, trend = self._seen_apart(features)
         observed = Observed(self.points, self.trend, self.gaps)
         betas = self.beta.reshape(-1, self.beta.shape[-1])
         found = predict(observed, self.thetas, betas, points, trend, m=self.predict_from, precision_beta=self.precision)
@@ -146,7 +159,7 @@ class DeepKernelPosterior:
 
     def far_share(self, features: NDArray[np.floating[Any]]) -> Floats:
         """Return the sd of the noise-free gap over that far from all data, (n,): near 1 is far away."""
-        points, trend = self.seen(features)
+        points, trend = self._seen_apart(features)
         observed = Observed(self.points, self.trend, self.gaps)
         theta = Theta(*np.median(self.theta.reshape(-1, 4), axis=0))
         beta = self.beta.reshape(-1, self.beta.shape[-1]).mean(axis=0)

@@ -20,7 +20,7 @@ from bandgap.posterior.draw_tiles import UNITS, narrow_tile, wide_tile
 
 FAR_ZERO = 3.0  # standard deviations: a feature whose zero is farther from its mean counts as there in every structure
 FOUR = 4
-TOGETHER = 9  # fours of features: 36, the grid of a pair of elements in the presets
+TOGETHER = 4  # fours of features: about half of the grid of a pair of elements in the presets
 
 Singles = NDArray[np.float32]
 Floats = NDArray[np.float64]
@@ -59,6 +59,10 @@ class DrawnLayers:
     constant: Singles  # (width,)
     upper: Singles
     widths: Places  # of all layers
+
+    @property
+    def n_bytes(self) -> int:
+        return self.first.nbytes + self.constant.nbytes + self.upper.nbytes + self.widths.nbytes
 
 
 def fours_of_rows(x: Floats, zero: Floats) -> FoursOfRows:

@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from scipy.special import gammainccinv
 from torch import Tensor
 
+from bandgap.foundation.fixed_blocks import by_fixed_block
 from bandgap.inference.assumed_density.belief import Gamma, Weights
 from bandgap.inference.assumed_density.moments import output_moments
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior.gaussian_process import NORMAL_SCORES
-from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_block
-
-ROWS_PER_BLOCK = 1024  # structures predicted at once, so that memory stays bounded
+from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +54,7 @@ class FactorisedNetworkPosterior:
 
     def mean_and_sd_eV(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
         """Return mean and standard deviation of the noise-free gap, (n,) each, in eV, for raw features (n, p)."""
-        mean, variance = by_block(self._block, features, rows=ROWS_PER_BLOCK)
+        mean, variance = by_fixed_block(self._block, features)
         return self.standardiser.gaps_eV(mean), self.standardiser.y_sd_eV * np.sqrt(variance)
 
     def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:

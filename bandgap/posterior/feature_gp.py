@@ -4,7 +4,7 @@ Stored are the training rows' descriptors, the networks, and draws of the kernel
 computed again where predictions are wanted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from torch import Tensor
 
+from bandgap.foundation.fixed_blocks import fixed_blocks
 from bandgap.inference.gaussian_process.sum_kernel import INTERCEPT_VARIANCE, Kernels, SumKernelProblem
 from bandgap.networks.standardise import FLOOR
 from bandgap.posterior.protocol import Diagnostics, Floats, part, tensors
 from bandgap.posterior.scale_draws import ScaleDraws
 from bandgap.sources.views import NetworkView, SourceNetwork
 
+LEAST_MOVE = 1e-9  # of a feature in units of its scale, below which it is where all training rows have it
 _ARRAYS = ("kernel_mean", "kernel_scale", "columns", "inputs", "gaps_eV", "theta", "levels")
 
 
@@ -110,7 +112,8 @@ class FeatureGPPosterior(ScaleDraws):
     def _train(self) -> Rows:
         x = np.repeat(self.kernel_mean[None], len(self.inputs), axis=0)
         x[:, self.columns] = self.inputs
-        return self._rows(np.hstack([x, self.levels]))
+        x = np.hstack([x, self.levels])
+        return self._rows(x, [network.view(x[:, : len(self.kernel_mean)]) for network in self.networks])
 
     @cached_property
     def _of_levels(self) -> LevelKernels | None:
@@ -129,20 +132,25 @@ class FeatureGPPosterior(ScaleDraws):
 
     def conditional(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
         """Return mean and variance (draw, n) of the process at raw features (n, p) given each draw of the scales."""
-        rows = self._rows(features.astype(np.float64))
-        cross, own = self._kernels(rows, self._train), self._own(rows)
-        shape = (len(self.theta), len(features))
-        centres, latent = np.empty(shape), np.empty(shape)
-        n_grams = len(cross.grams)
-        for k, theta in enumerate(self.theta):
-            prior = INTERCEPT_VARIANCE + np.exp(2 * theta[:n_grams]) @ own + np.exp(2 * theta[n_grams])
-            centres[k], latent[k] = self.problem.conditional(theta, cross, prior)
+        seen = []
+        for _, (block,) in fixed_blocks(features.astype(np.float64)):
+            views = [network.view_in_double(block[:, : len(self.kernel_mean)]) for network in self.networks]
+            rows = self._rows(block, views)
+            seen.append((self._kernels(rows, self._train), self._own(rows)))
+        n_grams = len(seen[0][0].grams)
+        found = []
+        for theta in self.theta:
+            at, own_scales = self.problem.conditional(theta), np.exp(2 * theta[:n_grams])
+            level = INTERCEPT_VARIANCE + np.exp(2 * theta[n_grams])
+            parts = [at(cross, level + own_scales @ own) for cross, own in seen]
+            found.append([np.concatenate(values)[: len(features)] for values in zip(*parts, strict=True)])
+        centres, latent = (np.stack(values) for values in zip(*found, strict=True))
         return centres, latent
 
-    def _rows(self, features: Floats) -> Rows:
+    def _rows(self, features: Floats, views: Sequence[NetworkView]) -> Rows:
         p = len(self.kernel_mean)
         x, levels = features[:, :p], features[:, p:]
-        return Rows(tuple(n.view(x) for n in self.networks), (x - self.kernel_mean) / self.kernel_scale, levels)
+        return Rows(tuple(views), (x - self.kernel_mean) / self.kernel_scale, levels)
 
     def _own(self, rows: Rows) -> Floats:
         """Return the diagonals (Gram matrix, n) at rows, the mean over networks."""
@@ -150,9 +158,13 @@ class FeatureGPPosterior(ScaleDraws):
         return own if self._of_levels is None else np.concatenate([own, self._of_levels.diagonals(rows.levels)])
 
     def _distances(self, a: Rows, b: Rows) -> list[Floats]:
-        moved = (np.abs(a.scaled).max(0, initial=0.0) > 1e-9) | (np.abs(b.scaled).max(0, initial=0.0) > 1e-9)
-        moved[-1] &= not self.size_apart
-        distances: list[Floats] = [cdist(a.scaled[:, moved], b.scaled[:, moved], "cityblock")]
+        moved = np.abs(b.scaled).max(0, initial=0.0) > LEAST_MOVE
+        still = ~moved
+        if self.size_apart:
+            moved[-1] = still[-1] = False
+        away = np.abs(a.scaled[:, still])
+        away[away <= LEAST_MOVE] = 0.0
+        distances: list[Floats] = [cdist(a.scaled[:, moved], b.scaled[:, moved], "cityblock") + away.sum(1)[:, None]]
         if self.size_apart:
             distances.append(cdist(a.scaled[:, -1:], b.scaled[:, -1:], "cityblock"))
         return distances

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bandgap.foundation.fixed_blocks import by_fixed_block
 from bandgap.posterior.protocol import Floats, by_block, tensors
 from bandgap.posterior.training_rows import TrainingRows, columns_of
 
@@ -49,8 +50,10 @@ class LaplacianModels:
         """Return the prediction (fold, m) of every model for raw features (m, p)."""
         return by_block(self._block, features, rows=ROWS_PER_BLOCK)[0]
 
-    def _block(self, features: Rows) -> tuple[Floats]:
-        distances = self.rows.distances(features, "cityblock")
+    def _block(self, features: Rows) -> tuple[Floats, ...]:
+        return by_fixed_block(self._of_distances, self.rows.distances(features, "cityblock"))
+
+    def _of_distances(self, distances: Floats) -> tuple[Floats]:
         folds = zip(self.lengths, self.coefficients, strict=True)
         return (self.intercepts[:, None] + np.stack([np.exp(-distances / s) @ a for s, a in folds]),)
 
@@ -89,7 +92,7 @@ class TreeModels:
 
     def predict_eV(self, features: Rows) -> Floats:
         """Return the prediction (fold, m) of every model for raw features (m, p)."""
-        return by_block(self._block, features, rows=ROWS_PER_BLOCK)[0]
+        return by_fixed_block(self._block, features)[0]
 
     def _block(self, features: Rows) -> tuple[Floats]:
         x = columns_of(features, self.columns, n_features=self.n_features).astype(np.float32)

@@ -16,6 +16,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 from torch import Tensor
 
+from bandgap.foundation.fixed_blocks import by_fixed_block
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_block, tensors
 from bandgap.posterior.training_rows import TrainingRows
 
@@ -73,8 +74,11 @@ class GaussianProcessPosterior:
         mean, latent = by_block(self._block, features, rows=ROWS_PER_BLOCK)
         return self.y_mean_eV + self.y_sd_eV * mean, self.y_sd_eV * np.sqrt(latent)
 
-    def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats]:
-        k = self.variance * matern(self.rows.distances(features, "euclidean"), length=self.length)
+    def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats, ...]:
+        return by_fixed_block(self._conditional, self.rows.distances(features, "euclidean"))
+
+    def _conditional(self, distances: Floats) -> tuple[Floats, Floats]:
+        k = self.variance * matern(distances, length=self.length)
         explained = np.sum(solve_triangular(self.factor, k.T, lower=True) ** 2, axis=0)
         return k @ self.coefficients, np.maximum(self.variance - explained, 0.0)
 

@@ -1,7 +1,8 @@
 """Layers of a posterior's draws, made once and kept while there is room, as each takes a random matrix to make.
 
 Kept are the weights of features that structures have had so far: a tenth to a half of all. Where structures come with
-others, all layers are made anew; what a structure gets does not change by that.
+others, all layers are made anew; what a structure gets does not change by that. Layers of draws for which there is no
+room are made whenever they are asked for, and not kept: they take time, not memory, and give the same.
 """
 
 import contextlib
@@ -15,19 +16,25 @@ from numpy.typing import NDArray
 
 from bandgap.posterior.draw_kernels import DrawnLayers
 
-MOST_BYTES = 300_000_000  # of the first layers of a posterior; larger ones are never made as a whole
-ROOM_BYTES = 600_000_000  # of those that are kept in a process
-
 Layers = Callable[[int, int], DrawnLayers]
 
 
 @dataclass
+class Room:
+    """Bytes of layers that a process keeps; `ahead`: of all features from the start, where these find room."""
+
+    n_bytes: int = 300_000_000
+    ahead: bool = False
+
+
+@dataclass
 class _Kept:
-    n_bytes: int
     blocks: NDArray[np.bool_]  # (block,): those whose weights are there
+    n_bytes: int = 0
     layers: dict[tuple[int, int], DrawnLayers] = field(default_factory=dict)
 
 
+ROOM = Room()
 _KEPT: MutableMapping[object, _Kept] = weakref.WeakKeyDictionary()
 _HERE = threading.local()  # whether this thread only looks at a few structures
 
@@ -59,22 +66,36 @@ def held(
 ) -> tuple[Layers, NDArray[np.bool_]]:
     """Return the layers of `owner` as a function of chain and draw, and the blocks (block,) whose weights these have.
 
-    `make` is given chain, draw and the blocks; of those, all that are asked for are there. Layers are kept where all
-    layers of all blocks, `n_bytes`, find room.
+    `make` is given chain, draw and the blocks; of those, all that are asked for are there. `n_bytes` are about those of
+    all layers with all blocks.
     """
     kept = _KEPT.get(owner)
-    if kept is None and sum(other.n_bytes for other in _KEPT.values()) + n_bytes <= ROOM_BYTES:
-        kept = _KEPT[owner] = _Kept(n_bytes, blocks)
     if kept is None:
-        return lambda chain, draw: make(chain, draw, blocks), blocks
+        whole = ROOM.ahead and n_bytes <= ROOM.n_bytes - _used()
+        kept = _KEPT[owner] = _Kept(np.ones_like(blocks) if whole else blocks)
     if (blocks & ~kept.blocks).any():
-        kept.blocks = kept.blocks | blocks
+        kept.blocks, kept.n_bytes = kept.blocks | blocks, 0
         kept.layers.clear()
-    layers, there = kept.layers, kept.blocks
+    there, room = kept.blocks, ROOM.n_bytes - _used()
 
     def layer(chain: int, draw: int) -> DrawnLayers:
-        if (chain, draw) not in layers:
-            layers[chain, draw] = make(chain, draw, there)
-        return layers[chain, draw]
+        nonlocal room
+        found = kept.layers.get((chain, draw))
+        if found is None:
+            found = make(chain, draw, there)
+            if found.n_bytes <= room:
+                room -= found.n_bytes
+                kept.n_bytes += found.n_bytes
+                kept.layers[chain, draw] = found
+        return found
 
     return layer, there
+
+
+def make_room(n_bytes: int) -> None:
+    """Keep layers of all features from now on, up to so many bytes: for a process that answers single structures."""
+    ROOM.n_bytes, ROOM.ahead = n_bytes, True
+
+
+def _used() -> int:
+    return sum(kept.n_bytes for kept in _KEPT.values())

@@ -1,7 +1,7 @@
 r"""The posterior of a transfer that keeps the hidden layers: draws of the output weights over fixed hidden features.
 
 f(x) = h(x)'beta + beta_0 in standardised units, h(x) (q,) the last hidden features of the source network. All draws of
-a structure are one product with its features.
+some structures are one product with their features.
 """
 
 from collections.abc import Mapping
@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bandgap.networks.perceptron import Params, hidden_features
+from bandgap.foundation.fixed_blocks import by_fixed_block
+from bandgap.networks.perceptron import Params, hidden_in_double
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, part, tensors, with_noise
 
@@ -48,9 +48,12 @@ class LastLayerPosterior:
 
     def mean_draws_eV(self, features: NDArray[np.floating[Any]]) -> Floats:
         """Return the mean of every draw, (chain, draw, n), in eV, for raw features (n, p)."""
-        x = torch.from_numpy(self.standardiser.features(features)).float()
-        h = hidden_features(self.hidden, x).double().numpy()
-        return self.standardiser.gaps_eV(self.output[..., :-1] @ h.T + self.output[..., -1:])
+        (found,) = by_fixed_block(self._block, features)
+        return self.standardiser.gaps_eV(found)
+
+    def _block(self, features: NDArray[np.floating[Any]]) -> tuple[Floats]:
+        h = hidden_in_double(self.hidden, self.standardiser.features(features))[-1]
+        return (self.output[..., :-1] @ h.T + self.output[..., -1:],)
 
     def predictive_draws(self, features: NDArray[np.floating[Any]]) -> PredictiveDraws:
         """Return draws of the mean, with the noise of the same draw for a new observation, for raw features (n, p)."""

@@ -18,7 +18,7 @@ from torch import Tensor
 from bandgap.foundation.errors import InputError
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior.draw_kernels import DrawnLayers, drawn_layers, evaluate, fours_of_rows
-from bandgap.posterior.held_layers import MOST_BYTES, held, is_passing
+from bandgap.posterior.held_layers import held, is_passing
 from bandgap.posterior.protocol import Diagnostics, Floats, PredictiveDraws, by_block, with_noise
 
 ROWS_PER_BLOCK = 4096  # structures evaluated at once, so that memory stays bounded
@@ -77,21 +77,10 @@ class NetworkPosterior:
             found["kappa"] = function_share(self.layer_weights, self.layer_sensitivity)
         return {name: value for name, value in found.items() if value is not None}
 
-    @property
-    def by_row(self) -> bool:
-        """Whether what a structure gets does not depend, in no bit, on those that are evaluated beside it."""
-        return self._n_bytes <= MOST_BYTES
-
-    @property
-    def _n_bytes(self) -> int:
-        return 4 * self.sigma.size * self.theta_hat_1.numel()
-
     def _evaluate(self, x: Floats) -> Floats:
-        if is_passing() or not self.by_row:
-            return self._evaluate_dense(x)
-        return self._evaluate_rows(x, self._n_bytes)
+        return self._evaluate_dense(x) if is_passing() else self._evaluate_rows(x)
 
-    def _evaluate_rows(self, x: Floats, n_bytes: int) -> Floats:
+    def _evaluate_rows(self, x: Floats) -> Floats:
         """Evaluate every draw by compiled loops, where the results of rows do not depend on each other."""
         rows = fours_of_rows(x, self.standardiser.features(np.zeros((1, x.shape[1])))[0])
 
@@ -99,7 +88,7 @@ class NetworkPosterior:
             upper = [layer[chain, draw].numpy() for layer in self.upper]
             return drawn_layers(self._first_weights(chain, draw).numpy(), upper, base=rows.base, blocks=blocks)
 
-        layers, there = held(self, make, blocks=rows.present(), n_bytes=n_bytes)
+        layers, there = held(self, make, blocks=rows.present(), n_bytes=self._n_bytes)
         places = (np.cumsum(there) - 1)[rows.blocks]
         values = np.empty((self.n_chains, self.n_draws, x.shape[0]))
         for chain in range(self.n_chains):
@@ -107,6 +96,10 @@ class NetworkPosterior:
                 values[chain, draw] = evaluate(layers(chain, draw), rows, blocks=places)
         values[:, :, ~np.isfinite(x).all(axis=1)] = np.nan
         return values
+
+    @property
+    def _n_bytes(self) -> int:
+        return 4 * self.sigma.size * (self.theta_hat_1.numel() + sum(layer[0, 0].numel() for layer in self.upper))
 
     def _first_weights(self, chain: int, draw: int) -> Tensor:
         """Return the first layer (width, p + 1) of a draw."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bandgap.foundation.fixed_blocks import by_fixed_block
 from bandgap.posterior.protocol import (
     Diagnostics,
     Floats,
@@ -50,7 +51,7 @@ class PooledPosterior:
         own = [m.predictive_draws(features) for m in self.members]
         centres, sds = [], []
         for draws, size in zip(own, shares(self.weights, COMPONENTS), strict=True):
-            middle = draws.centres_eV.mean(axis=0)
+            (middle,) = by_fixed_block(lambda rows: (rows.mean(axis=1),), draws.centres_eV.T)
             chosen = evenly(len(draws.centres_eV), size)
             centres.append(middle + self.spread * (draws.centres_eV[chosen] - middle))
             sds.append(self.spread * draws.wide_sds_eV[chosen])
@@ -60,11 +61,13 @@ class PooledPosterior:
 
     def _mean_draws(self, own: Sequence[Floats]) -> Floats:
         """Take draws of the mean (draw, n) of every member by its weight, moved so that their mean is the pool's."""
-        sizes = shares(self.weights, DRAWS)
+        return by_fixed_block(self._weighed, *(d.T for d in own))[0][None]
+
+    def _weighed(self, *by_row: Floats) -> tuple[Floats]:
+        own, sizes = [rows.T for rows in by_row], shares(self.weights, DRAWS)
         draws = np.concatenate([d[evenly(len(d), size)] for d, size in zip(own, sizes, strict=True)])
         mean = np.tensordot(self.weights, np.stack([d.mean(axis=0) for d in own]), axes=1)
-        moved: Floats = draws + (mean - draws.mean(axis=0))
-        return moved[None]
+        return (draws + (mean - draws.mean(axis=0)),)
 
     def summaries(self) -> dict[str, Floats]:
         """Return the noise of the members, root of the weighted mean of its square, as the noise of every draw."""

@@ -21,7 +21,14 @@ from scipy.special import ndtri
 from bandgap.foundation.csv_tables import csv_of_columns, rearm
 from bandgap.foundation.errors import ConfigError, InputError, shown
 from bandgap.predictions.conformal import ConformalScores, available
-from bandgap.predictions.mixtures import checked_mixture, draw_quantiles, finite_means, mixture_quantiles, mixture_sd
+from bandgap.predictions.mixtures import (
+    by_structure,
+    checked_mixture,
+    draw_quantiles,
+    finite_means,
+    mixture_quantiles,
+    mixture_sd,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -177,8 +184,8 @@ def predictions_from_draws(
         domain=tuple(domain),
         status=tuple(status),
         problem=tuple(problem),
-        mean_eV=scatter(drawn.mean(axis=0)),
-        sd_mean_eV=scatter(drawn.std(axis=0)),
+        mean_eV=scatter(by_structure(drawn).mean(axis=1)),
+        sd_mean_eV=scatter(by_structure(drawn).std(axis=1)),
         sd_new_eV=scatter(mixture_sd(new, spreads)),
         quantiles_mean=scatter(draw_quantiles(drawn, LEVELS)),
         quantiles_new=scatter(mixture_quantiles(new, spreads, LEVELS)),

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bandgap.networks.perceptron import Params, layer_of
+from bandgap.networks.perceptron import Params, hidden_in_double, layer_of
 from bandgap.networks.standardise import Standardiser
 from bandgap.sources.model import SourceModel
 from bandgap.sources.parts import used_features
@@ -68,6 +68,19 @@ class SourceNetwork:
             for layer in range(n_layers - 1, 1, -1):
                 slopes = (slopes @ self.params[f"weight.{layer}"]) * (hidden[layer - 2] > 0)
         return NetworkView(z, *(part.double().numpy() for part in (f, hidden[0], slopes)))
+
+    def view_in_double(self, features: NDArray[np.floating[Any]]) -> NetworkView:
+        """Evaluate as `view` to rounding, where a row stands in its block making no difference (`hidden_in_double`)."""
+        z = self.scales.features(features[:, self.columns])
+        n_layers = max(map(layer_of, self.params))
+        own = {name: value for name, value in self.params.items() if layer_of(name) < n_layers}
+        hidden = hidden_in_double(own, z)
+        output, bias = (self.params[f"{name}.{n_layers}"].double().numpy() for name in ("weight", "bias"))
+        slopes = output[:, None, :] * (hidden[-1] > 0)
+        for layer in range(n_layers - 1, 1, -1):
+            weight = self.params[f"weight.{layer}"].double().numpy()
+            slopes = (slopes @ weight) * (hidden[layer - 2] > 0)
+        return NetworkView(z, hidden[-1] @ output.T + bias, hidden[0], slopes)
 
     def to_arrays(self) -> dict[str, Tensor]:
         """Return everything but the scalars as named tensors."""

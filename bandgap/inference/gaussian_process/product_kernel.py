@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
+from bandgap.foundation.fixed_blocks import by_fixed_block
+
 # prior mean and sd of the logarithms
 AMPLITUDE, LENGTH, NOISE = (0.0, 1.0), (1.0, 1.0), (-1.2, 0.7)
 INTERCEPT_VARIANCE = 4.0
@@ -67,10 +69,15 @@ class ProductKernelProblem:
     def conditional(self, theta: Floats, squares: tuple[Floats, ...]) -> tuple[Floats, Floats]:
         """Return mean and variance (m,) of the noise-free function at new rows, of squares (m, n) to training rows."""
         factor, _ = self._factor(covariance(theta, self.squares), theta)
-        c = covariance(theta, squares)
-        reduced = solve_triangular(factor, c.T, lower=True, check_finite=False)
-        prior = INTERCEPT_VARIANCE + np.exp(2 * theta[0])
-        return c @ self._solved(factor), np.maximum(prior - (reduced**2).sum(axis=0), 0.0)
+        alpha, prior = self._solved(factor), INTERCEPT_VARIANCE + np.exp(2 * theta[0])
+
+        def at(*near: Floats) -> tuple[Floats, Floats]:
+            c = covariance(theta, near)
+            reduced = solve_triangular(factor, c.T, lower=True, check_finite=False)
+            return c @ alpha, np.maximum(prior - (reduced**2).sum(axis=0), 0.0)
+
+        mean, variance = by_fixed_block(at, *squares)
+        return mean, variance
 
     def left_out(self, theta: Floats) -> tuple[Floats, Floats]:
         """Return mean and variance (n,) of every row's y, its noise included, given all others.

@@ -11,6 +11,7 @@ their median; K is the sum of all parts (Rasmussen and Williams, 2006, chapters 
 log ell_j ..., log s), with independent normal priors that say where the scales of transfers lie.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,16 +96,20 @@ class SumKernelProblem:
         gradient = np.array([*by_gram, pulled.sum(), *by_length, noise * np.trace(pull)])
         return value, gradient - (theta - mean) / sd**2
 
-    def conditional(self, theta: Floats, cross: Kernels, prior_variance: Floats) -> tuple[Floats, Floats]:
-        """Return mean and variance (m,) of the noise-free function at new rows, given kernels (m, n) to training rows.
+    def conditional(self, theta: Floats) -> Callable[[Kernels, Floats], tuple[Floats, Floats]]:
+        """Return what gives mean and variance (m,) of the noise-free function at new rows.
 
-        `prior_variance` (m,) is the diagonal of the new rows' own covariance at theta.
+        It takes the kernels (m, n) to training rows and the diagonal (m,) of the new rows' own covariance at theta.
         """
         factor, _ = self._factor(theta)
         alpha, _ = lapack.dpotrs(factor, self.y, lower=1)
-        c = cross.covariance(theta)
-        reduced = solve_triangular(factor, c.T, lower=True, check_finite=False)
-        return c @ alpha, np.maximum(prior_variance - (reduced**2).sum(axis=0), 0.0)
+
+        def at(cross: Kernels, prior_variance: Floats) -> tuple[Floats, Floats]:
+            c = cross.covariance(theta)
+            reduced = solve_triangular(factor, c.T, lower=True, check_finite=False)
+            return c @ alpha, np.maximum(prior_variance - (reduced**2).sum(axis=0), 0.0)
+
+        return at
 
     def _value(self, theta: Floats, factor: Floats, alpha: Floats) -> float:
         mean, sd = prior_of(self.kernels)

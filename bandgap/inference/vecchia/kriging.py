@@ -6,12 +6,16 @@ new observation adds tau2. With beta integrated out, r'p4^-1 r more, r = x0 - X_
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.spatial.distance import cdist
 
+from bandgap.foundation.fixed_blocks import by_fixed_block
 from bandgap.inference.vecchia.correlation import correlations
 from bandgap.inference.vecchia.exact import covariance_factor
 from bandgap.inference.vecchia.likelihood import Theta, matern_constants
@@ -65,11 +69,11 @@ def predict(
             if places is None
             else _from_nearest(observed, thetas, betas, wide[here], places)
         )
-        mean[:, here] = betas @ covariates[here].T + found[0]
+        (trend,) = by_fixed_block(lambda x: (betas @ x.T,), covariates[here])
+        mean[:, here] = trend + found[0]
         latent[:, here] = np.array([theta.sigma2 for theta in thetas])[:, None] - found[1]
         if precision_beta is not None:
-            left = covariates[here] - rows
-            latent[:, here] += np.einsum("dnp,dnp->dn", left, left @ np.linalg.inv(precision_beta))
+            latent[:, here] += _squares(covariates[here] - rows, np.linalg.inv(precision_beta))
     return Kriged(mean, np.maximum(latent, 0.0))
 
 
@@ -80,11 +84,23 @@ def _from_all(observed: Observed, thetas: Sequence[Theta], betas: Floats, points
     for d, (theta, beta) in enumerate(zip(thetas, betas, strict=True)):
         lower, _ = covariance_factor(_correlations(observed.points, observed.points, theta), theta)
         cross = theta.sigma2 * _correlations(observed.points, points, theta)
-        half = solve_triangular(lower, cross, lower=True)
-        weights = solve_triangular(lower, half, lower=True, trans="T").T
-        found[:, d] = weights @ (observed.y - observed.covariates @ beta), (half**2).sum(axis=0)
-        rows[d] = weights @ observed.covariates
+        left = observed.y - observed.covariates @ beta
+        of_mean, of_variance, of_trend = by_fixed_block(partial(_solved, lower, left, observed.covariates), cross.T)
+        found[:, d] = of_mean, of_variance
+        rows[d] = of_trend.T
     return found, rows
+
+
+def _solved(lower: Floats, left: Floats, covariates: Floats, cross: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return c'A^-1 r and c'A^-1 c (n,), and c'A^-1 X (p, n), for the factor of A and covariances c (n, observed)."""
+    half = solve_triangular(lower, cross.T, lower=True)
+    weights = solve_triangular(lower, half, lower=True, trans="T").T
+    return weights @ left, (half**2).sum(axis=0), (weights @ covariates).T
+
+
+def _squares(left: Floats, inverse: NDArray[np.floating[Any]]) -> Floats:
+    """Return r'V r (draw, n) of vectors r (draw, n, p)."""
+    return by_fixed_block(lambda r: (np.einsum("ndp,ndp->dn", r, r @ inverse),), left.transpose(1, 0, 2))[0]
 
 
 def _correlations(a: Floats, b: Floats, theta: Theta) -> Floats:

@@ -1,7 +1,7 @@
 """One thread that computes: what arrives while it works is taken together, described together, and predicted together.
 
-A descriptor does not depend on what is described beside it, and requests share forward passes where these do not
-either (`bandgap.posterior.together`): each is answered as `bandgap predict` answers the same structures.
+Neither a descriptor nor a prediction depends on what it is made beside (`bandgap.posterior.together`): each request is
+answered as `bandgap predict` answers the same structures.
 """
 
 import logging

@@ -1,13 +1,15 @@
 """Compiled evaluation of draws beside the plain network in float64, and its independence of the other rows."""
 
+import weakref
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
 
 from bandgap.networks.standardise import Standardiser
-from bandgap.posterior import NetworkPosterior, held_layers, network
+from bandgap.posterior import NetworkPosterior, held_layers
 from bandgap.posterior.network import normal_draw
 
 
@@ -66,11 +68,34 @@ def test_draws_are_those_of_the_network_in_float64(widths, p):
     np.testing.assert_allclose(posterior.mean_draws_eV(features), expected, atol=2e-5, rtol=2e-6)
 
 
-def test_both_ways_to_evaluate_agree(monkeypatch):
-    posterior, features = posterior_of(), features_of(9, 37)
-    rows = posterior.mean_draws_eV(features)
-    monkeypatch.setattr(network, "MOST_BYTES", 0)
-    np.testing.assert_allclose(rows, posterior.mean_draws_eV(features), atol=2e-5)
+@pytest.mark.parametrize("draws_with_room", [0, 1, 4])
+def test_draws_without_room_give_the_same_and_are_not_kept(draws_with_room, monkeypatch):
+    features = features_of(9, 37)
+    rich = posterior_of()
+    whole = rich.mean_draws_eV(features)
+    one = held_layers._KEPT[rich].n_bytes // (rich.n_chains * rich.n_draws)
+    monkeypatch.setattr(held_layers, "_KEPT", weakref.WeakKeyDictionary())
+    monkeypatch.setattr(held_layers.ROOM, "n_bytes", draws_with_room * one)
+    poor = posterior_of()
+    for rows in (range(9), [4], range(3, 9), range(9)):
+        assert poor.mean_draws_eV(features[rows]).tobytes() == np.ascontiguousarray(whole[..., rows]).tobytes()
+        assert held_layers._KEPT[poor].n_bytes <= held_layers.ROOM.n_bytes
+    assert len(held_layers._KEPT[poor].layers) == draws_with_room
+
+
+def test_all_features_are_kept_ahead_only_where_they_find_room(monkeypatch):
+    few, many = features_of(6, 90), features_of(6, 90, seed=1)
+    few[:, 36:] = 0.0
+    for n_bytes, blocks in ((10**6, 23), (4_000, 12)):
+        monkeypatch.setattr(held_layers, "_KEPT", weakref.WeakKeyDictionary())
+        monkeypatch.setattr(held_layers, "ROOM", held_layers.Room())
+        expected = posterior_of(90).mean_draws_eV(many).tobytes()
+        held_layers._KEPT.clear()
+        held_layers.make_room(n_bytes)
+        posterior = posterior_of(90)
+        posterior.mean_draws_eV(few)
+        assert held_layers._KEPT[posterior].blocks.sum() == blocks
+        assert posterior.mean_draws_eV(many).tobytes() == expected
 
 
 def test_a_look_in_passing_keeps_no_layers_and_agrees_to_rounding():
@@ -111,16 +136,22 @@ def test_layers_are_made_once_where_there_is_room_and_given_back_with_their_owne
     class Owner:
         pass
 
+    class Layers(NamedTuple):
+        chain: int
+        draw: int
+        blocks: list[bool]
+        n_bytes: int = 60
+
     def make(chain, draw, blocks):
         made.append((chain, draw))
-        return (chain, draw, blocks.tolist())
+        return Layers(chain, draw, blocks.tolist())
 
     def layer(owner, draw, blocks=(True, False)):
         layers, there = held_layers.held(owner, make, blocks=np.array(blocks), n_bytes=60)
-        return layers(0, draw), there.tolist()
+        return tuple(layers(0, draw))[:3], there.tolist()
 
     used = sum(kept.n_bytes for kept in held_layers._KEPT.values())
-    monkeypatch.setattr(held_layers, "ROOM_BYTES", used + 100)
+    monkeypatch.setattr(held_layers.ROOM, "n_bytes", used + 100)
     first, second = Owner(), Owner()
     for _ in range(2):
         assert layer(first, 1) == ((0, 1, [True, False]), [True, False])

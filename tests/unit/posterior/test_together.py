@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from bandgap.posterior import BaselinePosterior, Posterior, PosteriorMixture
-from bandgap.posterior import network as network_module
 from bandgap.posterior.baseline import Baseline
 from bandgap.posterior.network import NetworkPosterior
 from bandgap.posterior.protocol import Diagnostics
-from bandgap.posterior.together import draws_together, stands_alone
+from bandgap.posterior.together import draws_together
 from tests.unit.posterior.test_posterior import basis, last_layer_posterior, network_posterior
 
 __all__ = ["basis"]
@@ -45,7 +44,6 @@ def test_network_evaluates_all_requests_in_one_pass(basis, monkeypatch):
     asked = requests(posterior.theta_hat_1.shape[1] - 1)
     draws_together(posterior, asked)
     assert passes == [sum(SIZES)]
-    assert stands_alone(posterior)
     assert_as_alone(posterior, asked)
 
 
@@ -54,23 +52,16 @@ def test_mixture_and_line_of_networks_are_shared_too(basis):
     asked = requests(posterior.theta_hat_1.shape[1] - 1)
     mixture = PosteriorMixture((posterior, network_posterior(basis, seed=4)), Diagnostics())
     line = BaselinePosterior(mixture, Baseline(asked[0].shape[1], 0.9, 0.05, 3.0), seed=2)
-    assert stands_alone(mixture) and stands_alone(line)
     assert_as_alone(mixture, asked)
     rng = np.random.default_rng(1)
     assert_as_alone(line, [np.hstack([x, rng.normal(3.0, 1.0, (len(x), 1))]) for x in asked])
 
 
-def test_what_rests_on_products_of_matrices_has_its_own_pass(basis, monkeypatch):
+def test_mixture_with_products_of_matrices_is_shared_too(basis):
     last = last_layer_posterior(draws=5)
     asked = requests(last.standardiser.x_mean.size)
-    assert not stands_alone(last) and not stands_alone(
-        PosteriorMixture((network_posterior(basis), last), Diagnostics())
-    )
     assert_as_alone(last, asked)
-    large = network_posterior(basis)
-    monkeypatch.setattr(network_module, "MOST_BYTES", 10)  # as a network whose layers are never made as a whole
-    assert not stands_alone(large)
-    assert_as_alone(large, requests(large.theta_hat_1.shape[1] - 1))
+    assert_as_alone(PosteriorMixture((network_posterior(basis), last), Diagnostics()), asked)
 
 
 @pytest.mark.parametrize("sizes", [(), (3,)])

@@ -18,7 +18,7 @@ from bandgap.networks.training import TrainingConfig
 from bandgap.networks.variational import VariationalConfig
 from bandgap.posterior import Posterior
 from bandgap.predictions.domain import fit_domain
-from bandgap.predictions.table import predictions_from_draws
+from bandgap.predictions.table import NUMBERS, predictions_from_draws
 from bandgap.runs.stored import save_run
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.one_set import train_source
@@ -129,6 +129,23 @@ def test_fit_beats_a_constant_on_new_rows(method, fitted):
     assert means.shape == (posterior.n_chains, posterior.n_draws, 200)
     assert np.isfinite(means).all()
     assert np.sqrt(np.mean((means.mean((0, 1)) - y) ** 2)) < 0.8 * y.std()
+
+
+@every_method
+def test_a_row_gets_the_same_bits_whatever_stands_beside_it(method, fitted):
+    posterior, x = fitted[method.name].posterior, made(40, seed=4)[0]
+
+    def numbers(rows):
+        draws = posterior.predictive_draws(x[rows])
+        blank = dict.fromkeys(("ids", "files", "formulas", "domain", "problem"), [""] * len(rows))
+        about = {**blank, "status": ["ok"] * len(rows), "centres": draws.centres_eV}
+        table = predictions_from_draws(draws.flat_means_eV, draws.sds_eV, **about)
+        parts = draws.flat_means_eV, draws.centres_eV, draws.wide_sds_eV, *(getattr(table, name) for name in NUMBERS)
+        return np.concatenate([part.reshape(-1, len(rows)) for part in parts])
+
+    whole = numbers(range(40))
+    for rows in ([0], [39], [17], range(7), range(33, 40), range(35), range(39, -1, -1)):
+        np.testing.assert_array_equal(numbers(rows), whole[:, rows], err_msg=str(list(rows)))
 
 
 @every_method

@@ -57,7 +57,7 @@ def test_gradient_is_that_of_finite_differences(theta):
 def test_conditional_is_that_of_the_joint_normal():
     both = dense(np.arange(14))
     k, c, own = both[:9, :9] + np.exp(-2.2) * np.eye(9), both[9:, :9], both[9:, 9:]
-    mean, variance = PROBLEM.conditional(THETA, kernels(NEW, TRAIN), np.diag(own))
+    mean, variance = PROBLEM.conditional(THETA)(kernels(NEW, TRAIN), np.diag(own))
     np.testing.assert_allclose(mean, c @ np.linalg.solve(k, Y), atol=1e-6)
     np.testing.assert_allclose(variance, np.diag(own - c @ np.linalg.solve(k, c.T)), atol=1e-6)
 
