@@ -31,52 +31,43 @@ def write_growing(
 ) -> Counter[str]:
     """Write the predictions of all records to `out`, and the structures to `extxyz`; return counts of what is in them.
 
-    Begins while records are still being read, but for a table that goes on after a break: whether it is of the same
-    work is known once all are read. Then their verdicts are said, too, if they are not `told` yet.
+    Begins, or goes on after a break, while records are still being read; their verdicts are said once all are, if they
+    are not `told` yet.
     A table whose name ends in .parquet grows as CSV beside it, and is made of that at the end.
     The counts are those of the columns status and domain of all rows (`counts_of`).
     """
     from bandgap.predictions.counting import counts_of
     from bandgap.predictions.extxyz import predicted_blocks
-    from bandgap.predictions.growing import GrowingTable, is_unfinished
+    from bandgap.predictions.growing import GrowingTable
     from bandgap.predictions.parquet import check_parquet, csv_to_parquet, is_parquet
     from bandgap.runs.chunks import predict_chunks, work_of
+    from bandgap.runs.row_digest import RowDigest
 
     rows_as_csv = out
     if is_parquet(out):
         check_parquet()
         rows_as_csv = out.with_name(out.name + ".csv")
 
-    def known_work() -> str:  # needs all records
-        return work_of(records, plan, baseline_eV=baseline_eV)
-
-    def say_verdicts() -> None:
-        if not told:
-            say_tally(records.tally)
-
     structures = {} if extxyz is None else {"structures": extxyz}
-    work = ""
-    if records.is_read or is_unfinished(rows_as_csv):
-        say_verdicts()
-        work = known_work()
-    with GrowingTable(rows_as_csv, work=work, others=structures) as table:
+    work, made_of = work_of(plan, has_baseline=baseline_eV is not None), RowDigest(records, baseline_eV)
+    with GrowingTable(rows_as_csv, work=work, made_of=made_of, others=structures) as table:
         if table.note:
             say(table.note)
         chunks = predict_chunks(
             records, plan, n=records.known_len, first=table.rows, baseline_eV=baseline_eV, progress=progress
         )
         for chunk in chunks:
-            if not table.work and records.is_read:
-                say_verdicts()
-                table.work = known_work()
+            if not told and records.is_read:
+                say_tally(records.tally)
+                told = True
             text = chunk.predictions.to_csv(level=plan.level, kind=plan.interval)
             texts = {"table": text if table.rows == 0 else text.partition("\n")[2]}
             if extxyz is not None:
                 blocks = predicted_blocks(chunk.predictions, chunk.records, level=plan.level, kind=plan.interval)
                 texts["structures"] = "".join(blocks)
             table.commit(len(chunk), counts_of(chunk.predictions), **texts)
-        if not table.work:
-            say_verdicts()
+        if not told:
+            say_tally(records.tally)
         if rows_as_csv != out:
             csv_to_parquet(rows_as_csv, out)
     if rows_as_csv != out:

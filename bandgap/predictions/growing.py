@@ -1,14 +1,14 @@
 """A table of predictions that grows chunk by chunk, and goes on after a break where the last whole chunk ended.
 
-Beside the table lies, while it grows, a small file that says for which work it is, how many rows are done, and how long
-the files were then, with a checksum of them. Whatever was written after that is cut off.
+Beside the table lies, while it grows, a small file that says for which work it is, how many rows are done, of what they
+are made, and how long the files were then, with a checksum of them. Whatever was written after that is cut off.
 """
 
 import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -51,15 +51,17 @@ class GrowingFile:
 
 
 class GrowingTable:
-    """Files that grow together, and the rows that are in all of them; `work` names what makes the rows.
+    """Files that grow together, and the rows that are in all of them.
 
+    `work` names how rows are made, `made_of` gives a digest of what the first so many are made of: rows stay where both
+    are as before, whatever comes after them.
     Use it in a `with`: where the block ends without an error, the table is finished and the file beside it removed.
-    Where `work` is not known yet ("": only of a table that is not `is_unfinished`), set it when it is; what was written
-    by then is written anew if the process is killed before the next rows.
     """
 
-    def __init__(self, table: Path, *, work: str, others: Mapping[str, Path] | None = None) -> None:
-        self.path, self.work = table, work
+    def __init__(
+        self, table: Path, *, work: str, made_of: Callable[[int], str], others: Mapping[str, Path] | None = None
+    ) -> None:
+        self.path, self.work, self.made_of = table, work, made_of
         self.beside = _beside(table)
         self.files = {"table": GrowingFile(table)} | {k: GrowingFile(p) for k, p in (others or {}).items()}
         self.rows = 0
@@ -84,10 +86,9 @@ class GrowingTable:
             self.files[name].append(text)
         self.rows += rows
         self.counts.update(counts)
-        if not self.work:
-            return
         files = {name: file.state() for name, file in self.files.items()}
-        state = {"work": self.work, "rows": self.rows, "counts": self.counts, "files": files}
+        made = {"work": self.work, "made_of": self.made_of(self.rows)}
+        state = made | {"rows": self.rows, "counts": self.counts, "files": files}
         partial = self.beside.with_name(self.beside.name + ".part")
         partial.write_text(json.dumps(state), encoding="utf-8")
         partial.replace(self.beside)
@@ -102,11 +103,18 @@ class GrowingTable:
             state = json.loads(self.beside.read_text(encoding="utf-8"))
             rows, files = int(state["rows"]), {k: dict(state["files"][k]) for k in self.files}
             counts = Counter({str(name): int(count) for name, count in state["counts"].items()})
+            earlier = "made_of" not in state
             same = state["work"] == self.work and set(state["files"]) == set(self.files)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             self.note = f"{self.beside} is damaged; {self.path} is written anew."
             return self._begin()
-        if not same:
+        if earlier:
+            self.note = (
+                f"{self.path} was begun by an earlier version, which did not note of what its rows are made, and is "
+                "written anew."
+            )
+            return self._begin()
+        if not same or self.made_of(rows) != state["made_of"]:
             self.note = (
                 f"{self.path} was begun with other structures, another model or other options, and is written anew."
             )
@@ -122,11 +130,6 @@ class GrowingTable:
             file.size, file.digest = 0, hashlib.sha256()
             if file.path.is_dir():
                 raise InputError(f"{file.path} is a folder. Name a file to write.")
-
-
-def is_unfinished(table: Path) -> bool:
-    """Return whether it is noted of a table that it was begun and is not finished."""
-    return _beside(table).exists()
 
 
 def rows_in(table: Path) -> int:

@@ -9,7 +9,7 @@ rows and noise variances in `kept.bin` (float64, (structure, 2)). Loads no torch
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
@@ -43,15 +43,14 @@ _ROW_BYTES = 8 * sum(_WIDTHS.values())
 
 
 class GrowingPrediction:
-    """What is there of a prediction; `work` names what makes its rows, as `GrowingTable` has it.
+    """What is there of a prediction; `work` and `made_of` name what makes its rows, as `GrowingTable` has it.
 
     Use it in a `with`, and call `finish` in its block.
     """
 
-    def __init__(self, folder: Path, *, work: str) -> None:
-        self._table = GrowingTable(
-            folder / PREDICTIONS_CSV, work=work, others={name: folder / file for name, file in _PARTS.items()}
-        )
+    def __init__(self, folder: Path, *, work: str, made_of: Callable[[int], str]) -> None:
+        others = {name: folder / file for name, file in _PARTS.items()}
+        self._table = GrowingTable(folder / PREDICTIONS_CSV, work=work, made_of=made_of, others=others)
         self.taken_up = self._table.rows  # rows that an earlier attempt has left
 
     def __enter__(self) -> Self:

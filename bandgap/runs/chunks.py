@@ -122,14 +122,13 @@ def predict_chunks(
         yield chunk
 
 
-def work_of(records: Spool, plan: ChunkPlan, *, baseline_eV: Floats | None) -> str:
-    """Return the name of the work that a plan does on records: the same for the same rows of a table."""
+def work_of(plan: ChunkPlan, *, has_baseline: bool) -> str:
+    """Return the name of the work that a plan does: the same where the same structures get the same rows."""
     folder = plan.model_folder
     paths = [folder / name for name in (MANIFEST, DRAWS, DOMAIN, *([CALIBRATOR] if plan.calibrated else []))]
     facts = {
-        "records": records.digest,
         "model": [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths if path.exists()],
-        "baseline": "" if baseline_eV is None else hashlib.sha256(baseline_eV.tobytes()).hexdigest(),
+        "baseline": has_baseline,
         "interval": [plan.level, plan.interval],
         "version": version("bandgap"),
     }

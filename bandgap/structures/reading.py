@@ -1,12 +1,11 @@
 """Bytes, files, folders and archives to records: at least one verdict for each, and no file costs another."""
 
 import codecs
-import dataclasses
 import logging
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from bandgap.foundation.errors import printable
@@ -15,6 +14,7 @@ from bandgap.structures.archives import GZIP_MAGIC, ZIP_MAGIC, gunzip, is_ignore
 from bandgap.structures.checks import to_record
 from bandgap.structures.draft import Draft, Format, Unreadable
 from bandgap.structures.formats import binary_format, detect, is_nameless, read_content, refuse_by_kind, suffix_of
+from bandgap.structures.ids import with_unique_ids
 from bandgap.structures.records import DEFAULT_LIMITS, Limits, Problem, StructureRecord
 
 _LOG = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ def read_paths(
 def stream_paths(
     paths: Iterable[Path | str], *, limits: Limits = DEFAULT_LIMITS, progress: Progress = no_progress
 ) -> Iterator[StructureRecord]:
-    """Yield the records of `read_paths` as they are read, with the ids that they have by themselves (`UniqueIds`).
+    """Yield the records of `read_paths` as they are read, with the ids that they have by themselves.
 
     Needs the memory of one structure, of the text of one file and of the files' names; a zip archive is read member by
     member.
@@ -255,39 +255,3 @@ def _stem(name: str) -> str:
         return parts[-2] if len(parts) > 1 else base
     stem = base.rpartition(".")[0] if "." in base.lstrip(".") else base
     return stem or base or "structure"
-
-
-def with_unique_ids(records: list[StructureRecord]) -> list[StructureRecord]:
-    """Give the second of two equal ids a number; its own stays in info["original_id"], and a warning tells."""
-    unique = UniqueIds(lambda: {record.id for record in records})
-    return [unique(record) for record in records]
-
-
-class UniqueIds:
-    """Gives records ids of their own, one after the other.
-
-    `taken` gives the ids of all of them, as they were read; it is asked at the first id that comes twice.
-    """
-
-    def __init__(self, taken: Callable[[], set[str]]) -> None:
-        self._all = taken
-        self._taken: set[str] | None = None
-        self._seen: set[str] = set()
-        self._latest: dict[str, int] = {}
-
-    def __call__(self, record: StructureRecord) -> StructureRecord:
-        """Return the record, the second of two equal ids with a number and a warning."""
-        if record.id not in self._seen:
-            self._seen.add(record.id)
-            return record
-        if self._taken is None:
-            self._taken = set(self._all())
-        count = self._latest.get(record.id, 1) + 1
-        while f"{record.id}-{count}" in self._taken:
-            count += 1
-        self._latest[record.id] = count
-        id = f"{record.id}-{count}"
-        self._taken.add(id)
-        warning = Problem("warning", f"the id {record.id} is there more than once; this one is called {id}")
-        info = {**record.info, "original_id": record.id}
-        return dataclasses.replace(record, id=id, problems=(*record.problems, warning), info=info)

@@ -5,7 +5,7 @@ is left of it when the process ends. Where a process may be forked, another can 
 something else (`Spool.ahead`).
 """
 
-import hashlib
+import json
 import os
 import struct
 import tempfile
@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import IO, Self
 
 from bandgap.foundation.forks import ForkedItems, can_fork
+from bandgap.structures.ids import DoubleIds, renamed
 from bandgap.structures.packed import PackedRecord, from_parts, parts_of
-from bandgap.structures.reading import UniqueIds
 from bandgap.structures.records import StructureRecord
 
 SHOWN = 3  # refused structures of which a tally has the reasons
@@ -49,17 +49,17 @@ class Tally:
 
 @dataclass(frozen=True)
 class _Whole:
-    """What is known once all records are read; ids are those that they have by themselves."""
+    """What is known once all records are read."""
 
-    ids: list[str]
-    digest: str
-    tally: Tally
+    n: int
+    new_ids: dict[int, str]  # by place, of records whose own id was there before
+    tally: Tally  # of records with the ids that they have by themselves
 
 
 class Spool:
     """Records that were read from a stream (`stream_paths`); every walk through it gives them anew, ids made unique.
 
-    Besides the file it holds the ids.
+    While it reads it holds the ids (`DoubleIds`), and afterwards only those that came twice.
     """
 
     def __init__(self, records: Iterable[StructureRecord]) -> None:
@@ -80,18 +80,21 @@ class Spool:
         return spool
 
     def __len__(self) -> int:
-        return len(self._finish().ids)
+        return self._finish().n
 
     def __iter__(self) -> Iterator[StructureRecord]:
         return (packed.unpacked() for packed in self.packed())
 
     def packed(self) -> Iterator[PackedRecord]:
         """Walk through the records without making their atoms."""
-        unique, at, given = UniqueIds(lambda: set(self._finish().ids)), 0, 0
-        while self._has(given):
-            found, at = self._read(at)
-            given += 1
-            yield PackedRecord(unique(found.record), found.numbers)
+        for head, numbers, new_id in self._parts():
+            found = from_parts(head, numbers)
+            yield found if new_id is None else PackedRecord(renamed(found.record, new_id), found.numbers)
+
+    def contents(self) -> Iterator[bytes]:
+        """Walk through the records as bytes, which are others where anything of a record is, as is its id here."""
+        for head, numbers, new_id in self._parts():
+            yield _SIZES.pack(len(head), len(numbers)) + head + numbers + json.dumps(new_id).encode() + b"\n"
 
     @property
     def is_read(self) -> bool:
@@ -105,15 +108,10 @@ class Spool:
         return len(self) if self.is_read else None
 
     @property
-    def digest(self) -> str:
-        """SHA-256 (hexadecimal) of everything that was read, in its order."""
-        return self._finish().digest
-
-    @property
     def tally(self) -> Tally:
         """What `Tally.of` finds in the records."""
         whole = self._finish()
-        return whole.tally if len(set(whole.ids)) == len(whole.ids) else Tally.of(self)  # equal ids are warned of
+        return Tally.of(self) if whole.new_ids else whole.tally  # equal ids are warned of
 
     def without_atoms(self) -> list[StructureRecord]:
         """Return the records without their coordinates, for what needs all ids, files and numbers at once."""
@@ -122,7 +120,7 @@ class Spool:
     def _begin(self, read: Callable[[], Iterable[StructureRecord]], *, forked: bool) -> None:
         self._file = file = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as this object
         weakref.finalize(self, file.close)  # gives the disk space back
-        self._there = 0  # records that can be read
+        self._there = 0  # records that can be read, and whose ids are known
         self._whole: _Whole | None = None
 
         def words() -> Iterator[int | _Whole]:
@@ -143,29 +141,33 @@ class Spool:
     def _listen(self) -> None:
         word = next(self._words)
         if isinstance(word, _Whole):
-            self._there, self._whole = len(word.ids), word
+            self._there, self._whole = word.n, word
         else:
             self._there = word
 
-    def _read(self, at: int) -> tuple[PackedRecord, int]:
-        """Return the record at a byte of the file, and the byte after it; leaves the file's place to its writer."""
-        n_head, n_numbers = _SIZES.unpack(os.pread(self._file.fileno(), _SIZES.size, at))
-        data = os.pread(self._file.fileno(), n_head + n_numbers, at + _SIZES.size)
-        return from_parts(data[:n_head], data[n_head:]), at + _SIZES.size + len(data)
+    def _parts(self) -> Iterator[tuple[bytes, bytes, str | None]]:
+        """Walk through the parts of records and the ids of those that get a new one; leaves the file's place alone."""
+        place, at, file = 0, 0, self._file.fileno()
+        while self._has(place):
+            n_head, n_numbers = _SIZES.unpack(os.pread(file, _SIZES.size, at))
+            data = os.pread(file, n_head + n_numbers, at + _SIZES.size)
+            yield data[:n_head], data[n_head:], None if self._whole is None else self._whole.new_ids.get(place)
+            place, at = place + 1, at + _SIZES.size + len(data)
 
 
 def _write(records: Iterable[StructureRecord], file: IO[bytes]) -> Iterator[int | _Whole]:
-    """Write records to a file; yield now and then how many are in it, and at the end what is known of all."""
-    ids: list[str] = []
-    digest, tally = hashlib.sha256(), Tally()
+    """Write records to a file; yield now and then how many are in it, and at the end what is known of all.
+
+    Which new id one gets is known at the end, so that from the first on that needs one only the end is told.
+    """
+    ids, tally = DoubleIds(), Tally()
     for record in records:
         head, numbers = parts_of(record)
-        digest.update(head + numbers)
         file.write(_SIZES.pack(len(head), len(numbers)) + head + numbers)
-        ids.append(record.id)
+        ids.add(record.id)
         tally.add(record)
-        if len(ids) % _BATCH == 0:
+        if ids.n % _BATCH == 0 and not ids.found:
             file.flush()
-            yield len(ids)
+            yield ids.n
     file.flush()
-    yield _Whole(ids, digest.hexdigest(), tally)
+    yield _Whole(ids.n, ids.new_ids(), tally)

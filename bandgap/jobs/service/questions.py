@@ -12,7 +12,8 @@ from bandgap.jobs.service.json_text import Json, parse_json
 from bandgap.jobs.service.limits import Refusal, ServiceLimits
 from bandgap.jobs.service.structures_json import BASELINE, file_name, records_of_json
 from bandgap.structures.formats import optimade
-from bandgap.structures.reading import stream_structures, with_unique_ids
+from bandgap.structures.ids import with_unique_ids
+from bandgap.structures.reading import stream_structures
 from bandgap.structures.records import StructureRecord
 
 T = TypeVar("T")

@@ -45,6 +45,7 @@ def predict(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     from bandgap.foundation.machine import set_threads
     from bandgap.predictions.growing_store import GrowingPrediction
     from bandgap.runs.chunks import ChunkPlan, work_of
+    from bandgap.runs.row_digest import RowDigest
 
     set_threads()
     (library, dataset), run_id = dataset_of(job, home), job.payload["run"]
@@ -61,9 +62,9 @@ def predict(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     plan = ChunkPlan(  # as trained: pages apply a stored calibrator
         home.run_folder(run_id), cache=DescriptorCache(home.cache), size=CHUNK, calibrated=False
     )
-    work = [work_of(records, plan, baseline_eV=baseline), hashlib.sha256(labelled.tobytes()).hexdigest()]
-    parts = resuming.parts_of(home, job.payload)
-    with GrowingPrediction(parts, work=fingerprint(work)) as growing:
+    work = [work_of(plan, has_baseline=baseline is not None), hashlib.sha256(labelled.tobytes()).hexdigest()]
+    parts, made_of = resuming.parts_of(home, job.payload), RowDigest(records, baseline)
+    with GrowingPrediction(parts, work=fingerprint(work), made_of=made_of) as growing:
         _predict(growing, records, plan, baseline_eV=baseline, labelled=labelled, progress=progress)
         progress(Update("writing the table"))
         growing.finish(home.prediction_folder(run_id, job.id))

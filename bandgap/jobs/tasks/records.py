@@ -32,7 +32,7 @@ def dataset_of(job: Job, home: Home) -> tuple[Library, Dataset]:
 
 def read_records(library: Library, dataset: Dataset, *, progress: Progress) -> list[StructureRecord]:
     """Return every record of a data set, at least one for every file, always in the same order."""
-    from bandgap.structures.reading import with_unique_ids
+    from bandgap.structures.ids import with_unique_ids
 
     return with_unique_ids(list(_records(library, dataset, progress=progress)))
 

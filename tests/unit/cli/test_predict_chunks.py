@@ -1,6 +1,7 @@
 """`bandgap predict` chunk by chunk: the bytes of one chunk, and those of an uninterrupted run after a kill."""
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 
 from bandgap.foundation.forks import can_fork
 from bandgap.predictions import parquet
-from bandgap.predictions.growing import SUFFIX
+from bandgap.predictions.growing import SUFFIX, rows_in
 from bandgap.predictions.table import read_predictions_csv
 from bandgap.runs import chunks
 from bandgap.structures import Limits, StructureRecord, reading
@@ -114,6 +115,63 @@ def test_predict_killed_goes_on_with_the_same_command(
     assert not out.with_name(out.name + SUFFIX).exists()
 
 
+HALTING = """
+import time
+from bandgap.cli import main
+from bandgap.runs import chunks
+from bandgap.structures import reading
+
+read, chunks.PROCESSES_FROM = reading.stream_paths, 4
+
+def halting(paths, *, limits):
+    for k, record in enumerate(read(paths, limits=limits)):
+        while k == 520:
+            time.sleep(1)
+        yield record
+
+reading.stream_paths = halting
+main()
+"""
+
+
+@pytest.mark.skipif(not can_fork(), reason="reads ahead in a fork")
+def test_predict_killed_while_it_reads_keeps_the_rows_before_whatever_has_changed(
+    run: Run, model: Path, tmp_path: Path
+) -> None:
+    waters = [WATER.format(id=f"w{k}", gap=1, height=-0.06 - 0.0005 * k) for k in range(600)]
+    other = WATER.format(id="other", gap=1, height=-0.5)
+    many, out = tmp_path / "many.extxyz", tmp_path / "killed" / "t.csv"
+    words = ("predict", "--model", str(model), "--structures", str(many), "--chunk", "20", "--jobs", "2")
+    many.write_text("".join(waters))
+    process = subprocess.Popen(
+        [sys.executable, "-c", HALTING, *words, "--out", str(out)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + 300
+        while (rows := rows_in(out)) < 100:
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        process.kill()
+        process.wait()
+    goes_on = "rows of this work already; it goes on after them."
+    for name, changed, said in (
+        ("as it was", waters, goes_on),
+        ("later one", [*waters[:550], other, *waters[551:], other], goes_on),
+        ("earlier one", [*waters[:50], other, *waters[51:]], "was begun with other structures"),
+    ):
+        again, whole = tmp_path / name / "t.csv", tmp_path / name / "whole.csv"
+        shutil.copytree(out.parent, again.parent)
+        many.write_text("".join(changed))
+        assert rows_in(again) >= rows
+        done = run(*words, "--out", again)
+        assert done.exit_code == 0 and said in done.stderr
+        assert run(*words, "--out", whole).exit_code == 0
+        assert again.read_bytes() == whole.read_bytes() and again.read_bytes().count(b"\n") == 1 + len(changed)
+
+
 @pytest.mark.skipif(not can_fork(), reason="reads ahead in a fork")
 def test_predict_with_several_jobs_begins_before_all_structures_are_read(
     run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -146,7 +204,9 @@ def test_predict_with_other_options_does_not_go_on_with_rows_of_these(
     words = ("predict", "--model", model, "--structures", waters, "--chunk", 2)
     assert run(*words, "--out", whole, "--level", "0.5").exit_code == 0
     out.write_text("a table of before\n")
-    out.with_name(out.name + SUFFIX).write_text('{"work": "x", "rows": 1, "counts": {}, "files": {"table": {}}}')
+    out.with_name(out.name + SUFFIX).write_text(
+        '{"work": "x", "made_of": "y", "rows": 1, "counts": {}, "files": {"table": {}}}'
+    )
     done = run(*words, "--out", out, "--level", "0.5")
     assert done.exit_code == 0 and "with other structures, another model or other options" in done.stderr
     assert out.read_bytes() == whole.read_bytes()

@@ -5,16 +5,20 @@ import json
 import pytest
 
 from bandgap.foundation.errors import InputError
-from bandgap.predictions.growing import SUFFIX, GrowingTable, is_unfinished
+from bandgap.predictions.growing import SUFFIX, GrowingTable, rows_in
 
 
 class Killed(Exception):
     """The process ends here."""
 
 
+def opened(path, *, work="w", made_of=str, other=None):
+    return GrowingTable(path, work=work, made_of=made_of, others=None if other is None else {"structures": other})
+
+
 def grow(path, texts, *, work="w", other=None, torn=b""):
     """Write texts and be killed, with something torn at the end of the file; return the table."""
-    table = GrowingTable(path, work=work, others=None if other is None else {"structures": other})
+    table = opened(path, work=work, other=other)
     with pytest.raises(Killed), table:
         for text in texts:
             table.commit(1, {"ok": 1}, table=text, **({} if other is None else {"structures": text.upper()}))
@@ -27,7 +31,7 @@ def grow(path, texts, *, work="w", other=None, torn=b""):
 def test_table_goes_on_after_its_last_whole_chunk(tmp_path):
     path, other = tmp_path / "new" / "t.csv", tmp_path / "new" / "s.xyz"
     grow(path, ["head\na\n", "b\n"], other=other, torn=b"half a li")
-    with GrowingTable(path, work="w", others={"structures": other}) as table:
+    with opened(path, other=other) as table:
         assert (table.rows, table.counts["ok"]) == (2, 2)
         assert table.note == f"{path} holds 2 rows of this work already; it goes on after them."
         table.commit(1, {"ok": 0, "refused": 1}, table="c\n", structures="C\n")
@@ -39,7 +43,7 @@ def test_table_goes_on_after_its_last_whole_chunk(tmp_path):
 def test_table_that_was_complete_when_the_process_was_killed_is_only_finished(tmp_path):
     path = tmp_path / "t.csv"
     grow(path, ["a\n", "b\n"], torn=b"c")
-    with GrowingTable(path, work="w") as table:
+    with opened(path) as table:
         assert table.rows == 2
     assert path.read_text() == "a\nb\n" and list(tmp_path.iterdir()) == [path]
 
@@ -47,7 +51,7 @@ def test_table_that_was_complete_when_the_process_was_killed_is_only_finished(tm
 def test_table_of_another_work_is_left_until_the_first_rows_and_then_written_anew(tmp_path):
     path = tmp_path / "t.csv"
     grow(path, ["old\n", "rows\n"])
-    table = GrowingTable(path, work="other")
+    table = opened(path, work="other")
     assert "another model or other options, and is written anew" in table.note
     assert path.read_text() == "old\nrows\n"
     with table:
@@ -55,19 +59,29 @@ def test_table_of_another_work_is_left_until_the_first_rows_and_then_written_ane
     assert path.read_text() == "new\n"
 
 
-def test_rows_of_work_that_is_not_known_yet_are_noted_once_it_is(tmp_path):
+def test_rows_stay_where_what_they_are_made_of_is_as_before(tmp_path):
+    path, asked = tmp_path / "t.csv", []
+    grow(path, ["a\n", "b\n"])
+    changed = opened(path, made_of=lambda rows: f"other {rows}")
+    assert changed.rows == 0 and "was begun with other structures" in changed.note
+    assert path.read_text() == "a\nb\n" and rows_in(path) == 2
+
+    def of_first_two(rows):
+        asked.append(rows)
+        return str(rows)
+
+    assert opened(path, made_of=of_first_two).rows == 2 and asked == [2]
+
+
+def test_note_of_an_earlier_version_is_begun_anew_in_a_sentence(tmp_path):
     path = tmp_path / "t.csv"
-    table = GrowingTable(path, work="")
-    with pytest.raises(Killed), table:
-        table.commit(1, {"ok": 1}, table="a\n")
-        assert path.read_text() == "a\n" and not is_unfinished(path)
-        table.work = "w"
-        table.commit(1, {"ok": 1}, table="b\n")
-        raise Killed
-    assert is_unfinished(path)
-    with GrowingTable(path, work="w") as again:
-        assert (again.rows, again.counts["ok"]) == (2, 2)
-    assert path.read_text() == "a\nb\n" and not is_unfinished(path)
+    grow(path, ["a\n"])
+    beside = tmp_path / f"t.csv{SUFFIX}"
+    state = json.loads(beside.read_text())
+    del state["made_of"]
+    beside.write_text(json.dumps(state))
+    table = opened(path)
+    assert table.rows == 0 and "by an earlier version" in table.note and table.note.endswith("is written anew.")
 
 
 @pytest.mark.parametrize("change", ("first byte", "shorter", "gone"))
@@ -78,7 +92,7 @@ def test_table_that_was_changed_in_between_is_written_anew(tmp_path, change):
         path.unlink()
     else:
         path.write_text({"first byte": "xaa\nbbb\n", "shorter": "aaa\nb"}[change])
-    table = GrowingTable(path, work="w")
+    table = opened(path)
     assert table.rows == 0 and "was changed since it was begun" in table.note
 
 
@@ -87,19 +101,19 @@ def test_damaged_note_is_said_and_the_table_written_anew(tmp_path, text):
     path = tmp_path / "t.csv"
     grow(path, ["aaa\n"])
     (tmp_path / f"t.csv{SUFFIX}").write_text(text)
-    table = GrowingTable(path, work="w")
+    table = opened(path)
     assert table.rows == 0 and "is damaged" in table.note
 
 
 def test_note_of_an_attempt_with_other_files_is_not_taken_up(tmp_path):
     path, other = tmp_path / "t.csv", tmp_path / "s.xyz"
     grow(path, ["aaa\n"])
-    assert GrowingTable(path, work="w", others={"structures": other}).rows == 0
+    assert opened(path, other=other).rows == 0
     grow(path, ["aaa\n"], other=other)
-    assert GrowingTable(path, work="w").rows == 0
+    assert opened(path).rows == 0
     assert json.loads((tmp_path / f"t.csv{SUFFIX}").read_text())["rows"] == 1
 
 
 def test_folder_in_the_place_of_the_table_is_refused_before_any_work(tmp_path):
     with pytest.raises(InputError, match="is a folder. Name a file to write"):
-        GrowingTable(tmp_path, work="w")
+        opened(tmp_path)

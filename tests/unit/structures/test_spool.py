@@ -80,7 +80,7 @@ def test_records_that_are_read_ahead_are_those_of_one_reading(folder, monkeypatc
     ahead, records = Spool.ahead(lambda: stream_paths([folder])), read_paths([folder])
     assert told(ahead) == told(records) == told(ahead)
     assert (ahead.is_read, len(ahead), ahead.known_len()) == (True, len(records), len(records))
-    assert ahead.digest == Spool(stream_paths([folder])).digest
+    assert list(ahead.contents()) == list(Spool(stream_paths([folder])).contents())
     assert ahead.tally == Tally.of(records) and ahead.tally.counts["refused"] == 3
 
 
@@ -120,13 +120,23 @@ def test_walks_through_a_spool_at_once_do_not_disturb_each_other(folder):
     assert [a.id == b.id for a, b in zip(kept, kept, strict=True)] == [True] * len(kept)
 
 
-def test_digest_of_a_spool_changes_with_anything_that_was_read(folder):
-    digests = {Spool(stream_paths([folder])).digest}
-    assert Spool(stream_paths([folder])).digest in digests
+def test_contents_of_a_spool_change_with_anything_that_was_read(folder):
+    contents = {tuple(Spool(stream_paths([folder])).contents())}
+    assert tuple(Spool(stream_paths([folder])).contents()) in contents
     for text in (FILES["a.extxyz"].replace("0.1", "0.2", 1), FILES["a.extxyz"].replace("-0.629", "-0.6290001", 1)):
         (folder / "a.extxyz").write_text(text)
-        digests.add(Spool(stream_paths([folder])).digest)
-    assert len(digests) == 3
+        contents.add(tuple(Spool(stream_paths([folder])).contents()))
+    assert len(contents) == 3
+
+
+def test_contents_of_a_record_tell_the_id_that_it_gets():
+    first, second, last = read_structures((METHANE_XYZ * 3).encode(), "a.xyz")
+    again, taken = dataclasses.replace(second, id="a-1"), dataclasses.replace(last, id="a-1-2")
+    short, long = Spool([first, again]), Spool([first, again, taken])
+    assert [record.id for record in short] == ["a-1", "a-1-2"]
+    assert [record.id for record in long] == ["a-1", "a-1-3", "a-1-2"]
+    (same, own), (same_too, other, _) = short.contents(), long.contents()
+    assert same == same_too and own != other
 
 
 @pytest.mark.parametrize("packed", (False, True), ids=("file", "archive"))
