@@ -75,18 +75,22 @@ class _PhaseLines:
 
 
 class EpochClock:
-    """A progress that also takes the time of every step of one phase, such as the epochs of a training."""
+    """A progress that also takes the time of every step of one phase, such as the epochs of a training.
+
+    An update that repeats the count of the one before, as of a batch, is inside a step.
+    """
 
     def __init__(self, progress: Progress, phase: str) -> None:
         self._progress, self._phase = progress, phase
-        self._at = time.perf_counter()
+        self._at, self._last = time.perf_counter(), ("", 0)
         self.seconds: list[float] = []
 
     def __call__(self, update: Update, /) -> None:
-        now = time.perf_counter()
-        if update.phase == self._phase and update.done:
-            self.seconds.append(now - self._at)
-        self._at = now
+        now, at = time.perf_counter(), (update.phase, update.done)
+        if at != self._last:
+            if update.phase == self._phase and update.done:
+                self.seconds.append(now - self._at)
+            self._at, self._last = now, at
         self._progress(update)
 
     @property

@@ -124,7 +124,7 @@ def train_source(
             choice = LabelChoice(label, labels, unit=unit, column=column, level_of_theory=level_of_theory)
             records = load_structures(structures, progress=progress)
             gaps, level_of_theory = load_gaps(records, choice)
-        clock = EpochClock(progress, "training the source network")
+        clock = EpochClock(progress, f"training the {'graph' if network == 'megnet' else 'source'} network")
         folder = train(
             records,
             gaps,
@@ -139,7 +139,7 @@ def train_source(
         )
     print_run(folder, read_manifest(folder, kind="source"))
     if clock.sentence:
-        typer.echo(clock.sentence)
+        typer.echo(f"graph network: {clock.sentence}" if network == "megnet" else clock.sentence)
     say(f"Next: bandgap transfer --source {folder} --structures CRYSTALS --labels CSV --out RUN")
 
 

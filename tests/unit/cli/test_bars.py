@@ -77,3 +77,13 @@ def test_time_of_an_epoch_is_the_median_without_the_first(monkeypatch: pytest.Mo
     clock(Update("Fisher information", 1, 2))
     assert clock.sentence == "4 epochs, 3.0 s each (median)"
     assert len(passed) == 6
+
+
+def test_updates_of_batches_end_no_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(bars_module.time, "perf_counter", lambda: now[0])
+    clock = EpochClock(lambda update: None, "training")
+    for done in (0, 0, 1, 1, 1, 2, 2, 2, 3):
+        now[0] += 2.0
+        clock(Update("training", done, 3))
+    assert clock.sentence == "3 epochs, 6.0 s each (median)"

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -213,7 +214,12 @@ def test_from_the_shell_train_transfer_and_predict_in_three_processes(world, tmp
 
     words = ("train-source", *labelled, "source.extxyz", "--network", "megnet", "--out", "source")
     assert "leave out --preset and --species" in shell(*words, "--species", "H C O", code=2)
-    assert "graph network: MEGNet (Chen et al., 2019), 3 blocks" in shell(*words)
+    told = shell(*words)
+    assert "graph network: MEGNet (Chen et al., 2019), 3 blocks" in told
+    card = json.loads((tmp_path / "source" / "manifest.json").read_text(encoding="utf-8"))["card"]["graph"]
+    epochs = re.search(r"; (\d+) epochs of ", card)[1]
+    (timed,) = re.findall(r"^.*\(median\)$", told, re.MULTILINE)
+    assert timed.startswith(f"graph network: {epochs} epochs, ")
     shell("transfer", "--source", "source", *labelled, "target.extxyz", "--method", "feature_gp", "--n", "16",
           "--n-test", "6", "--out", "run")  # fmt: skip
     shell("predict", "--model", "run", "--structures", "target.extxyz", "--out", "table.csv")
