@@ -57,7 +57,8 @@ class Proposed:
 def best_of_both(fits: Sequence[ComparedFit], each: ByFit, *, figure: str, n: int) -> Best | None:
     """Return the best of our methods and the best peer of size n; None where only one kind took part.
 
-    `each` holds what the figure is a mean of, by structure. There is no difference where a split of either lacks it.
+    `each` holds what the figure is a mean of, by structure, of which other splits than those of the fits are left
+    out. There is no difference where a split of either lacks it.
     """
     means = _means(fits, figure, n)
     peers = {peer.name for peer in PEERS}
@@ -65,9 +66,13 @@ def best_of_both(fits: Sequence[ComparedFit], each: ByFit, *, figure: str, n: in
     if not ours or not theirs:
         return None
     pair = [min(side, key=side.__getitem__) for side in (ours, theirs)]
-    kept = all(set(each.get((name, n), ())) >= _seeds(fits, name, n) for name in pair)
-    first, second = pair
-    return Best(first, second, _DIFFERENCES[figure](each[first, n], each[second, n]) if kept else None)
+    seeds = [_seeds(fits, name, n) for name in pair]
+    found = [
+        {s: v for s, v in each.get((name, n), {}).items() if s in these}
+        for name, these in zip(pair, seeds, strict=True)
+    ]
+    kept = all(set(values) == these for values, these in zip(found, seeds, strict=True))
+    return Best(pair[0], pair[1], _DIFFERENCES[figure](found[0], found[1]) if kept else None)
 
 
 def proposed(fits: Sequence[ComparedFit], n: int, *, method: str) -> Proposed | None:

@@ -2,8 +2,9 @@
 
 Our methods without a source have the descriptor of the set (`own_descriptor`). A method that transfers starts on the
 perovskites from a network that is trained once on the inorganic crystals, on the organic crystals from the shipped
-source on molecules, and takes no part on the inorganic ones. The peers of
-`crystal_peers.py` see the same splits. The data are not shipped: a folder with the files named here is needed.
+source on molecules, and takes no part on the inorganic ones. The peers of `crystal_peers.py` see the same splits. The
+data are not shipped: a folder with the files named here is needed. A kept fit counts while what it was made of is the
+same: data, number of test rows, descriptor, and source where it transfers.
 """
 
 import functools
@@ -15,6 +16,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from bandgap.benchmarks.crystal_facts import facts_of, tell_of_others
 from bandgap.benchmarks.crystal_peers import PEERS, Peer
 from bandgap.benchmarks.paired import append_errors
 from bandgap.datasets.demo import demo_source_folder
@@ -25,6 +27,7 @@ from bandgap.datasets.table import LabelledSet, Table, elements_of, learnable
 from bandgap.descriptors import PRESETS, DescriptorConfig
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.evaluation.metrics import crps_mixture_each
+from bandgap.foundation.config import fingerprint
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress, progress_of
 from bandgap.networks.swag import SnapshotConfig
@@ -39,6 +42,7 @@ from bandgap.sources.new_elements import grown_members
 from bandgap.sources.no_source import no_source, own_descriptor
 from bandgap.sources.proposed import proposed_method
 from bandgap.sources.sets import open_sources
+from bandgap.sources.stored import source_fingerprint
 from bandgap.sources.training import train_source_run
 from bandgap.storage.manifests import MANIFEST
 from bandgap.structures import StructureRecord, read_paths
@@ -120,6 +124,7 @@ class _Entrant:
 
     descriptor: DescriptorConfig
     predict: Callable[[Table, Table, int], PredictiveDraws]
+    source: str = ""  # its fingerprint, where the entrant transfers
 
 
 def run_crystals(
@@ -160,29 +165,36 @@ def entrants(config: CrystalsBenchmark, where: str) -> list[str]:
 
 def _fits_on(name: str, job: _Job) -> Iterator[ComparedFit]:
     file, sizes = job.out / f"{name}.jsonl", job.config.sizes or SETS[name].sizes
-    done = {(fit.method, fit.n, fit.seed): fit for fit in read_fits(file)}
-    labelled: LabelledSet | None = None
+    kept = {(fit.method, fit.n, fit.seed): fit for fit in read_fits(file)}  # the last ones, as errors are
+    labelled = _labelled(SETS[name], job)
     for who in entrants(job.config, name):
         wanted = [(who, n, seed) for n in sizes for seed in job.config.seeds]
-        yield from (done[key] for key in wanted if key in done)
+        entrant = _entrant(who, labelled, SETS[name], job)
+        made_of = facts_of(labelled, job.config.n_test or SETS[name].n_test, entrant.descriptor, source=entrant.source)
+        done = {key: kept[key] for key in wanted if key in kept and kept[key].made_of == made_of}
+        tell_of_others([kept[key] for key in wanted if key in kept and key not in done], made_of, file)
+        yield from done.values()
         left = [key for key in wanted if key not in done]
         if not left:
             continue
-        labelled = labelled or _labelled(SETS[name], job)
-        for fit, errors_eV, crps_eV in _fits_of(who, left, labelled, SETS[name], job):
+        for fit, errors_eV, crps_eV in _fits_of(entrant, left, labelled, made_of, job):
             append_errors(errors_file(job.out, name), who, fit.n, fit.seed, errors_eV, crps_eV)
             append_fit(file, fit)
             yield fit
 
 
 def _fits_of(
-    who: str, wanted: Sequence[tuple[str, int, int]], labelled: LabelledSet, where: CrystalSet, job: _Job
+    entrant: _Entrant,
+    wanted: Sequence[tuple[str, int, int]],
+    labelled: LabelledSet,
+    made_of: Mapping[str, Any],
+    job: _Job,
 ) -> Iterator[tuple[ComparedFit, dict[str, float], dict[str, float]]]:
     """Yield the fits of one entrant, with their errors and CRPS in eV by id, on splits of all labelled structures.
 
     What its descriptor does not take it does without.
     """
-    entrant, n_test = _entrant(who, labelled, where, job), job.config.n_test or where.n_test
+    who, n_test = wanted[0][0], made_of["n_test"]
     note = progress_of(who, job.progress)
     table = learnable(labelled.records, labelled.gaps_eV, descriptor=entrant.descriptor, progress=note, **job.settings)
     ids = [record.id for record in labelled.records]
@@ -198,7 +210,8 @@ def _fits_of(
         lost = n + n_test - len(train) - len(test)
         warnings = (f"{lost} of {n + n_test} structures cannot be described.",) if lost else ()
         errors = draws.flat_means_eV.mean(axis=0) - test.gaps_eV
-        fit = ComparedFit(who, n, seed, heldout_figures(draws, test.gaps_eV), seconds, warnings=warnings)
+        figures = heldout_figures(draws, test.gaps_eV)
+        fit = ComparedFit(who, n, seed, figures, seconds, warnings=warnings, made_of=made_of)
         scores = crps_mixture_each(test.gaps_eV, draws.centres_eV, sds=draws.sds_eV)
         errors_eV, crps_eV = (dict(zip(test.ids, values.tolist(), strict=True)) for values in (errors, scores))
         yield fit, errors_eV, crps_eV
@@ -214,7 +227,8 @@ def _entrant(who: str, labelled: LabelledSet, where: CrystalSet, job: _Job) -> _
         members = open_sources(folder).load(verify=False)
         own = next(iter(members[0].values())).descriptor
         taken = descriptor_taken(own, get_method(who), elements) or own
-        return _Entrant(taken, functools.partial(_own_draws, who, taken, members))
+        weights = fingerprint([source_fingerprint(model) for member in members for model in member.values()])
+        return _Entrant(taken, functools.partial(_own_draws, who, taken, members), weights)
     descriptor = own_descriptor(labelled.records, labelled.gaps_eV)
     return _Entrant(descriptor, functools.partial(_own_draws, who, descriptor, ()))
 

@@ -1,7 +1,7 @@
 """Fits of a comparison: one line of a file for each, read again to go on, and their means over splits."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ class ComparedFit:
     """One method on one split: figures on the test rows, seconds of the fit, warnings.
 
     `tested_on` is a fingerprint of the test rows where they are not drawn from all labelled structures, else "".
-    `failed` says why there is no fit and no figure, "" where there is one.
+    `failed` says why there is no fit and no figure, "" where there is one. `made_of` holds what else the figures depend
+    on, by name, where the file's reader compares it; lines of earlier versions have none.
     """
 
     method: str
@@ -28,6 +29,7 @@ class ComparedFit:
     conformal_share: float = 0.0
     tested_on: str = ""
     failed: str = ""
+    made_of: Mapping[str, Any] = field(default_factory=dict)
 
 
 def fit_key(fit: ComparedFit) -> tuple[str, int, int, float, str]:

@@ -66,6 +66,12 @@ def test_scores_that_an_earlier_version_did_not_keep_leave_a_dash(capsys) -> Non
     )
 
 
+def test_errors_of_splits_that_were_not_asked_for_do_not_enter() -> None:
+    """Such as those of an earlier call with more seeds, which may have had other test rows."""
+    more = {key: {**by_seed, 1: {"a": len(key[0]), "b": 9.0}} for key, by_seed in ERRORS.items()}
+    assert best_of_both(FITS, more, figure="rmse_eV", n=N) == best_of_both(FITS, ERRORS, figure="rmse_eV", n=N)
+
+
 def test_nothing_is_said_of_who_took_no_part(capsys) -> None:
     ours = [fit for fit in FITS if fit.method == "gaussian_process"]
     print_criteria(ours, EACH, method="stacking")

@@ -3,8 +3,11 @@
 import csv
 import dataclasses
 import gzip
+import json
+import shutil
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,6 +103,57 @@ def test_everyone_predicts_the_same_test_rows_and_the_fits_are_kept(data: Path, 
     more = list(run_crystals(data, tmp_path, dataclasses.replace(CONFIG, seeds=(0, 1), sets=("perovskites",))))
     assert len(more) == 2 * len(entrants(CONFIG, "perovskites"))
     assert (tmp_path / "source" / "manifest.json").stat().st_mtime_ns == trained
+
+
+def rows_in(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / "perovskites.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+ONE_SET = dataclasses.replace(CONFIG, sets=("perovskites",), peers=False)
+
+
+def test_kept_fits_of_another_number_of_test_rows_are_made_again(data: Path, tmp_path: Path, caplog) -> None:
+    list(run_crystals(data, tmp_path, ONE_SET))
+    smaller = dataclasses.replace(ONE_SET, n_test=N_TEST - 4)
+    found = list(run_crystals(data, tmp_path, smaller))
+    errors = read_errors(errors_file(tmp_path, "perovskites"))
+    assert {len(errors[fit.method, N][0]) for _, fit in found} == {N_TEST - 4} and len(rows_in(tmp_path)) == 4
+    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
+        f"fits of {name} were made with another number of test structures and are made again (1)"
+        for name in ("gaussian_process", "fine_tune")
+    ]
+    caplog.clear()
+    assert list(run_crystals(data, tmp_path, smaller)) == found
+    assert len(rows_in(tmp_path)) == 4 and not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda row: row["made_of"].update(descriptor="0"), "were made with another descriptor"),
+        (lambda row: row["made_of"].update(data="0"), "were made with other data"),
+        (lambda row: row.pop("made_of"), "do not say what they were made of"),  # an earlier version
+    ],
+    ids=["descriptor", "data", "earlier version"],
+)
+def test_kept_fits_made_of_something_else_are_made_again(change, why, data: Path, tmp_path: Path, caplog) -> None:
+    config = dataclasses.replace(ONE_SET, methods=("gaussian_process",))
+    ((_, first),) = run_crystals(data, tmp_path, config)
+    (row,) = rows_in(tmp_path)
+    change(row)
+    row["figures"]["rmse_eV"] = 99.0
+    (tmp_path / "perovskites.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    ((_, again),) = run_crystals(data, tmp_path, config)
+    assert again.figures == first.figures and again.made_of == first.made_of
+    assert why in caplog.text and len(rows_in(tmp_path)) == 2
+
+
+def test_kept_fits_from_another_source_are_made_again(data: Path, tmp_path: Path, caplog) -> None:
+    list(run_crystals(data, tmp_path, ONE_SET))
+    shutil.rmtree(tmp_path / "source")
+    list(run_crystals(data, tmp_path, dataclasses.replace(ONE_SET, source_seed=1)))
+    assert [row["method"] for row in rows_in(tmp_path)] == ["gaussian_process", "fine_tune", "fine_tune"]
+    assert "fits of fine_tune were made with another source" in caplog.text
 
 
 def test_source_is_trained_with_what_every_method_asks_for() -> None:
