@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +24,10 @@ from tests.app.test_actions import click
 from tests.app.test_finished_run import train_source
 from tests.app.test_predict_and_posterior import alts
 
+sys.path.insert(0, str(MAIN.parent))  # as `streamlit run` does
+
+from components.train.many_rows import MANY_ROWS
+
 Visit = Callable[..., AppTest]
 SHORT = {"warmup": 20, "draws": 40, "keep": 40, "chains": 2}
 N = 60
@@ -41,11 +46,11 @@ def perovskite(edge: float, cation: str = "Cs") -> Atoms:
     return crystal((cation, "Pb", "I"), sites, spacegroup=221, cellpar=[edge] * 3 + [90] * 3)
 
 
-def perovskites(n: int, cation: str = "Cs") -> bytes:
+def perovskites(n: int, cation: str = "Cs", *, step: float = 0.01) -> bytes:
     """Return crystals of different sizes as one extXYZ file."""
     text = io.StringIO()
     for k in range(n):
-        atoms = perovskite(6.1 + 0.01 * k, cation)
+        atoms = perovskite(6.1 + step * k, cation)
         atoms.info["id"] = f"{cation}_{k:02d}"
         ase.io.write(text, atoms, format="extxyz")
     return text.getvalue().encode()
@@ -119,6 +124,18 @@ def test_no_page_of_a_source_of_crystals_speaks_of_molecules(visit: Visit, works
         at = visit(name, run=runs[method], source=source)
         assert len(list(everything(at))) > 10
         assert said_of_molecules(at) == []
+
+
+def test_many_rows_of_crystals_are_not_told_of_molecules(visit: Visit, workspace: Workspace) -> None:
+    source = workspace.library.runs(workspace.id)[0].source
+    n = MANY_ROWS + 100
+    files = [("many.extxyz", perovskites(n, step=0.0005))]
+    dataset = workspace.add_checked(files, name="many perovskites")
+    workspace.library.save_gaps(dataset, np.linspace(1.2, 2.4, n), labels={"matched": n}, level_of_theory="HSE06")
+    at = visit("train", source=source, dataset=dataset)
+    next(box for box in at.number_input if box.label == "Labelled structures").set_value(MANY_ROWS + 1).run()
+    assert f"With more than {MANY_ROWS:,} structures to learn from" in texts(at)
+    assert said_of_molecules(at) == []
 
 
 def test_comparison_with_a_source_of_crystals_speaks_of_structures(visit: Visit, workspace: Workspace) -> None:

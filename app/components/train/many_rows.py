@@ -20,6 +20,6 @@ def mini_batch_hint(
     return (
         f"With more than {MANY_ROWS:,} structures to learn from, add **{title}**: it samples the posterior of "
         "all layers from a few structures at a time, and one step takes as long however many there are. "
-        "On 8,000 molecules it erred a little less than an ensemble of fine-tunings. Its chains settle slowly: use its "
-        "intervals only where they agree. " + estimate_sentence({title: estimate})
+        "On 8,000 structures of QM9 it erred a little less than an ensemble of fine-tunings. Its chains settle slowly: "
+        "use its intervals only where they agree. " + estimate_sentence({title: estimate})
     )
