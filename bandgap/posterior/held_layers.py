@@ -23,7 +23,7 @@ Layers = Callable[[int, int], DrawnLayers]
 class Room:
     """Bytes of layers that a process keeps; `ahead`: of all features from the start, where these find room."""
 
-    n_bytes: int = 300_000_000
+    n_bytes: int = 256_000_000
     ahead: bool = False
 
 
