@@ -7,8 +7,11 @@ Given these, G_t does not depend on the walker that moves, so that the term Gamm
 walkers that are far apart: lambda and damping (`lbfgs`) are needed, and the drift is tamed as in `hamcmc_sa`.
 
 Batches of y are those of steps before t, so that G_t is independent of the batch of step t as well. A step evaluates
-gradients at theta_(t-M), theta_(t-1), theta_t and, for M > 3, theta_(t-M+2): the last and the first make the pair
-across the gap of the next step.
+three gradients, all on its own batch: at theta_(t-M), which moves, and at theta_(t-1) and theta_t, which make the
+newest pair. Two would do if theta_(t-1) were the point that moves, as in `hamcmc_sa`; here it is another walker's, and
+its gradient of the step before is on another batch: their difference would be one of batches more than of positions.
+The pair across the gap of the next step joins theta_(t-M) with theta_(t-M+2): that is theta_t for M = 2 and theta_(t-1)
+for M = 3, both known; for M > 3 it takes a fourth gradient.
 """
 
 import math
@@ -26,7 +29,10 @@ from bandgap.inference.stochastic_gradient.protocol import Algorithm, Normals, S
 
 @dataclass(frozen=True)
 class HamcmcConfig:
-    """Step h, inverse temperature tau, M walkers, and the pairs' lambda, r and delta; three gradients a step."""
+    """Step h, inverse temperature tau, M walkers, and the pairs' lambda, r and delta.
+
+    A step takes three gradients, four for more than three walkers.
+    """
 
     step: float
     inverse_temperature: float = 1.0

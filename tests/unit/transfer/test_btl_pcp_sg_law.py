@@ -66,11 +66,13 @@ def test_a_step_that_collects_a_pair_evaluates_two_batches_and_one_afterwards():
     assert counted.asked == [64] * (3 * 2 + 5)
 
 
-def test_a_step_of_walkers_evaluates_three_batches_as_the_pair_across_the_gap_needs_one():
+@pytest.mark.parametrize("walkers, gradients", [(2, 3), (3, 3), (4, 4)])
+def test_a_step_of_walkers_evaluates_the_one_that_moves_and_both_of_the_newest_pair(walkers, gradients):
+    """On one batch; from four walkers on, the far end of the pair across the gap is none of these."""
     counted, run = Counted(target_of(100_000)), RunConfig(3, 5, 5, 64, longest_move=1e9)
-    start = begin(counted.target, chains=6).reshape(2, 3, -1)
-    sample(counted, CONFIGS["hamcmc"](1e-12), start, config=run, seed=0)
-    assert counted.asked == [64] * (8 * 3)
+    start = begin(counted.target, chains=2 * walkers).reshape(2, walkers, -1)
+    sample(counted, CONFIGS["hamcmc"](1e-12, walkers=walkers), start, config=run, seed=0)
+    assert counted.asked == [64] * (8 * gradients)
 
 
 def allocated(n, *, steps):
