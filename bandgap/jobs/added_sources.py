@@ -119,7 +119,7 @@ def unpack(folder: Path) -> None:
         try:
             path = folder / member.name.removeprefix(top)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(member.data)
+            path.write_bytes(member.content.whole())
         except OSError as error:
             raise InputError(f"{member.name} cannot be unpacked: {error.strerror}. Pack the folder again.") from None
     archive.unlink()
@@ -146,7 +146,7 @@ def check_source(folder: Path) -> None:
 def _kind(member: Member) -> str:
     """Return the kind of model of which a file is the manifest; an empty text where it is none."""
     try:
-        found = json.loads(member.data)
+        found = json.loads(member.content.whole())
     except ValueError:
         return ""
     return str(found.get("kind", "")) if isinstance(found, dict) else ""

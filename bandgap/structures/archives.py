@@ -1,22 +1,26 @@
-"""Zip archives and gzipped files, unpacked in memory within limits; nothing is ever written to disk."""
+"""Zip archives and gzipped files, unpacked within limits as they are read; nothing is ever written to disk."""
 
+import contextlib
 import gzip
 import io
 import lzma
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bandgap.foundation.errors import printable, reason_of
+from bandgap.structures.contents import BLOCK, SMALL, Content, Stream
 from bandgap.structures.draft import Unreadable
 from bandgap.structures.formats import suffix_of
 from bandgap.structures.records import Limits
 
 ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 GZIP_MAGIC = b"\x1f\x8b"
+_MAGIC_BYTES = 4
 _RATIO_FROM_BYTES = 1_000_000  # a small file may be all zeros
 _IGNORED = {"__macosx", "thumbs.db", "desktop.ini"}
 _DAMAGE = (
@@ -29,10 +33,10 @@ _ARCHIVES = {"zip", "gz", "tgz", "tar", "bz2", "xz", "7z", "rar"}
 
 @dataclass(frozen=True)
 class Member:
-    """One file of an archive: its bytes, or the sentence that says why it was not opened."""
+    """One file of an archive: its content, or the sentence that says why it was not opened."""
 
     name: str
-    data: bytes = b""
+    content: Content = field(default_factory=lambda: Content.of(b""))
     refusal: str = ""
 
 
@@ -50,8 +54,12 @@ def unzip(source: bytes | Path, *, limits: Limits) -> Iterator[Member]:
     size = len(source) if isinstance(source, bytes) else source.stat().st_size
     if size > limits.max_archive_bytes:
         raise Unreadable(f"the archive has {megabytes(size)}; the limit is {megabytes(limits.max_archive_bytes)}")
+
+    def opened() -> zipfile.ZipFile:
+        return zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)
+
     try:
-        archive = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)
+        archive = opened()
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError, UnicodeError) as error:
         raise Unreadable(f"not a zip archive that can be opened ({reason_of(error)}). Is the file cut off?") from None
     left = limits.max_archive_bytes
@@ -59,23 +67,28 @@ def unzip(source: bytes | Path, *, limits: Limits) -> Iterator[Member]:
         for entry in archive.infolist():
             if entry.filename.endswith("/") or is_ignored(entry.filename):  # its is_dir fails on a name without letters
                 continue
-            member = _member(archive, entry, left=left, limits=limits)
-            left -= len(member.data)
+            member = _member(archive, entry, opened, left=left, limits=limits)
+            left -= member.content.size
             yield member
 
 
-def gunzip(data: bytes, *, limits: Limits) -> bytes:
-    """Return the content of a gzipped file.
+def gunzip(packed: Content, *, limits: Limits) -> Content:
+    """Return the content of a gzipped file, which is unpacked once to check it.
 
     Raises Unreadable on damage, and over the limits of size and compression ratio.
     """
+
+    @contextlib.contextmanager
+    def opened() -> Iterator[gzip.GzipFile]:
+        with packed.opened() as file, gzip.GzipFile(fileobj=file) as stream:  # type: ignore[call-overload]
+            yield stream
+
     try:
-        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
-            content = stream.read(limits.max_file_bytes + 1)
+        content = _within(opened, limits.max_file_bytes, opened)
     except (OSError, EOFError, zlib.error) as error:
         raise Unreadable(f"not a gzip file that can be opened ({reason_of(error)}). Is the file cut off?") from None
-    _check_size(len(content), len(data), limit=limits.max_file_bytes, limits=limits)
-    if content.startswith((GZIP_MAGIC, *ZIP_MAGIC)):
+    _check_size(content.size, packed.size, limit=limits.max_file_bytes, limits=limits)
+    if content.head(_MAGIC_BYTES).startswith((GZIP_MAGIC, *ZIP_MAGIC)):
         raise Unreadable(_NESTED)
     return content
 
@@ -85,17 +98,29 @@ def megabytes(n_bytes: int) -> str:
     return f"{n_bytes / 1e6:,.1f} MB" if n_bytes >= 100_000 else f"{n_bytes:,} bytes"
 
 
-def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, *, left: int, limits: Limits) -> Member:
+def _member(
+    archive: zipfile.ZipFile,
+    entry: zipfile.ZipInfo,
+    opened: Callable[[], zipfile.ZipFile],
+    *,
+    left: int,
+    limits: Limits,
+) -> Member:
     name = printable(entry.filename)
+
+    @contextlib.contextmanager
+    def later() -> Iterator[Stream]:
+        with opened() as again, again.open(entry) as stream:
+            yield stream
+
     try:
         _check_entry(entry)
         limit = min(limits.max_file_bytes, left)
         if entry.file_size > limit:
             _check_size(entry.file_size, entry.compress_size, limit=limit, limits=limits)
-        with archive.open(entry) as stream:
-            content = stream.read(limit + 1)  # the size in the header may be a lie
-        _check_size(len(content), entry.compress_size, limit=limit, limits=limits)
-        if suffix_of(name) in _ARCHIVES or content.startswith((GZIP_MAGIC, *ZIP_MAGIC)):
+        content = _within(lambda: archive.open(entry), limit, later)  # the size in the header may be a lie
+        _check_size(content.size, entry.compress_size, limit=limit, limits=limits)
+        if suffix_of(name) in _ARCHIVES or content.head(_MAGIC_BYTES).startswith((GZIP_MAGIC, *ZIP_MAGIC)):
             raise Unreadable(_NESTED)
     except Unreadable as error:
         return Member(name, refusal=str(error))
@@ -103,6 +128,18 @@ def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, *, left: int, limi
         reason = reason_of(error)
         return Member(name, refusal=f"damaged in the archive, or packed in a way that is not supported ({reason})")
     return Member(name, content)
+
+
+_Opened = Callable[[], AbstractContextManager[Stream]]
+
+
+def _within(now: _Opened, limit: int, later: _Opened) -> Content:
+    """Return what a stream gives, in memory where it is little; of more than the limit, one byte more is looked at."""
+    first, size = b"", 0
+    with now() as stream:
+        while block := stream.read(min(BLOCK, limit + 1 - size)):
+            first, size = first or block, size + len(block)
+    return Content.of(first) if size == len(first) and size <= SMALL else Content(size, later)
 
 
 def _check_entry(entry: zipfile.ZipInfo) -> None:

@@ -4,13 +4,16 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import shown
 from bandgap.structures.records import InfoValue, Limits, Problem
+
+if TYPE_CHECKING:
+    from bandgap.structures.contents import Content
 
 LARGEST_NUMBER = 1e100  # in a file; products of three are finite, and what is larger than 1e5 is refused later
 _NOT_PYTHON = str.maketrans({"D": "e", "d": "e"})
@@ -57,17 +60,24 @@ class Reader(Protocol):
     def __call__(self, text: str, *, limits: Limits) -> Iterable[Draft]: ...
 
 
-class BytesReader(Protocol):
+class LinesReader(Protocol):
+    """As `Reader`, of a text by its lines, of which it holds few; it may walk through them more than once."""
+
+    def __call__(self, lines: Iterable[str], *, limits: Limits) -> Iterable[Draft]: ...
+
+
+class ContentReader(Protocol):
     """As `Reader`, of a format that is no text."""
 
-    def __call__(self, data: bytes, *, limits: Limits) -> Iterable[Draft]: ...
+    def __call__(self, content: "Content", *, limits: Limits) -> Iterable[Draft]: ...
 
 
 @dataclass(frozen=True)
 class Format:
     """A format of structure files: how it is told from others, and its reader. One stands at the end of each file.
 
-    One that is no text has no `read`, but `is_it`, which knows its bytes, and `read_bytes`.
+    One that is no text has no `read`, but `is_it`, which knows its first bytes, and `read_content`. `read_lines` reads
+    what `read` does, where a file can hold any number of structures.
     """
 
     name: str  # on records and in verdicts
@@ -77,7 +87,8 @@ class Format:
     suffixes: tuple[str, ...] = ()
     names: tuple[str, ...] = ()  # that files begin with, whatever their suffix; the folder then gives the id
     is_it: Callable[[bytes], bool] | None = None
-    read_bytes: BytesReader | None = None
+    read_content: ContentReader | None = None
+    read_lines: LinesReader | None = None
 
 
 def refused(text: str, *, suffix: str = "") -> Draft:

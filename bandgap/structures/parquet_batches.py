@@ -8,12 +8,12 @@ sentence; what comes back over the pipe was validated there.
 import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bandgap.structures import parquet_child
+from bandgap.structures.contents import Content
 from bandgap.structures.draft import Unreadable
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _DAMAGED = "a damaged Parquet file. Is it cut off? Write it again"
 
 
 def parquet_batches(
-    data: bytes, names: Sequence[str], *, most_bytes: int
+    content: Content, names: Sequence[str], *, most_bytes: int
 ) -> "Generator[pyarrow.Schema | pyarrow.RecordBatch, None, None]":
     """Yield the schema of a Parquet file, then batches of its columns of these names and of all plain columns.
 
@@ -35,9 +35,7 @@ def parquet_batches(
     except ImportError:
         raise Unreadable(_reason(parquet_child.NO_PYARROW, most_bytes)) from None
     words = [sys.executable, "-P", str(_CHILD), json.dumps(list(names)), str(most_bytes)]
-    with tempfile.TemporaryFile() as file:
-        file.write(data)
-        file.seek(0)
+    with content.on_disk() as file:
         child = subprocess.Popen(words, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert child.stdout is not None  # it is a pipe
     rows = 0

@@ -1,6 +1,5 @@
 """Bytes, files, folders and archives to records: at least one verdict for each, and no file costs another."""
 
-import codecs
 import logging
 import os
 import re
@@ -12,21 +11,14 @@ from bandgap.foundation.errors import printable
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.structures.archives import GZIP_MAGIC, ZIP_MAGIC, gunzip, is_ignored, megabytes, unzip
 from bandgap.structures.checks import to_record
+from bandgap.structures.contents import Content
 from bandgap.structures.draft import Draft, Format, Unreadable
 from bandgap.structures.formats import binary_format, detect, is_nameless, read_content, refuse_by_kind, suffix_of
 from bandgap.structures.ids import with_unique_ids
 from bandgap.structures.records import DEFAULT_LIMITS, Limits, Problem, StructureRecord
+from bandgap.structures.texts import Text
 
 _LOG = logging.getLogger(__name__)
-_MARKS = (  # UTF-32's mark begins with UTF-16's, so it comes first
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x19\x1b-\x1f]")
-_PROBED = 65_536
 _MANY = "Split the files, or predict with `bandgap predict` in a shell, which takes any number"
 
 
@@ -41,7 +33,7 @@ def read_structures(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS) 
 
 def stream_structures(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[StructureRecord]:
     """Yield the records of `read_structures` as they are read, with the ids that they have by themselves."""
-    return _records(data, name, limits=limits, left=limits.max_structures)
+    return _records(Content.of(data), name, limits=limits, left=limits.max_structures)
 
 
 def read_paths(
@@ -60,8 +52,8 @@ def stream_paths(
 ) -> Iterator[StructureRecord]:
     """Yield the records of `read_paths` as they are read, with the ids that they have by themselves.
 
-    Needs the memory of one structure, of the text of one file and of the files' names; a zip archive is read member by
-    member.
+    Needs the memory of the files' names and of few structures: XYZ, PDB, Parquet and ASE databases of any size are read
+    piece by piece, also out of archives. The text of another format is held, that of one file at a time.
     """
     files = [file for path in paths for file in _files(Path(path))]
     given = 0
@@ -91,41 +83,35 @@ def _from_path(path: Path, limits: Limits, *, left: int) -> Iterable[StructureRe
             return [_refused(str(path), "no files in the folder")]
         if not stat.S_ISREG(status.st_mode):
             return [_refused(str(path), "not a file but a device or a pipe")]
-        with path.open("rb") as file:
-            is_zip = _is_archive(file.read(len(ZIP_MAGIC[0])), str(path))
-        if not is_zip and status.st_size > limits.max_file_bytes:
-            return [_refused(str(path), _too_large(status.st_size, limits))]
-        data = path if is_zip else path.read_bytes()
+        content = Content.at(path, size=status.st_size)
+        if not _is_archive(content, str(path)) and content.size > limits.max_file_bytes:
+            return [_refused(str(path), _too_large(content.size, limits))]
     except FileNotFoundError:
         return [_refused(str(path), "there is no such file")]
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        return [_refused(str(path), f"the file cannot be opened ({reason})")]
-    return _records(data, str(path), limits=limits, left=left)
+        return [_refused(str(path), _not_opened(error))]
+    return _records(content, str(path), limits=limits, left=left)
 
 
-def _records(data: bytes | Path, name: str, *, limits: Limits, left: int) -> Iterator[StructureRecord]:
-    """Return the records of one file or archive, at most `left` and one that says so; a path is that of an archive.
-
-    Keeps no bytes itself, so that those of a file are gone once they are text.
-    """
+def _records(content: Content, name: str, *, limits: Limits, left: int) -> Iterator[StructureRecord]:
+    """Return the records of one file or archive, at most `left` and one that says so."""
     if left < 1:
         return iter([_not_read(name, limits)])
-    if isinstance(data, Path) or _is_archive(data, name):
-        return _from_archive(data, name, limits=limits, left=left)
-    return _from_file(data, name, limits=limits, left=left)
+    if _is_archive(content, name):
+        return _from_archive(content, name, limits=limits, left=left)
+    return _from_file(content, name, limits=limits, left=left)
 
 
-def _is_archive(data: bytes, name: str) -> bool:
-    return data.startswith(ZIP_MAGIC) or suffix_of(_base(name)) == "zip"
+def _is_archive(content: Content, name: str) -> bool:
+    return content.head(len(ZIP_MAGIC[0])).startswith(ZIP_MAGIC) or suffix_of(_base(name)) == "zip"
 
 
-def _from_archive(data: bytes | Path, name: str, *, limits: Limits, left: int) -> Iterator[StructureRecord]:
+def _from_archive(content: Content, name: str, *, limits: Limits, left: int) -> Iterator[StructureRecord]:
     try:
         if suffix_of(_base(name)) not in ("zip", ""):
             raise Unreadable("a zip archive by its content, and not by its name. Name it .zip to have it opened.")
         given = 0
-        for member in unzip(data, limits=limits):
+        for member in unzip(content.path or content.whole(), limits=limits):
             file = f"{name}/{member.name}"
             if given >= left:
                 yield _not_read(file, limits)
@@ -134,7 +120,7 @@ def _from_archive(data: bytes | Path, name: str, *, limits: Limits, left: int) -
                 given += 1
                 yield _refused(file, member.refusal)
                 continue
-            for record in _from_file(member.data, file, limits=limits, left=left - given):
+            for record in _from_file(member.content, file, limits=limits, left=left - given):
                 given += 1
                 yield record
         if not given:
@@ -143,57 +129,31 @@ def _from_archive(data: bytes | Path, name: str, *, limits: Limits, left: int) -
         yield _refused(name, str(error))
 
 
-def _from_file(data: bytes, name: str, *, limits: Limits, left: int) -> Iterator[StructureRecord]:
+def _from_file(content: Content, name: str, *, limits: Limits, left: int) -> Iterator[StructureRecord]:
     try:
         plain_name = name
-        if data.startswith(GZIP_MAGIC):
-            data = gunzip(data, limits=limits)
+        if content.head(len(GZIP_MAGIC)) == GZIP_MAGIC:
+            content = gunzip(content, limits=limits)
             plain_name = re.sub(r"\.gz$", "", name, flags=re.IGNORECASE)
         base = _base(plain_name)
-        if len(data) > limits.max_file_bytes:
-            raise Unreadable(_too_large(len(data), limits))
-        if not data.strip():
+        if content.size > limits.max_file_bytes:
+            raise Unreadable(_too_large(content.size, limits))
+        if content.is_blank():
             raise Unreadable("the file is empty")
-        form = binary_format(data)
-        content: str | bytes = data
+        form = binary_format(content)
+        readable: Text | Content = content
         if form is None:
-            refuse_by_kind(data, base)
-            content = _decoded(data)
-            form = detect(content, base)
-    except Unreadable as error:
-        yield _refused(name, str(error))
+            refuse_by_kind(content, base)
+            readable = text = Text(content)
+            form = detect(text, base)
+    except (Unreadable, OSError) as error:
+        yield _refused(name, str(error) if isinstance(error, Unreadable) else _not_opened(error))
         return
-    del data  # as a text may be as large
-    yield from _from_content(content, form, name=name, stem=_stem(plain_name), limits=limits, left=left)
-
-
-def _decoded(data: bytes) -> str:
-    """Return the text of `data` with "\\n" line ends: UTF-8, UTF-16, UTF-32 or, failing those, Latin-1.
-
-    Raises Unreadable when the bytes are not text.
-    """
-    text = _text_of(data)
-    probe = text[:_PROBED]
-    if len(_CONTROL.findall(probe)) > len(probe) // 1000:
-        raise Unreadable("a binary file, not text. Export the structure as a text file such as CIF or extXYZ")
-    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\x1a", "")  # 1A: end of file under DOS
-
-
-def _text_of(data: bytes) -> str:
-    for mark, encoding in _MARKS:
-        if data.startswith(mark):
-            return data[len(mark) :].decode(encoding, errors="replace")
-    probe = data[:_PROBED]
-    if probe.count(0) * 3 > len(probe):  # ASCII text in UTF-16 without its mark has a zero in every second byte
-        return data.decode("utf-16-le" if probe[1::2].count(0) > probe[::2].count(0) else "utf-16-be", errors="replace")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode("latin-1")
+    yield from _from_content(readable, form, name=name, stem=_stem(plain_name), limits=limits, left=left)
 
 
 def _from_content(
-    content: str | bytes, form: Format, *, name: str, stem: str, limits: Limits, left: int
+    content: Text | Content, form: Format, *, name: str, stem: str, limits: Limits, left: int
 ) -> Iterator[StructureRecord]:
     drafts = _Drafts(content, form, limits)
     draft, given = drafts.next(), 0
@@ -216,7 +176,7 @@ class _Drafts:
     The promise of one verdict per file holds for errors nobody foresaw, too.
     """
 
-    def __init__(self, content: str | bytes, form: Format, limits: Limits) -> None:
+    def __init__(self, content: Text | Content, form: Format, limits: Limits) -> None:
         self.ending = ""
         self._form, self._drafts = form, read_content(content, form, limits=limits)
 
@@ -229,6 +189,11 @@ class _Drafts:
             reason = " ".join(str(error).split())
             self.ending = f"cannot be read as {self._form.name} ({type(error).__name__}: {reason})"
             return None
+
+
+def _not_opened(error: OSError | ValueError) -> str:
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    return f"the file cannot be opened ({reason})"
 
 
 def _too_large(n_bytes: int, limits: Limits) -> str:

@@ -50,7 +50,7 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
-STREAM_LIMITS = Limits(  # of a reader that keeps no structures: any number of them, in files whose text it can hold
+STREAM_LIMITS = Limits(  # of a reader that keeps no structures: any number of them
     max_file_bytes=2_000_000_000, max_archive_bytes=20_000_000_000, max_structures=sys.maxsize
 )
 

@@ -7,9 +7,11 @@ program is opened, whatever its name says.
 from collections.abc import Iterable, Iterator
 
 from bandgap.foundation.errors import shown
+from bandgap.structures.contents import Content
 from bandgap.structures.draft import Draft, Format, Unreadable, refused
 from bandgap.structures.formats import aims, ase_db, cif, optimade, parquet, pdb, poscar, shelx, xyz
 from bandgap.structures.records import Limits
+from bandgap.structures.texts import Text
 
 # Where the content of a file fits several, the first is taken.
 FORMATS = (
@@ -33,6 +35,7 @@ _MAGIC = {
     b"\x80\x02": "a pickle", b"\x80\x03": "a pickle", b"\x80\x04": "a pickle", b"\x80\x05": "a pickle",
 }  # fmt: skip
 _SNIFFED = 200_000  # characters looked at
+_HEAD = 1_000_000  # bytes looked at
 
 
 def suffix_of(name: str) -> str:
@@ -40,28 +43,30 @@ def suffix_of(name: str) -> str:
     return name.rpartition(".")[2].lower() if "." in name else ""
 
 
-def refuse_by_kind(data: bytes, base: str) -> None:
+def refuse_by_kind(content: Content, base: str) -> None:
     """Raise Unreadable for kinds of file that are never opened, by name or by their first bytes."""
-    if suffix_of(base) == "json" and optimade.MARK.encode() in data:
+    if suffix_of(base) == "json" and optimade.MARK.encode() in content.whole():
         return
+    data = content.head(_HEAD)
     kind = _NEVER.get(suffix_of(base)) or next((kind for magic, kind in _MAGIC.items() if data.startswith(magic)), "")
     if kind:
         raise Unreadable(f"{kind} is not opened. Accepted: {ACCEPTED}.")
 
 
-def binary_format(data: bytes) -> Format | None:
+def binary_format(content: Content) -> Format | None:
     """Return the format that is no text and that these bytes are of, whatever the file's name; None for none."""
+    data = content.head(_HEAD)
     return next((form for form in FORMATS if form.is_it is not None and form.is_it(data)), None)
 
 
-def detect(text: str, base: str) -> Format:
+def detect(text: Text, base: str) -> Format:
     """Return the format of a text: the one of its name when the content fits, else the content's.
 
     A name on the list is believed when the content fits nothing, so that its reader can say what is wrong.
     Raises Unreadable when neither tells.
     """
     named = _by_name(base)
-    probe = text[:_SNIFFED]
+    probe = text.head(_SNIFFED)
     fitting = [
         form for form in FORMATS if form.read is not None and all(pattern.search(probe) for pattern in form.content)
     ]
@@ -74,7 +79,7 @@ def detect(text: str, base: str) -> Format:
     )
 
 
-def read_content(content: str | bytes, form: Format, *, limits: Limits) -> Iterator[Draft]:
+def read_content(content: Text | Content, form: Format, *, limits: Limits) -> Iterator[Draft]:
     """Yield the drafts of a text, or bytes, in format `form`; what its reader raises becomes the draft that says so."""
     try:
         for draft in _read(content, form, limits):
@@ -86,12 +91,14 @@ def read_content(content: str | bytes, form: Format, *, limits: Limits) -> Itera
         yield draft
 
 
-def _read(content: str | bytes, form: Format, limits: Limits) -> Iterable[Draft]:
-    if isinstance(content, bytes):
-        assert form.read_bytes is not None  # `binary_format` gives only such
-        return form.read_bytes(content, limits=limits)
+def _read(content: Text | Content, form: Format, limits: Limits) -> Iterable[Draft]:
+    if isinstance(content, Content):
+        assert form.read_content is not None  # `binary_format` gives only such
+        return form.read_content(content, limits=limits)
+    if form.read_lines is not None:
+        return form.read_lines(content, limits=limits)
     assert form.read is not None  # `detect` gives only such
-    return form.read(content, limits=limits)
+    return form.read(content.whole(), limits=limits)
 
 
 def is_nameless(base: str) -> bool:

@@ -1,6 +1,7 @@
 """ASE's SQLite databases: rows of the table `systems`, with their key-value pairs. Nothing in the file is executed.
 
-The bytes are read as a database in memory that cannot be written to. Only the three tables that are named here are
+A file is opened where it lies, to be read only and as one that nobody changes, so that no lock and no log beside it is
+looked at; other bytes are a database in memory that cannot be written to. Only the three tables that are named here are
 read, and only where the schema has them as tables: no view, trigger or function of the file ever runs. Pickles and
 objects of ASE in other columns are not looked at.
 """
@@ -12,6 +13,7 @@ from contextlib import closing
 
 import numpy as np
 
+from bandgap.structures.contents import Content
 from bandgap.structures.draft import Draft, Format, Unreadable, refused
 from bandgap.structures.elements import ELEMENTS
 from bandgap.structures.records import InfoValue, Limits
@@ -25,18 +27,14 @@ _IDS = ("id", "name")
 
 
 def is_ase_db(data: bytes) -> bool:
-    """Return whether bytes are a SQLite database with ASE's table."""
+    """Return whether the first bytes are those of a SQLite database with ASE's table."""
     return data.startswith(MAGIC) and _SCHEMA.search(data[:_SCHEMA_BYTES]) is not None
 
 
-def read_ase_db(data: bytes, *, limits: Limits) -> Iterator[Draft]:
+def read_ase_db(content: Content, *, limits: Limits) -> Iterator[Draft]:
     """Yield one draft for every row. Raises Unreadable where the database is damaged or has no such table."""
-    plain = bytearray(data)
-    plain[_VERSIONS] = b"\x01\x01"
     try:
-        with closing(sqlite3.connect(":memory:")) as db:
-            db.deserialize(bytes(plain))
-            del plain
+        with closing(_opened(content)) as db:
             for setting in ("query_only=ON", "trusted_schema=OFF", "cell_size_check=ON"):
                 db.execute(f"PRAGMA {setting}")
             kinds = dict(db.execute("SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view')"))
@@ -56,6 +54,17 @@ def read_ase_db(data: bytes, *, limits: Limits) -> Iterator[Draft]:
                 yield draft
     except (sqlite3.Error, OverflowError, UnicodeError) as error:
         raise Unreadable(f"a damaged database ({error}). Is the file cut off?") from None
+
+
+def _opened(content: Content) -> sqlite3.Connection:
+    """Open a file by its path where its header has versions that SQLite reads, else in memory with those put right."""
+    if content.path is not None and set(content.head(_VERSIONS.stop)[_VERSIONS]) <= {1, 2}:
+        return sqlite3.connect(f"{content.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+    plain = bytearray(content.whole())
+    plain[_VERSIONS] = b"\x01\x01"
+    db = sqlite3.connect(":memory:")
+    db.deserialize(bytes(plain))
+    return db
 
 
 def _only_these(action: int, table: str | None, column: str | None, base: str | None, cause: str | None) -> int:
@@ -104,5 +113,5 @@ FORMAT = Format(
     content=(),
     suffixes=("db",),
     is_it=is_ase_db,
-    read_bytes=read_ase_db,
+    read_content=read_ase_db,
 )

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.structures.contents import Content
 from bandgap.structures.draft import Draft, Format, Unreadable, refused
 from bandgap.structures.elements import ELEMENTS
 from bandgap.structures.formats import cif, optimade, poscar, xyz
@@ -60,10 +61,10 @@ def is_parquet(data: bytes) -> bool:
     return data.startswith(MAGIC)
 
 
-def read_parquet(data: bytes, *, limits: Limits) -> Iterator[Draft]:
+def read_parquet(content: Content, *, limits: Limits) -> Iterator[Draft]:
     """Yield one draft for every row. Raises Unreadable on damage, and on a table without columns of structures."""
     row = 0
-    with closing(parquet_batches(data, (*_GEOMETRY, *TEXTS), most_bytes=limits.max_file_bytes)) as parts:
+    with closing(parquet_batches(content, (*_GEOMETRY, *TEXTS), most_bytes=limits.max_file_bytes)) as parts:
         layout = _layout(next(parts))
         for batch in parts:
             for draft in _drafts(batch, layout, limits=limits):
@@ -231,5 +232,5 @@ FORMAT = Format(
     content=(),
     suffixes=("parquet", "pq"),
     is_it=is_parquet,
-    read_bytes=read_parquet,
+    read_content=read_parquet,
 )

@@ -4,7 +4,7 @@ Columns as in the wwPDB format description, version 3.3.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,37 +23,57 @@ _NO_CELL = [1.0, 1.0, 1.0]  # what programs write in CRYST1 when there is no cry
 @dataclass
 class _Model:
     name: str
-    lines: list[tuple[int, str]] = field(default_factory=list)
+    lines: list[tuple[int, str]] = field(default_factory=list)  # with their numbers, from 1
+    n_atoms: int = 0
 
 
 def read_pdb(text: str, *, limits: Limits) -> Iterator[Draft]:
-    """Yield one draft for every model of the file."""
-    cryst, scale, models = "", [], [_Model("")]
-    for at, line in enumerate(text.split("\n"), start=1):
+    """Yield one draft for every model of the text of a file."""
+    return read_models(text.split("\n"), limits=limits)
+
+
+def read_models(lines: Iterable[str], *, limits: Limits) -> Iterator[Draft]:
+    """Yield one draft for every model of a file, which is walked through twice: its crystal may stand at the end."""
+    cryst, scale, given = "", list[str](), False
+    for line in lines:
         record = line[:6].rstrip()
         if record == "CRYST1":
             cryst = line
-        elif record in ("SCALE1", "SCALE2", "SCALE3"):
+        elif record in ("SCALE1", "SCALE2", "SCALE3") and len(scale) < 4:  # more than three say nothing
             scale.append(line)
-        elif record == "MODEL":
-            models.append(_Model(line[10:14].strip() or str(len(models))))
-        elif record in ("ATOM", "HETATM"):
-            models[-1].lines.append((at, line))
-    models = [model for model in models if model.lines]
-    if not models:
-        yield refused("no atoms in the file (no ATOM or HETATM line)")
-    for model in models:
+    for model in _models(lines, limits.max_atoms):
+        given = True
         try:
             draft = _structure(model, cryst, scale=scale, limits=limits)
         except Unreadable as error:
             draft = refused(str(error))
         draft.suffix = model.name or "1"
         yield draft
+    if not given:
+        yield refused("no atoms in the file (no ATOM or HETATM line)")
+
+
+def _models(lines: Iterable[str], max_atoms: int) -> Iterator[_Model]:
+    """Yield the models that have atoms, of those that have more than the limit not all lines."""
+    model, number = _Model(""), 0
+    for at, line in enumerate(lines, start=1):
+        record = line[:6].rstrip()
+        if record == "MODEL":
+            if model.n_atoms:
+                yield model
+            number += 1
+            model = _Model(line[10:14].strip() or str(number))
+        elif record in ("ATOM", "HETATM"):
+            model.n_atoms += 1
+            if model.n_atoms <= max_atoms:
+                model.lines.append((at, line))
+    if model.n_atoms:
+        yield model
 
 
 def _structure(model: _Model, cryst: str, *, scale: list[str], limits: Limits) -> Draft:
-    if len(model.lines) > limits.max_atoms:
-        raise Unreadable(f"the structure has {len(model.lines):,} atoms; the limit is {limits.max_atoms:,}")
+    if model.n_atoms > limits.max_atoms:
+        raise Unreadable(f"the structure has {model.n_atoms:,} atoms; the limit is {limits.max_atoms:,}")
     symbols = [_symbol(line) for _, line in model.lines]
     names = [line[12:16].strip() or symbols[i] for i, (_, line) in enumerate(model.lines)]
     xyz = [coordinates([line[30:38], line[38:46], line[46:54]], line=at) for at, line in model.lines]
@@ -136,6 +156,7 @@ FORMAT = Format(
     "PDB",
     words="PDB",
     read=read_pdb,
+    read_lines=read_models,
     content=(re.compile(r"^(?:ATOM  |HETATM|CRYST1)", re.MULTILINE),),
     suffixes=("pdb", "ent"),
 )

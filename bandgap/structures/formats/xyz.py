@@ -6,7 +6,7 @@ at the next line that is a count.
 
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -22,7 +22,6 @@ _PERIODIC_BY_LATTICE = (True, True, True)
 _QUOTED = r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\{[^}]*\}|\[[^\]]*\]"""
 _PAIR = re.compile(rf"""([A-Za-z_][\w.\-/]*)(?:\s*=\s*({_QUOTED}|[^\s"'\[{{]\S*))?""")
 _LONGEST = 20_000
-_BLOCK = 1_000_000  # characters that are split into lines at once
 _EXTENDED = re.compile(r"\b(properties|lattice|pbc)\s*=", re.IGNORECASE)
 _ANY_PAIR = re.compile(r"[A-Za-z_]\w*=\S")
 _INTEGER = re.compile(r"[+-]?(0|[1-9]\d*)", re.ASCII)  # 00011 is a name
@@ -56,8 +55,13 @@ class _Comment:
 
 
 def read_xyz(text: str, *, limits: Limits) -> Iterator[Draft]:
-    """Yield one draft for every frame of an XYZ or extXYZ file."""
-    for index, frame in enumerate(_frames(text, limits.max_atoms), start=1):
+    """Yield one draft for every frame of the text of an XYZ or extXYZ file."""
+    return read_frames(text.split("\n"), limits=limits)
+
+
+def read_frames(lines: Iterable[str], *, limits: Limits) -> Iterator[Draft]:
+    """Yield one draft for every frame of an XYZ or extXYZ file, which is not held."""
+    for index, frame in enumerate(_frames(lines, limits.max_atoms), start=1):
         try:
             comment = _comment(frame.comment)
         except Unreadable as error:
@@ -186,72 +190,69 @@ def _columns(text: str) -> tuple[int, int]:
         raise Unreadable(f"Properties must name species and pos, as in {example}; found {shown(text)}") from None
 
 
-def _frames(text: str, max_atoms: int) -> Iterator[_Frame]:
-    """Yield the frames of a text; it is split into lines as they are needed, as all at once take five times its memory.
+class _Walk:
+    """A place in lines that are walked through once: the line there, None behind the last, and its number from 1."""
 
-    A frame that reaches the last of the lines at hand is looked at again with more of them.
-    """
-    lines: list[str] = []
-    at, before, split = 0, 0, 0  # the place in `lines`, the lines before these, the characters that are split
-    while True:
-        frame, after = _frame_at(lines, at, before=before, max_atoms=max_atoms)
-        if after >= len(lines) and split <= len(text):
-            end = text.find("\n", split + max(_BLOCK, sum(map(len, lines[at:]))))
-            end = len(text) if end < 0 else end
-            lines = [*lines[at:], *text[split:end].split("\n")]
-            at, before, split = 0, before + at, end + 1
-            continue
-        if frame is None:
-            return
-        yield frame
-        at = after
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._left = iter(lines)
+        self.line: str | None = next(self._left, None)
+        self.number = 1
+
+    def step(self) -> None:
+        """Go to the next line."""
+        self.line = next(self._left, None)
+        self.number += 1
 
 
-def _frame_at(lines: list[str], at: int, *, before: int, max_atoms: int) -> tuple[_Frame | None, int]:
-    """Return the frame that begins at a line, or None where only blank lines follow, and the line after it."""
-    while at < len(lines) and not lines[at].strip():
-        at += 1
-    if at >= len(lines):
-        return None, at
-    if not _COUNT.fullmatch(lines[at]):
-        line = before + at + 1
-        fault = f"line {line}: expected the number of atoms, found {shown(lines[at])}"
-        return _Frame(line, "", [], fault), _next_count(lines, at)
-    count = int(lines[at])
-    first = at + 2
-    comment = lines[at + 1] if at + 1 < len(lines) else ""
-    end = _end_of_atoms(lines, first=first, last=min(first + count, len(lines)))
-    after = _next_count(lines, end)
-    unread = [line for line in lines[end:after] if line.strip()]
-    place = before + at
-    return _frame(place, count, comment=comment, body=lines[first:end], unread=unread, max_atoms=max_atoms), after
+def _frames(lines: Iterable[str], max_atoms: int) -> Iterator[_Frame]:
+    """Yield the frames; of what is no atom, and of atoms beyond the limit, no line is kept."""
+    walk = _Walk(lines)
+    while (line := walk.line) is not None:
+        if not line.strip():
+            walk.step()
+        elif _COUNT.fullmatch(line):
+            yield _frame_at(walk, line, max_atoms)
+        else:
+            at, found = walk.number, shown(line)
+            _to_next_count(walk)
+            yield _Frame(at, "", [], f"line {at}: expected the number of atoms, found {found}")
 
 
-def _frame(at: int, count: int, *, comment: str, body: list[str], unread: list[str], max_atoms: int) -> _Frame:
+def _frame_at(walk: _Walk, line: str, max_atoms: int) -> _Frame:
+    """Return the frame whose count is the line, and walk to the next one."""
+    at, count = walk.number, int(line)
+    walk.step()
+    comment = walk.line or ""
+    walk.step()
+    body, n_atoms = [], 0
+    while n_atoms < count and (row := walk.line) is not None:
+        if len(row) < 16 and (_COUNT.fullmatch(row) or not row.strip()):
+            break
+        n_atoms += 1
+        if n_atoms <= max_atoms:
+            body.append(row)
+        walk.step()
+    n_unread, unread = _to_next_count(walk)
     fault = ""
     if count > max_atoms:
         fault = f"the structure has {count:,} atoms; the limit is {max_atoms:,}"
-    elif len(body) < count:
-        fault = f"line {at + 1} announces {count} atoms, and {len(body)} follow. Is the file cut off?"
+    elif n_atoms < count:
+        fault = f"line {at} announces {count} atoms, and {n_atoms} follow. Is the file cut off?"
         if _is_atom(comment):
-            fault = f"line {at + 2} must be a comment, and holds an atom. Add a comment line, which may be empty."
-    elif unread and _is_atom(unread[0]):
-        fault = f"line {at + 1} announces {count} atoms, and more follow"
-    return _Frame(at + 1, comment, [] if fault else [line.split() for line in body], fault, len(unread))
+            fault = f"line {at + 1} must be a comment, and holds an atom. Add a comment line, which may be empty."
+    elif _is_atom(unread):
+        fault = f"line {at} announces {count} atoms, and more follow"
+    return _Frame(at, comment, [] if fault else [row.split() for row in body], fault, n_unread)
 
 
-def _end_of_atoms(lines: list[str], *, first: int, last: int) -> int:
-    """Return the first line from `first` on that is blank or the next frame's count, at most `last`."""
-    for at in range(first, last):
-        if len(lines[at]) < 16 and (_COUNT.fullmatch(lines[at]) or not lines[at].strip()):
-            return at
-    return last
-
-
-def _next_count(lines: list[str], at: int) -> int:
-    while at < len(lines) and not _COUNT.fullmatch(lines[at]):
-        at += 1
-    return at
+def _to_next_count(walk: _Walk) -> tuple[int, str]:
+    """Walk to the next line that is a count; return how many before it are not blank, and the first of these."""
+    n, first = 0, ""
+    while (line := walk.line) is not None and not _COUNT.fullmatch(line):
+        if line.strip():
+            n, first = n + 1, first or line
+        walk.step()
+    return n, first
 
 
 def _is_atom(line: str) -> bool:
@@ -293,6 +294,7 @@ FORMAT = Format(
     "XYZ",
     words="XYZ, extXYZ",
     read=read_xyz,
+    read_lines=read_frames,
     content=(re.compile(rf"\A\s*\d++[ \t]*\n[^\n]*\n[ \t]*\w++[ \t]+{ROW}"),),
     suffixes=("xyz", "extxyz", "exyz"),
 )

@@ -15,6 +15,8 @@ from bandgap.cli import app
 Run = Callable[..., Result]
 Shell = Callable[..., "subprocess.CompletedProcess[str]"]
 
+SETTINGS = 'sampler={"chains": 2, "warmup": 20, "draws": 20, "keep": 12}'
+
 WATER = """3
 Properties=species:S:1:pos:R:3 id={id} gap_eV={gap} pbc="F F F"
 O 0.000 0.000 {height}
@@ -82,3 +84,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_waters(path / "targets.extxyz", n=60, shift_eV=-0.5, name="t")
     (path / "broken.cif").write_bytes(b"data_x\n")
     return path
+
+
+@pytest.fixture
+def model(run: Run, waters: Path, tmp_path: Path) -> Path:
+    """A run that samples a network of toy size."""
+    source, model, data = tmp_path / "source", tmp_path / "run", ("--structures", waters, "--label", "gap_eV")
+    sets = ("train-sources", f"near={waters}", "--label", "gap_eV", "--species", "H", "O", "--hidden", "8")
+    trained = run(*sets, "--steps", "50", "--members", "1", "--out", source, "--device", "cpu")
+    assert trained.exit_code == 0, trained.output
+    words = ("--method", "btl_pcp_pe", "--n", "6", "--n-test", "2", "--set", SETTINGS, "--device", "cpu")
+    assert run("transfer", "--source", source, *data, *words, "--out", model).exit_code == 0
+    return model

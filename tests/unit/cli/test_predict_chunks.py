@@ -20,20 +20,6 @@ from bandgap.runs import chunks
 from bandgap.structures import Limits, StructureRecord, reading
 from tests.unit.cli.conftest import WATER, Run
 
-SETTINGS = 'sampler={"chains": 2, "warmup": 20, "draws": 20, "keep": 12}'
-
-
-@pytest.fixture
-def model(run: Run, waters: Path, tmp_path: Path) -> Path:
-    """A run that samples a network of toy size."""
-    source, model, data = tmp_path / "source", tmp_path / "run", ("--structures", waters, "--label", "gap_eV")
-    sets = ("train-sources", f"near={waters}", "--label", "gap_eV", "--species", "H", "O", "--hidden", "8")
-    trained = run(*sets, "--steps", "50", "--members", "1", "--out", source, "--device", "cpu")
-    assert trained.exit_code == 0, trained.output
-    words = ("--method", "btl_pcp_pe", "--n", "6", "--n-test", "2", "--set", SETTINGS, "--device", "cpu")
-    assert run("transfer", "--source", source, *data, *words, "--out", model).exit_code == 0
-    return model
-
 
 @pytest.fixture
 def inputs(tmp_path: Path, waters: Path) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import gzip
 import pickle
 import time
 import tracemalloc
@@ -13,12 +14,11 @@ import pytest
 
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.forks import can_fork
-from bandgap.structures import Limits, read_paths, read_structures, spool
-from bandgap.structures.formats import xyz
+from bandgap.structures import Limits, contents, read_paths, read_structures, spool
 from bandgap.structures.packed import unpacked
 from bandgap.structures.reading import stream_paths
 from bandgap.structures.spool import Spool, Tally
-from tests.unit.structures.samples import METHANE_XYZ, POSCAR, cif
+from tests.unit.structures.samples import METHANE_XYZ, PDB, POSCAR, cif
 from tests.unit.structures.test_archives import zipped
 
 NAMED = METHANE_XYZ.replace("methane", 'Properties=species:S:1:pos:R:3 id=m gap_eV=0.1 flag=T note="two words" k=3')
@@ -157,18 +157,24 @@ def test_stream_and_spool_hold_few_records_at_once(tmp_path, packed):
     assert most <= 5
 
 
-def test_bytes_of_a_file_are_gone_once_they_are_text(tmp_path):
-    path = tmp_path / "a.xyz"
-    path.write_text(METHANE_XYZ + " " * 20_000_000)
+@pytest.mark.parametrize("name", ("a.xyz", "a.xyz.gz", "a.zip", "a.pdb"))
+def test_text_of_a_file_is_not_held(tmp_path, name):
+    text, path, loose = (
+        METHANE_XYZ + "# what no count announces\n" * 800_000,
+        tmp_path / name,
+        Limits(max_compression_ratio=100_000),
+    )
+    data = (PDB + "REMARK of nothing at all\n" * 800_000 if name == "a.pdb" else text).encode()
+    path.write_bytes(zipped({"a.xyz": data}) if name == "a.zip" else gzip.compress(data) if ".gz" in name else data)
+    gc.collect()
     tracemalloc.start()
     try:
-        records = stream_paths([path])
-        next(records)
-        gc.collect()
-        assert 20_000_000 < tracemalloc.get_traced_memory()[0] < 30_000_000
-        records.close()
+        records = list(stream_paths([path], limits=loose))
+        peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+    assert [record.status != "refused" for record in records] == [True]
+    assert len(data) > 19_000_000 > 12_000_000 > peak
 
 
 @pytest.mark.parametrize("block", (1, 7, 60, 200))
@@ -188,9 +194,9 @@ def test_bytes_of_a_file_are_gone_once_they_are_text(tmp_path):
     ),
     ids=range(10),
 )
-def test_frames_do_not_depend_on_how_much_text_is_split_at_once(monkeypatch, text, block):
+def test_frames_do_not_depend_on_how_much_text_is_read_at_once(monkeypatch, text, block):
     whole = told(read_structures(text.encode(), "a.xyz"))
-    monkeypatch.setattr(xyz, "_BLOCK", block)
+    monkeypatch.setattr(contents, "BLOCK", block)
     assert told(read_structures(text.encode(), "a.xyz")) == whole
 
 
