@@ -167,7 +167,7 @@ def test_peers_whose_package_is_missing_are_left_out(monkeypatch: pytest.MonkeyP
     assert [name for name in entrants(CONFIG, "organic") if name not in CONFIG.methods] == [
         peer.name for peer in PEERS if not peer.package
     ]
-    assert entrants(dataclasses.replace(CONFIG, peers=False), "organic") == ["gaussian_process"]
+    assert entrants(dataclasses.replace(CONFIG, peers=False), "inorganic") == ["gaussian_process"]
 
 
 @pytest.mark.parametrize("peer", [peer for peer in PEERS if not peer.package], ids=lambda peer: peer.name)
