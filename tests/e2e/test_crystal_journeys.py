@@ -182,7 +182,7 @@ def test_perovskites_without_a_source_go_from_files_to_intervals(
     bring(page, server, archive, table, level="HSE", n=40)
     keep(page, "none-data")
     go(page, "Train")
-    pick(page, "Source model", "No source model")
+    expect(page.get_by_role("combobox", name="Source model")).to_have_value("No source model")  # as proposed
     expect(page.get_by_role("checkbox", name=STACKING, exact=True)).to_be_checked()
     keep(page, "none-train")
     start(page)
