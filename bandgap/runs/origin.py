@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,11 @@ from bandgap.structures import StructureRecord
 from bandgap.transfer import Method, TargetData, get_method, without_source
 
 Members = Sequence[Mapping[str, SourceModel]]
+BLOCKS_STAY: Final = (
+    "The graph blocks of the source model stay as they were trained; the layers above them move. This method holds "
+    "every layer as one matrix that takes one row of features for a structure, and graph blocks work on rows for all "
+    "of its atoms and bonds."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +62,11 @@ class Origin:
 
     @property
     def warnings(self) -> list[str]:
-        """What the run says of a source that was given and has no part in it."""
-        if not self.lacking:
-            return []
-        return [left_aside_sentence(self.lacking)]
+        """What the run says of a source that was given and has no part in it, or of which a part does not move."""
+        if self.lacking:
+            return [left_aside_sentence(self.lacking)]
+        given_graph = self.sources is not None and self.descriptor.graph is not None
+        return [BLOCKS_STAY] if given_graph and self.method.moves_hidden_layers else []
 
     @property
     def elements(self) -> list[str]:

@@ -36,7 +36,7 @@ def card_rows(card: Mapping[str, Any], overlap: Mapping[str, int] | None = None)
     if potential := card.get("potential"):
         rows["pretrained potential"] = potential
     if graph := card.get("graph"):
-        rows["graph network"] = graph
+        rows["graph network"] = f"{graph}; a transfer leaves its blocks as they are and moves the layers above them"
     if displacement := card.get("displacement_angstrom"):
         rows["displaced copies"] = (
             f"of every structure one for each network, coordinates changed by {displacement:g} angstrom (sd)"

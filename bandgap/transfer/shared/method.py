@@ -27,6 +27,7 @@ Family = Literal[
 Need = Literal["", "fisher", "variational", "snapshots"]
 
 WITHOUT_TRANSFER: Final = "without transfer"
+OUTPUT_LAYER_ALONE: Final = "output layer alone"
 MIN_ROWS = 5
 
 
@@ -186,6 +187,11 @@ class Method:
     def transfers(self) -> bool:
         """Whether it learns from a source model; the others do without one."""
         return self.family != WITHOUT_TRANSFER
+
+    @property
+    def moves_hidden_layers(self) -> bool:
+        """Whether it moves weights of a source model below the output layer."""
+        return self.transfers and self.family != OUTPUT_LAYER_ALONE
 
     def configure(self, settings: Mapping[str, Any]) -> Any:
         """Build the method's config from plain settings; raises ConfigError that names an unknown one."""

@@ -142,6 +142,7 @@ def test_source_holds_network_card_and_error_and_opens_again(folder, world):
     assert source.card.validation_rmse_eV < 0.3 * world.source_gaps_eV.std()
     card = json.loads((folder / "manifest.json").read_text())["card"]
     assert card_rows(card)["graph network"].startswith("MEGNet (Chen et al., 2019), 2 blocks")
+    assert "leaves its blocks as they are and moves the layers above" in card_rows(card)["graph network"]
     assert set(source.extras) == {"features", "fisher", "variational", "snapshots"}
 
 
@@ -153,6 +154,11 @@ def test_every_method_takes_such_a_source_and_gives_its_test_predictions_again(f
     )  # fmt: skip
     run = load_run(tmp_path)
     assert run.descriptor == load_source(folder, verify=False).descriptor
+    stay = [
+        text for text in run.manifest["warnings"] if text.startswith("The graph blocks of the source model stay as")
+    ]
+    moving = ("all layers, Bayesian", "many trained networks", "one trained network")
+    assert len(stay) == (METHODS[method].family in moving)
     heldout = load_heldout(tmp_path, run.manifest)
     records = {record.id: record for record in world.records}
     found = predict_run(tmp_path, [records[i] for i in heldout.predictions.ids])
