@@ -23,7 +23,13 @@ from bandgap.runs.origin import descriptor_taken, left_aside_sentence
 from bandgap.sources.cards import left_out_sentence
 from bandgap.sources.model import SourceModel
 from bandgap.sources.new_elements import grown_members
-from bandgap.sources.no_source import elements_to_learn, no_source, own_descriptor, refuse_beside_source
+from bandgap.sources.no_source import (
+    elements_to_learn,
+    kept_from_potential_of,
+    no_source,
+    own_descriptor,
+    refuse_beside_source,
+)
 from bandgap.sources.sets import open_sources
 from bandgap.structures import StructureRecord
 from bandgap.transfer import TargetData, get_method, without_source
@@ -39,7 +45,8 @@ LEFT_OUT: Final = "left out by"
 class Given:
     """What a method starts from and learns from: networks of a source (none: without one), and a table.
 
-    `descriptor` is that of the table without electron levels; `warnings` are what a fit says of a source left aside.
+    `descriptor` is that of the table without electron levels; `warnings` are what a fit says of a source or a potential
+    left aside.
     """
 
     members: Members
@@ -157,8 +164,9 @@ def tables_for(
             table = learnable(
                 records, gaps_eV, descriptor=replace(used, levels=levels), of_source=bool(kept), **computing
             )
-            warnings = () if descriptor is not None else (left_aside_sentence(sorted(lacking)),)
-            tables[descriptor] = Given(kept, used, table, warnings)
+            aside = left_aside_sentence(sorted(lacking)) if descriptor is None else ""
+            few = "" if kept or own else kept_from_potential_of(records, gaps_eV)
+            tables[descriptor] = Given(kept, used, table, tuple(text for text in (aside, few) if text))
         return tables[descriptor]
 
     labelled = _labelled(records, gaps_eV)

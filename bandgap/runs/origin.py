@@ -14,7 +14,13 @@ from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.sources.cards import NO_SOURCE
 from bandgap.sources.model import SourceModel
 from bandgap.sources.new_elements import grown_members
-from bandgap.sources.no_source import elements_to_learn, no_source, own_descriptor, refuse_beside_source
+from bandgap.sources.no_source import (
+    elements_to_learn,
+    kept_from_potential_of,
+    no_source,
+    own_descriptor,
+    refuse_beside_source,
+)
 from bandgap.sources.overlap import load_known, overlap
 from bandgap.sources.sets import StoredSources, open_sources
 from bandgap.sources.stored import source_fingerprint
@@ -45,6 +51,7 @@ class Origin:
     stored: Members = ()
     lacking: tuple[str, ...] = ()
     known: frozenset[str] | None = None
+    kept_from_potential: str = ""  # what is said of it, where a descriptor was made for the structures
 
     def members(self, data: TargetData) -> Members:
         """Return the source models by output for each network, for the features of this target."""
@@ -62,11 +69,16 @@ class Origin:
 
     @property
     def warnings(self) -> list[str]:
-        """What the run says of a source that was given and has no part in it, or of which a part does not move."""
-        if self.lacking:
-            return [left_aside_sentence(self.lacking)]
+        """What the run says of a source that was given and has no part in it, or of which a part does not move, and of
+        a potential that has no part in the descriptor.
+        """
         given_graph = self.sources is not None and self.descriptor.graph is not None
-        return [BLOCKS_STAY] if given_graph and self.method.moves_hidden_layers else []
+        said = (
+            left_aside_sentence(self.lacking) if self.lacking else "",
+            self.kept_from_potential,
+            BLOCKS_STAY if given_graph and self.method.moves_hidden_layers else "",
+        )
+        return [text for text in said if text]
 
     @property
     def elements(self) -> list[str]:
@@ -114,7 +126,8 @@ def origin_of(
     """
     if source_folder is None:
         chosen = without_source(method)
-        return Origin(chosen, descriptor or own_descriptor(records, gaps_eV))
+        kept_from = "" if descriptor else kept_from_potential_of(records, gaps_eV)
+        return Origin(chosen, descriptor or own_descriptor(records, gaps_eV), kept_from_potential=kept_from)
     refuse_beside_source(descriptor)
     chosen, sources = get_method(method), open_sources(source_folder)
     stored = sources.load(verify=not sources.several, extras=not sources.several)
@@ -122,7 +135,10 @@ def origin_of(
     known, taken = frozenset(own.elements), descriptor_taken(own, chosen, elements)
     if taken is None:
         lacking = tuple(sorted(set(elements) - known))
-        return Origin(chosen, own_descriptor(records, gaps_eV), lacking=lacking, known=known)
+        kept_from = kept_from_potential_of(records, gaps_eV)
+        return Origin(
+            chosen, own_descriptor(records, gaps_eV), lacking=lacking, known=known, kept_from_potential=kept_from
+        )
     return Origin(chosen, taken, sources, stored, known=known)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bandgap.datasets.table import elements_of
 from bandgap.descriptors import MBTRConfig, descriptor_for, n_features
-from bandgap.descriptors.potentials import potential_for
+from bandgap.descriptors.potentials import kept_from_potential, potential_for
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.networks.perceptron import NetworkConfig
 from bandgap.networks.standardise import fit_standardiser
@@ -51,6 +51,15 @@ def own_descriptor(records: Sequence[StructureRecord], gaps_eV: NDArray[np.float
     if not elements:
         raise InputError(f"None of {len(records)} structures can be learned from: none is usable and has a gap.")
     return descriptor_for(elements, potential=potential_for(elements))
+
+
+def kept_from_potential_of(records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]) -> str:
+    """Say where a few of the labelled structures keep `own_descriptor` from an installed potential, else ""."""
+    pairs = zip(records, gaps_eV, strict=False)
+    learned = {
+        record.id: elements_of(record) for record, gap in pairs if record.status != "refused" and np.isfinite(gap)
+    }
+    return kept_from_potential(learned)
 
 
 def refuse_beside_source(descriptor: MBTRConfig | None) -> None:

@@ -17,9 +17,12 @@ from bandgap.foundation.errors import ConfigError
 if TYPE_CHECKING:
     from ase import Atoms
 
+_IDS_SHOWN: Final = 4
 _ALL: Final = (chgnet.POTENTIAL, chgnet.TWO_LAYERS)
 POTENTIALS: Final[Mapping[str, Potential]] = {potential.name: potential for potential in _ALL}
+FOR_DATA_SETS: Final = (chgnet.TWO_LAYERS,)  # which may stand in the descriptor of a data set, the best first
 NONE: Final = "none"
+FEW_SHARE: Final = 0.05  # of the structures, that keep the others from a potential
 
 
 def check_potential(name: str) -> None:
@@ -30,8 +33,30 @@ def check_potential(name: str) -> None:
 
 def potential_for(elements: Collection[str]) -> str:
     """Return the potential for the descriptor of a data set with these elements, "none" where no package is there."""
-    best = chgnet.TWO_LAYERS
-    return best.name if best.installed and set(elements) <= set(best.elements) else NONE
+    taken = (each.name for each in FOR_DATA_SETS if each.installed and set(elements) <= set(each.elements))
+    return next(taken, NONE)
+
+
+def kept_from_potential(elements: Mapping[str, Collection[str]]) -> str:
+    """Say that a few structures keep a data set from a potential that is installed, "" where it is not so.
+
+    `elements` are those of every structure by its id. A few are at most `FEW_SHARE` of all.
+    """
+    if potential_for(set().union(*elements.values())) != NONE:
+        return ""
+    for each in FOR_DATA_SETS:
+        lacking = {name: set(own) - set(each.elements) for name, own in elements.items()}
+        others = [name for name, symbols in lacking.items() if symbols]
+        if each.installed and len(others) <= FEW_SHARE * len(elements):
+            more = f" and {len(others) - _IDS_SHOWN:,} more" if len(others) > _IDS_SHOWN else ""
+            unknown = ", ".join(sorted(set().union(*lacking.values())))
+            return (
+                f"{each.title} does not know {unknown} (in {len(others):,} of {len(elements):,} structures: "
+                f"{', '.join(others[:_IDS_SHOWN])}{more}). So that these can be learned from, the descriptor of all "
+                "does without its features. To have its features instead, leave these structures out of the data; "
+                f"preset {each.name} leaves them out, too, and describes the others by its features alone."
+            )
+    return ""
 
 
 def potential_words(name: str) -> str:

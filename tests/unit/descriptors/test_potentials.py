@@ -15,7 +15,14 @@ from bandgap.descriptors import (
     n_features,
     similarity_features,
 )
-from bandgap.descriptors.potentials import POTENTIALS, potential_for, potential_words
+from bandgap.descriptors.potentials import (
+    FOR_DATA_SETS,
+    POTENTIALS,
+    kept_from_potential,
+    potential_for,
+    potential_words,
+)
+from bandgap.descriptors.potentials.protocol import Potential
 from bandgap.foundation.errors import ConfigError
 from tests.unit.descriptors.samples import ethanol, record
 
@@ -78,3 +85,34 @@ def test_potential_of_a_data_set_is_one_that_is_installed_and_knows_its_elements
     assert potential_for(("Po", "I")) == "none"
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert potential_for(("Pb", "I")) == "none"
+
+
+def test_second_potential_of_the_table_is_taken_where_the_first_lacks_an_element(monkeypatch):
+    monkeypatch.setattr(Potential, "installed", True)
+    wider = dataclasses.replace(FOR_DATA_SETS[0], name="wider", elements=(*FOR_DATA_SETS[0].elements, "Po"))
+    monkeypatch.setattr("bandgap.descriptors.potentials.FOR_DATA_SETS", (*FOR_DATA_SETS, wider))
+    assert potential_for(("Pb", "I")) == "chgnet-two-layers"
+    assert potential_for(("Po", "I")) == "wider"
+    assert kept_from_potential({"a": ("Po",)} | {f"s{k}": ("Pb", "I") for k in range(30)}) == ""
+
+
+@pytest.mark.parametrize(
+    ("n_polonium", "n", "installed", "said"),
+    [
+        (
+            1,
+            20,
+            True,
+            "does not know Po (in 1 of 20 structures: s0). So that these can be learned from, the descriptor of",
+        ),
+        (5, 100, True, "Po (in 5 of 100 structures: s0, s1, s2, s3 and 1 more)"),
+        (2, 20, True, ""),
+        (0, 20, True, ""),
+        (1, 20, False, ""),
+    ],
+    ids=["one", "five", "not few", "none", "not installed"],
+)
+def test_few_structures_that_keep_a_data_set_from_a_potential_are_named(n_polonium, n, installed, said, monkeypatch):
+    monkeypatch.setattr(Potential, "installed", installed)
+    found = kept_from_potential({f"s{k}": ("Po", "O") if k < n_polonium else ("Pb", "O") for k in range(n)})
+    assert said in found and bool(found) == bool(said)

@@ -7,6 +7,7 @@ import pytest
 
 from bandgap.descriptors import featurize
 from bandgap.descriptors.growing import grown_descriptor
+from bandgap.descriptors.potentials.protocol import Potential
 from bandgap.foundation.errors import InputError
 from bandgap.networks.perceptron import hidden_features
 from bandgap.predictions.store import load_predictions
@@ -83,6 +84,22 @@ def test_method_learns_of_elements_that_the_source_lacks(source_folder, mixed, w
     assert found.status[-1] == "refused" and "Si" in found.problem[-1]
     assert np.isfinite(found.mean_eV[:-1]).all()
     assert "Contains S, never seen by the source model; training structures: S in 6" in found.domain[0]
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["no source", "a source that lacks it"])
+def test_structure_that_keeps_all_from_a_potential_is_learned_from_and_named(
+    source_folder, world, tmp_path, monkeypatch, beside
+):
+    monkeypatch.setattr(Potential, "installed", True)
+    odd = make_records(1, seed=5, prefix="odd", names=("CH4",))[0]
+    odd.atoms.symbols[0] = "Po"
+    given = [*world.records, odd], np.append(world.gaps_eV, 4.0)
+    run = transfer(source_folder if beside else None, given, tmp_path, "kernel_ridge")
+    manifest = json.loads((run / "manifest.json").read_text())
+    (said,) = [text for text in manifest["warnings"] if "does not know Po" in text]
+    assert "(in 1 of 25 structures: odd" in said and manifest["left_out"] == []
+    compared = tables_for(["kernel_ridge"], source_folder if beside else None, *given)
+    assert said in compared.of("kernel_ridge").warnings
 
 
 def test_every_method_without_transfer_is_one_of_the_two_kinds():
