@@ -27,7 +27,7 @@ TRAINING = {
     "graph": functools.partial(train_graph_source_run, graph=GRAPH),
     "chgnet": functools.partial(train_source_run, descriptor=PRESETS["chgnet"]),
 }
-METHODS = ["btl_pcp_pe", "fine_tune"]  # one that draws all weights, one point estimate
+METHODS = ["btl_pcp_pe", "fine_tune", "feature_gp", "freeze", "last_layer_ridge", "ensemble"]  # of every kind
 NEW_PROCESS = """
 import pickle, sys
 import numpy as np
