@@ -126,18 +126,6 @@ def test_no_page_of_a_source_of_crystals_speaks_of_molecules(visit: Visit, works
         assert said_of_molecules(at) == []
 
 
-def test_many_rows_of_crystals_are_not_told_of_molecules(visit: Visit, workspace: Workspace) -> None:
-    source = workspace.library.runs(workspace.id)[0].source
-    n = MANY_ROWS + 100
-    files = [("many.extxyz", perovskites(n, step=0.0005))]
-    dataset = workspace.add_checked(files, name="many perovskites")
-    workspace.library.save_gaps(dataset, np.linspace(1.2, 2.4, n), labels={"matched": n}, level_of_theory="HSE06")
-    at = visit("train", source=source, dataset=dataset)
-    next(box for box in at.number_input if box.label == "Labelled structures").set_value(MANY_ROWS + 1).run()
-    assert f"With more than {MANY_ROWS:,} structures to learn from" in texts(at)
-    assert said_of_molecules(at) == []
-
-
 def test_comparison_with_a_source_of_crystals_speaks_of_structures(visit: Visit, workspace: Workspace) -> None:
     source = workspace.library.runs(workspace.id)[0].source
     at = visit("data")
@@ -161,6 +149,19 @@ def test_source_of_crystals_shows_its_error_on_structures(visit: Visit, workspac
     card = [str(element.value) for element in at.markdown if "held-out" in str(element.value)]
     assert len(card) == 1 and card[0].startswith("**Error on held-out structures**")
     assert json.loads(at.get("plotly_chart")[0].proto.spec)["data"]
+
+
+def test_many_rows_of_crystals_are_not_told_of_molecules(visit: Visit, workspace: Workspace) -> None:
+    source = workspace.library.runs(workspace.id)[0].source
+    n = MANY_ROWS + 100
+    files = [("many.extxyz", perovskites(n, step=0.0005))]
+    dataset = workspace.add_checked(files, name="many perovskites")
+    workspace.library.save_gaps(dataset, np.linspace(1.2, 2.4, n), labels={"matched": n}, level_of_theory="HSE06")
+    at = visit("train", source=source, dataset=dataset)
+    next(box for box in at.number_input if box.label == "Labelled structures").set_value(MANY_ROWS + 1).run()
+    assert f"With more than {MANY_ROWS:,} structures to learn from" in texts(at)
+    assert said_of_molecules(at) == []
+    delete_dataset(workspace.library, workspace.id, dataset)  # the other tests have this workspace too
 
 
 @pytest.fixture
