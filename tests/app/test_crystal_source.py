@@ -17,6 +17,7 @@ from ase.spacegroup import crystal
 from streamlit.testing.v1 import AppTest
 
 from bandgap.jobs.catalogue import register_methods
+from bandgap.jobs.housekeeping import delete_dataset
 from bandgap.jobs.worker import work_all
 from bandgap.transfer import METHODS
 from tests.app.conftest import MAIN, Workspace, empty_workspace, texts
