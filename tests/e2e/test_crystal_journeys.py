@@ -173,7 +173,7 @@ def extxyz_frames(n: int) -> list[bytes]:
     return frames
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.data
 def test_perovskites_without_a_source_go_from_files_to_intervals(
     page: Page, server: Server, perovskites: tuple[bytes, bytes, bytes]
@@ -191,7 +191,7 @@ def test_perovskites_without_a_source_go_from_files_to_intervals(
     expect_gaps(page, rows, names_in(new), within=(1.0, 5.0), theory="HSE")
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.data
 def test_perovskites_from_inorganic_crystals_hold_elements_that_both_know(
     page: Page, server: Server, perovskites: tuple[bytes, bytes, bytes]

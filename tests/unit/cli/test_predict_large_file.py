@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 LARGEST_RATIO = 1.2  # of the peaks for files of 320 and 80 MB
 
 
-@pytest.mark.parametrize("jobs", (1, 2))
+@pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.soak), 2])
 def test_memory_of_predict_does_not_grow_with_the_file(model: Path, tmp_path: Path, jobs: int) -> None:
     peaks = {}
     for n in (400, 1_600):
