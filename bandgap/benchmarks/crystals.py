@@ -140,7 +140,9 @@ def run_crystals(
 
     Raises InputError before any work when a file is missing in `data`.
     """
-    trained = any(SETS[name].source == SOURCE_SET for name in config.sets) and any(map(_transfers, config.methods))
+    trained = any(SETS[name].source == SOURCE_SET for name in config.sets) and any(
+        get_method(name).transfers for name in config.methods
+    )
     for name in (*config.sets, *([SOURCE_SET] if trained else [])):
         for file in filter(None, (SETS[name].structures, SETS[name].table)):
             if not (data / file).is_file():
@@ -159,7 +161,7 @@ def errors_file(out: Path, name: str) -> Path:
 
 def entrants(config: CrystalsBenchmark, where: str) -> list[str]:
     """Return who takes part on a set: our methods, and the peers whose packages are installed."""
-    own = [name for name in config.methods if not _transfers(name) or SETS[where].source]
+    own = [name for name in config.methods if not get_method(name).transfers or SETS[where].source]
     return own + [peer.name for peer in PEERS if config.peers and peer.installed]
 
 
@@ -222,7 +224,7 @@ def _entrant(who: str, labelled: LabelledSet, where: CrystalSet, job: _Job) -> _
     peer = next((peer for peer in PEERS if peer.name == who), None)
     if peer is not None:
         return _Entrant(peer.descriptor(elements), functools.partial(_peer_draws, peer))
-    if _transfers(who):
+    if get_method(who).transfers:
         folder = _trained_source(job) if where.source == SOURCE_SET else demo_source_folder()
         members = open_sources(folder).load(verify=False)
         own = next(iter(members[0].values())).descriptor
@@ -253,10 +255,6 @@ def _own_draws(
 def _peer_draws(peer: Peer, train: Table, test: Table, seed: int) -> PredictiveDraws:
     mean, sd = peer.fit(train.features, train.gaps_eV, test.features, seed)
     return PredictiveDraws(mean[None, None], mean[None], sd[None])
-
-
-def _transfers(name: str) -> bool:
-    return get_method(name).family != "without transfer"
 
 
 def _trained_source(job: _Job) -> Path:
