@@ -4,6 +4,7 @@ All sides learn from the same crystals of the demo and predict the same others. 
 scales of the target's training rows alone, one prior precision and one pass.
 """
 
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -71,7 +72,9 @@ def run_benchmark(
         for name, figures in compare_sides(source, table, config, seed=config.seed + number).items():
             sides.setdefault(name, []).append(figures)
         progress(Update("splits", number + 1, config.splits))
-    return {"n": config.n, "n_test": config.n_test, "splits": config.splits, "sides": sides}
+    widths = (table.features.shape[1], *source.network.hidden, 1)
+    weights = sum((ins + 1) * outs for ins, outs in itertools.pairwise(widths))
+    return {"n": config.n, "n_test": config.n_test, "splits": config.splits, "weights": weights, "sides": sides}
 
 
 def compare_sides(source: SourceModel, table: Table, config: PbpDemo, *, seed: int) -> dict[str, dict[str, float]]:

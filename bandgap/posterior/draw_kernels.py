@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.machine import compiled
-from bandgap.posterior.draw_tiles import UNITS, narrow_tile, wide_tile
+from bandgap.posterior.draw_tiles import UNITS, WIDE, fetch, narrow_tile, wide_tile
 
 FAR_ZERO = 3.0  # standard deviations: a feature whose zero is farther from its mean counts as there in every structure
 FOUR = 4
@@ -52,10 +52,11 @@ class FoursOfRows:
 class DrawnLayers:
     """The layers of one draw: the first with what it gives where features are `base`, and those above it in a row.
 
-    Every layer above has its weights (inputs, width), and behind them the bias. Widths are filled up to `UNITS`.
+    Every layer above has its weights, and behind them the bias. Widths are filled up to `UNITS`, and weights (inputs,
+    width) stand tile by tile, as they are used.
     """
 
-    first: Singles  # (4 blocks that are there, width)
+    first: Singles  # (4 blocks that are there, width), in tiles
     constant: Singles  # (width,)
     upper: Singles
     widths: Places  # of all layers
@@ -87,14 +88,14 @@ def drawn_layers(first: Singles, upper: Sequence[Singles], *, base: Floats, bloc
     weights[: own.size, : first.shape[0]] = first[:, own].T
     constant = np.zeros(weights.shape[1], dtype=np.float32)
     constant[: first.shape[0]] = first.astype(np.float64) @ np.append(base, 1.0)
-    rows, widths = [np.zeros(0, dtype=np.float32)], [weights.shape[1]]
+    behind, widths = [np.zeros(0, dtype=np.float32)], [weights.shape[1]]
     for layer in upper:
         width, inputs = layer.shape[0], layer.shape[1] - 1
         above = np.zeros((widths[-1] + 1, _filled(width, UNITS)), dtype=np.float32)
         above[:inputs, :width], above[-1, :width] = layer[:, :-1].T, layer[:, -1]
-        rows.append(above.ravel())
+        behind += [_in_tiles(above[:-1]), above[-1]]
         widths.append(above.shape[1])
-    return DrawnLayers(weights, constant, np.concatenate(rows), np.array(widths, dtype=np.int64))
+    return DrawnLayers(_in_tiles(weights), constant, np.concatenate(behind), np.array(widths, dtype=np.int64))
 
 
 def evaluate(layers: DrawnLayers, rows: FoursOfRows, *, blocks: Places) -> Floats:
@@ -144,14 +145,78 @@ def _gathered(different: Singles, there: NDArray[np.bool_], order: Places) -> tu
 
 
 @compiled
-def _add_products(weights: int, width: int, blocks: int, values: int, count: int, out: int) -> None:
-    """Add products of rows `values` (count, 4, 4) with blocks of weights to `out` (4, width), all as addresses."""
+def _units(first: int, width: int) -> int:
+    """Return the number of units of the tile that begins with this unit of a layer."""
+    return WIDE if first + WIDE <= width else UNITS
+
+
+@compiled
+def _in_tiles(weights: Singles) -> Singles:
+    """Return weights (inputs, width) tile by tile, those of a tile (inputs, units) together."""
+    inputs, width = weights.shape
+    found, at, first = np.empty(weights.size, dtype=np.float32), 0, 0
+    while first < width:
+        units = _units(first, width)
+        for i in range(inputs):
+            for unit in range(first, first + units):
+                found[at] = weights[i, unit]
+                at += 1
+        first += units
+    return found
+
+
+@compiled
+def _add_tile(units: int, weights: int, blocks: int, values: int, count: int, out: int, width: int) -> None:
+    """Add products of four rows `values` (count, 4, 4) with blocks of a tile's weights to `out`, all as addresses."""
+    if units == UNITS:
+        narrow_tile(weights, blocks, values, count, out, width)
+    else:
+        wide_tile(weights, blocks, values, count, out, width)
+
+
+@compiled
+def _fetch_part(weights: Singles, first: int, end: int, part: int, parts: int) -> None:
+    """Ask for one of some equal parts of weights[first:end], by lines of 64 bytes."""
+    lines = (end - first + 15) // 16
+    for line in range(lines * part // parts, lines * (part + 1) // parts):
+        fetch(weights.ctypes.data + 4 * first + 64 * line)
+
+
+@compiled
+def _first_layer(
+    first: Singles, constant: Singles, starts: Places, blocks: Places, values: Singles, out: Singles
+) -> None:
+    """Write what the first layer gives for all fours of rows to `out` (four, 4, width).
+
+    All rows take one tile's weights, which stay in the nearest cache, before the next tile's. Those are fetched
+    meanwhile: the layers of all draws are more than caches hold.
+    """
+    fours, _, width = out.shape
+    inputs, unit = first.size // width, 0
+    out[:] = constant
+    _fetch_part(first, 0, inputs * _units(0, width), 0, 1)
+    while unit < width:
+        units = _units(unit, width)
+        behind = inputs * (unit + units)
+        end = behind + inputs * _units(unit + units, width) if unit + units < width else behind
+        for k in range(fours):
+            _fetch_part(first, behind, end, k, fours)
+            at, count = starts[k], starts[k + 1] - starts[k]
+            _add_tile(
+                units, first.ctypes.data + 4 * inputs * unit, blocks.ctypes.data + 8 * at, values.ctypes.data + 64 * at,
+                count, out.ctypes.data + 4 * (4 * k * width + unit), width,
+            )  # fmt: skip
+        unit += units
+
+
+@compiled
+def _add_products(weights: int, inputs: int, width: int, blocks: int, values: int, out: int) -> None:
+    """Add products of four rows `values` (inputs / 4, 4, 4) with all weights of a layer to `out` (4, width)."""
     unit = 0
-    while unit + 2 * UNITS <= width:
-        wide_tile(weights, width, blocks, values, count, out, unit)
-        unit += 2 * UNITS
-    if unit < width:
-        narrow_tile(weights, width, blocks, values, count, out, unit)
+    while unit < width:
+        units = _units(unit, width)
+        _add_tile(units, weights + 4 * inputs * unit, blocks, values, inputs // 4, out + 4 * unit, width)
+        unit += units
 
 
 @compiled
@@ -160,18 +225,15 @@ def _evaluate(
     values: Singles, out: Singles,
 ) -> None:  # fmt: skip
     """Write the outputs of all fours of rows to `out` (4 fours,)."""
-    widest = widths.max()
+    widest, fours = widths.max(), starts.size - 1
+    below = np.empty((fours, 4, widths[0]), dtype=np.float32)
+    _first_layer(first, constant, starts, blocks, values, below)
     h, g = np.empty(4 * widest, dtype=np.float32), np.empty(4 * widest, dtype=np.float32)
     v = np.empty((widest // 4, 4, 4), dtype=np.float32)
     every = np.arange(widest // 4)
-    for k in range(starts.size - 1):
+    for k in range(fours):
         width = widths[0]
-        for s in range(4):
-            h[s * width : (s + 1) * width] = constant
-        at, count = starts[k], starts[k + 1] - starts[k]
-        _add_products(
-            first.ctypes.data, width, blocks.ctypes.data + 8 * at, values.ctypes.data + 64 * at, count, h.ctypes.data
-        )
+        h[: 4 * width] = below[k].ravel()
         offset = 0
         for layer in range(1, widths.size):
             inputs, width = widths[layer - 1], widths[layer]
@@ -182,7 +244,7 @@ def _evaluate(
                     for c in range(4):
                         v[b, s, c] = max(h[s * inputs + 4 * b + c], np.float32(0.0))
             _add_products(
-                upper.ctypes.data + 4 * offset, width, every.ctypes.data, v.ctypes.data, inputs // 4, g.ctypes.data
+                upper.ctypes.data + 4 * offset, inputs, width, every.ctypes.data, v.ctypes.data, g.ctypes.data
             )
             offset += (inputs + 1) * width
             h, g = g, h

@@ -8,12 +8,15 @@ Numba keeps what it compiled for `draw_kernels` until that file changes: change 
 
 from typing import Any
 
+from llvmlite import binding as llvm
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 UNITS = 16  # of a vector; the widths of layers are filled up to them
+# Units of a tile: eight vectors of 16 numbers fill 16 of 32 registers, or with 16 registers of eight numbers all.
+WIDE = 2 * UNITS if llvm.get_host_cpu_features().get("avx512f") else UNITS
 ROWS = 4
 INPUTS = 4
 _FUSED = ("contract",)  # a product and its sum may be rounded once
@@ -22,15 +25,15 @@ _FUSED = ("contract",)  # a product and its sum may be rounded once
 def _defined(vectors: int) -> Any:
     """Return the function for tiles of so many vectors of units.
 
-    It takes addresses (weights, blocks, values, out) with the layer's width, the number of blocks and the tile's first
-    unit; `out` (4, width) float32 is added to.
+    It takes addresses (weights, blocks, values, out) with the number of blocks and the layer's width; the weights
+    (input, units of the tile) stand together, and out[:, : units of the tile] of (4, width) float32 is added to.
     """
 
-    def tile(context: Any, weights: Any, width: Any, blocks: Any, values: Any, count: Any, out: Any, first: Any) -> Any:
-        return types.void(*[types.intp] * 7), _instructions
+    def tile(context: Any, weights: Any, blocks: Any, values: Any, count: Any, out: Any, width: Any) -> Any:
+        return types.void(*[types.intp] * 6), _instructions
 
     def _instructions(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        weights, width, blocks, values, count, out, first = arguments
+        weights, blocks, values, count, out, width = arguments
         single, place, vector = ir.FloatType(), ir.IntType(64), ir.VectorType(ir.FloatType(), UNITS)
 
         def at(address: Any, index: Any, kind: Any, size: int) -> Any:
@@ -46,7 +49,7 @@ def _defined(vectors: int) -> Any:
             return builder.shuffle_vector(one, ir.Constant(vector, ir.Undefined), zeros)
 
         def places(row: int) -> list[Any]:
-            start = builder.add(builder.mul(width, ir.Constant(place, row)), first)
+            start = builder.mul(width, ir.Constant(place, row))
             return [at(out, plus(start, UNITS * v), vector, 4) for v in range(vectors)]
 
         def variable() -> Any:
@@ -60,8 +63,8 @@ def _defined(vectors: int) -> Any:
             block = builder.load(at(blocks, loop.index, place, 8))
             of_block = builder.mul(loop.index, ir.Constant(place, ROWS * INPUTS))
             for k in range(INPUTS):
-                line = builder.mul(plus(builder.mul(block, ir.Constant(place, INPUTS)), k), width)
-                line = builder.add(line, first)
+                line = plus(builder.mul(block, ir.Constant(place, INPUTS)), k)
+                line = builder.mul(line, ir.Constant(place, UNITS * vectors))
                 own = [builder.load(at(weights, plus(line, UNITS * v), vector, 4), align=4) for v in range(vectors)]
                 for row in range(ROWS):
                     x = spread(builder.load(at(values, plus(of_block, INPUTS * row + k), single, 4)))
@@ -76,4 +79,19 @@ def _defined(vectors: int) -> Any:
     return intrinsic(tile)
 
 
+def _fetched(context: Any, address: Any) -> Any:
+    """Ask for the 64 bytes at an address to be brought near, without waiting for them."""
+
+    def instructions(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")  # type: ignore[no-untyped-call]
+        read, near, data = (ir.Constant(number, value) for value in (0, 3, 1))
+        builder.call(ask, [builder.inttoptr(arguments[0], byte), read, near, data])
+        return context.get_dummy_value()
+
+    return types.void(types.intp), instructions
+
+
 wide_tile, narrow_tile = _defined(2), _defined(1)
+fetch: Any = intrinsic(_fetched)

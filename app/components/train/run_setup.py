@@ -37,6 +37,8 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, pr
     with right:
         titles, proposed = {i: source.title for i, source in sources.items()}, proposed_source(sources, sets)
         source = sources[choose("source", "Source model", titles, proposed=proposed, help=_SOURCE_HELP)]
+        if source.id == proposed == NO_SOURCE and (said := why_none(sources, sets)):
+            st.caption(words.escaped_sentence(said))
     total = usable[dataset.id]
     if total < stores.MIN_LABELLED:
         st.warning(
@@ -76,6 +78,18 @@ def proposed_source(sources: Mapping[str, Source], sets: Mapping[tuple[str, ...]
     first = next(iter(sources.values()))
     lacking = unseen(sets, first.manifest.get("descriptor") or {})
     return first.id if knows_most(lacking.known, sum(sets.values())) else NO_SOURCE
+
+
+def why_none(sources: Mapping[str, Source], sets: Mapping[tuple[str, ...], int]) -> str:
+    """Say why no source model is proposed, or nothing where there is none to propose."""
+    first, total = next(iter(sources.values())), sum(sets.values())
+    if first.id == NO_SOURCE or not total:
+        return ""
+    known = unseen(sets, first.manifest.get("descriptor") or {}).known
+    return (
+        f"Proposed, because {first.title} knows all elements of only {known:,} of {words.count(total, 'structure')}. "
+        "Any source model can be chosen all the same."
+    )
 
 
 def run_config(

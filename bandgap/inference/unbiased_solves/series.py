@@ -11,7 +11,7 @@ such series converges. The figure that would decide between them is lost from th
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ class Truncation:
     most: int = 1000
 
     def __post_init__(self) -> None:
+        if self.reading not in get_args(Reading):
+            raise ConfigError(f"truncation: reading {self.reading!r}. Accepted: {', '.join(get_args(Reading))}.")
         if not (self.beta > 0 and self.always >= 0 and self.most > self.always):
             raise ConfigError(
                 f"truncation: beta {self.beta}, always {self.always}, most {self.most}. Accepted: beta above 0, whole "

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.stochastic_gradient import samplers
@@ -22,6 +21,7 @@ from bandgap.inference.stochastic_gradient.samplers import AnyConfig
 from bandgap.inference.stochastic_gradient.sghmc import SghmcConfig
 from bandgap.inference.vecchia.chains import Draws
 from bandgap.inference.vecchia.expansion import observed_information
+from bandgap.inference.vecchia.langevin import check_lengths
 from bandgap.inference.vecchia.ordering import Floats
 from bandgap.inference.vecchia.scoring import Mode
 from bandgap.inference.vecchia.target import Target
@@ -44,13 +44,8 @@ class FirstOrderConfig:
     thin: int = 5
 
     def __post_init__(self) -> None:
-        whole = min(self.chains, self.draws, self.thin) >= 1 and min(self.batch, self.warmup) >= 0
-        if not (whole and self.draws % self.thin == 0 and (self.step is None or self.step > 0)):
-            raise ConfigError(
-                f"first order: step {self.step}, batch {self.batch}, {self.chains} chains, {self.warmup} warm-up, "
-                f"{self.draws} draws, thin {self.thin}. Accepted: a step above 0 or null, whole numbers from 1 (batch "
-                "and warm-up from 0), draws a multiple of thin."
-            )
+        sound = self.step is None or self.step > 0
+        check_lengths("first order", self, sound, accepted="a step above 0 or null")
 
     def run(self, n: int) -> RunConfig:
         """Return the length of a run over n sites."""

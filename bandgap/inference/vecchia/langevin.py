@@ -38,11 +38,9 @@ Begin = Callable[[Floats, np.random.Generator], Gradient]
 """(state, rng) -> the gradient's estimate for the next few steps of a chain."""
 
 
-class Lengths(Protocol):
-    """What the steps ask of a sampler's settings."""
+class ChainLengths(Protocol):
+    """How many chains there are, and how long."""
 
-    @property
-    def step(self) -> float: ...
     @property
     def chains(self) -> int: ...
     @property
@@ -51,6 +49,22 @@ class Lengths(Protocol):
     def draws(self) -> int: ...
     @property
     def thin(self) -> int: ...
+
+
+class Lengths(ChainLengths, Protocol):
+    """What the steps ask of a sampler's settings."""
+
+    @property
+    def step(self) -> float: ...
+
+
+class BatchLengths(ChainLengths, Protocol):
+    """What settings of chains of batches have in common; without a step the sampler takes its own."""
+
+    @property
+    def step(self) -> float | None: ...
+    @property
+    def batch(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -66,13 +80,18 @@ class LangevinConfig:
     thin: int = 4
 
     def __post_init__(self) -> None:
-        whole = min(self.chains, self.draws, self.thin) >= 1 and min(self.batch, self.warmup) >= 0
-        if not (0 < self.step < 2 and whole and self.draws % self.thin == 0):
-            raise ConfigError(
-                f"sgrld: step {self.step}, batch {self.batch}, {self.chains} chains, {self.warmup} warm-up, "
-                f"{self.draws} draws, thin {self.thin}. Accepted: a step between 0 and 2, whole numbers from 1 (batch "
-                "and warm-up from 0), draws a multiple of thin."
-            )
+        check_lengths("sgrld", self, 0 < self.step < 2, accepted="a step between 0 and 2")
+
+
+def check_lengths(what: str, config: BatchLengths, step_is_sound: bool, *, accepted: str) -> None:
+    """Raise ConfigError where a sampler's step or lengths cannot be, naming it `what`."""
+    whole = min(config.chains, config.draws, config.thin) >= 1 and min(config.batch, config.warmup) >= 0
+    if not (step_is_sound and whole and config.draws % config.thin == 0):
+        raise ConfigError(
+            f"{what}: step {config.step}, batch {config.batch}, {config.chains} chains, {config.warmup} warm-up, "
+            f"{config.draws} draws, thin {config.thin}. Accepted: {accepted}, whole numbers from 1 (batch and warm-up "
+            "from 0), draws a multiple of thin."
+        )
 
 
 class DivergedError(InputError):

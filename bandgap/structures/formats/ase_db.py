@@ -42,13 +42,14 @@ def read_ase_db(content: Content, *, limits: Limits) -> Iterator[Draft]:
                 raise Unreadable("a database without the table systems: not one of ASE")
             present = [name for name in _TABLES[1:] if kinds.get(name) == "table"]
             db.set_authorizer(_only_these)
+            pairs = _Pairs(db, present)
             rows = db.execute("SELECT id, numbers, positions, cell, pbc FROM systems ORDER BY id")
             for number, *cells in rows:
                 try:
                     draft = _draft(*cells, limits=limits)
                 except Unreadable as error:
                     draft = refused(str(error))
-                draft.info = _pairs(db, number, present)
+                draft.info = pairs.of(number)
                 draft.id = next((str(draft.info[key]) for key in _IDS if key in draft.info), "")
                 draft.suffix = str(number)
                 yield draft
@@ -97,13 +98,29 @@ def _draft(numbers: object, positions: object, cell: object, pbc: object, *, lim
     return draft
 
 
-def _pairs(db: sqlite3.Connection, number: object, tables: list[str]) -> dict[str, InfoValue]:
-    found: dict[str, InfoValue] = {}
-    for table in tables:
-        for key, value in db.execute(f"SELECT key, value FROM {table} WHERE id = ?", (number,)):
-            if isinstance(key, str) and isinstance(value, str | int | float):
-                found[key] = value
-    return found
+class _Pairs:
+    """Key-value pairs of rows that are asked for in ascending order.
+
+    ASE keeps no index of its pairs by row: each table is sorted once, on disk where it is long, and walked beside the
+    rows; a search for every row would take a time that grows with the square of their number.
+    """
+
+    def __init__(self, db: sqlite3.Connection, tables: list[str]) -> None:
+        self._rest = [iter(db.execute(f"SELECT id, key, value FROM {table} ORDER BY id")) for table in tables]
+        self._next = [next(rest, None) for rest in self._rest]
+
+    def of(self, number: int) -> dict[str, InfoValue]:
+        """Return the pairs of a row, which no row asked for before may follow."""
+        found: dict[str, InfoValue] = {}
+        for k, rest in enumerate(self._rest):
+            while (pair := self._next[k]) is not None:
+                owner, key, value = pair
+                if isinstance(owner, int) and owner > number:
+                    break
+                if owner == number and isinstance(key, str) and isinstance(value, str | int | float):
+                    found[key] = value
+                self._next[k] = next(rest, None)
+        return found
 
 
 FORMAT = Format(

@@ -2,7 +2,6 @@
 
 import csv
 import os
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -59,12 +58,9 @@ def test_materials_project_crystals_are_ready_but_for_six_without_hydrogen():
     ],
 )
 def test_molecules_are_all_read_with_their_labels(path: str, n: int, n_without_hydrogen: int):
-    started = time.process_time()
     records = read_paths([DATA / path])
-    elapsed_s = time.process_time() - started
     assert Counter(r.status for r in records) == Counter(
         {"ready": n - n_without_hydrogen, "warning": n_without_hydrogen}
     )
     assert all(isinstance(r.info["gap_eV"], float) for r in records)
     assert len({r.id for r in records}) == n
-    assert elapsed_s < 10  # 2.5 s for the largest on one core; gzip seeks made it minutes

@@ -1,6 +1,5 @@
 """The Vecchia likelihood against differences of dense inverses, finite differences and the dense normal density."""
 
-import time
 from dataclasses import replace
 from itertools import combinations
 
@@ -214,16 +213,6 @@ def test_tables_that_do_not_fit_are_refused():
         build_blocks(points, rows, y * np.nan, m=3)
     with pytest.raises(InputError, match="finite table"):
         build_blocks(points * np.inf, rows, y, m=3)
-
-
-def test_gradient_of_a_batch_takes_under_20_ms_of_one_core():
-    blocks = blocks_of(1000, 2, THETA._replace(nu=1.5), m=15)
-    times = []
-    for _ in range(5):
-        started = time.process_time()
-        blocks.terms(np.arange(400, 650), THETA._replace(nu=1.5), BETA)
-        times.append(time.process_time() - started)
-    assert min(times) < 0.02
 
 
 def test_site_gradients_sum_to_the_gradient_and_are_the_same_by_loops_and_batched():

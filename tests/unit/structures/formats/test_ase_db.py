@@ -65,6 +65,45 @@ def test_view_in_the_place_of_the_pairs_is_not_read():
     assert dict(read_structures(data, "a.db")[0].info) == {"name": "row-0", "source": "made"}
 
 
+def test_pairs_out_of_order_and_of_rows_that_there_are_not_go_to_their_own_rows():
+    data = changed(
+        "INSERT INTO number_key_values VALUES ('e_eV', 7.5, 1)",
+        "INSERT INTO number_key_values VALUES ('e_eV', 8.5, 99)",
+        "INSERT INTO number_key_values VALUES ('e_eV', 9.5, NULL)",
+        "INSERT INTO number_key_values VALUES ('e_eV', 1.5, 'text')",
+        "INSERT INTO text_key_values SELECT 'note', 'first', 1",
+        "DELETE FROM text_key_values WHERE id = 2 AND key = 'source'",
+    )
+    one, two = read_structures(data, "a.db")
+    assert dict(one.info) == {"name": "row-0", "gap_eV": 1.5, "source": "made", "e_eV": 7.5, "note": "first"}
+    assert dict(two.info) == {"name": "row-1", "gap_eV": 2.5}
+
+
+def test_pairs_are_read_once_however_many_rows_there_are():
+    """A table without an index by row is gone through once: every step of SQLite's machine is counted."""
+
+    def steps(n):
+        data, counted = ase_db(*[molecule("H2")] * n), [0]
+
+        def count():
+            counted[0] += 1
+
+        connect = sqlite3.connect
+        with pytest.MonkeyPatch.context() as patch:
+
+            def counting(*args, **kwargs):
+                db = connect(*args, **kwargs)
+                db.set_progress_handler(count, 1)
+                return db
+
+            patch.setattr(sqlite3, "connect", counting)
+            assert len(read_structures(data, "a.db")) == n
+        return counted[0]
+
+    few, many = steps(20), steps(160)
+    assert many < 12 * few, (few, many)
+
+
 DAMAGE = {
     "no numbers": ("UPDATE systems SET numbers = NULL WHERE id = 2", (), "a row without numbers or positions"),
     "text": ("UPDATE systems SET positions = 'x' WHERE id = 2", (), "a row without numbers or positions"),
