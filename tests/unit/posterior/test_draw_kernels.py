@@ -1,7 +1,11 @@
 """Compiled evaluation of draws beside the plain network in float64, and its independence of the other rows."""
 
+import os
+import subprocess
+import sys
 import weakref
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -66,6 +70,26 @@ def test_draws_are_those_of_the_network_in_float64(widths, p):
     expected = plainly_eV(posterior, features)
     assert np.abs(expected).max() > 0.1
     np.testing.assert_allclose(posterior.mean_draws_eV(features), expected, atol=2e-5, rtol=2e-6)
+
+
+OTHER_TILES = """
+from bandgap.posterior import draw_tiles
+draw_tiles.WIDE = 3 * draw_tiles.UNITS - draw_tiles.WIDE
+import sys
+import numpy as np
+from tests.unit.posterior.test_draw_kernels import features_of, posterior_of
+np.save(sys.argv[1], posterior_of(61, (100, 40, 1)).mean_draws_eV(features_of(150, 61)))
+"""
+
+
+@pytest.mark.slow  # it compiles anew
+def test_tiles_for_other_registers_give_the_same_bits(tmp_path):
+    here = posterior_of(61, (100, 40, 1)).mean_draws_eV(features_of(150, 61))
+    np.testing.assert_allclose(here, plainly_eV(posterior_of(61, (100, 40, 1)), features_of(150, 61)), atol=2e-5)
+    command = [sys.executable, "-c", OTHER_TILES, str(tmp_path / "other.npy")]
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run(command, check=True, cwd=Path(__file__).resolve().parents[3], env=environment)
+    np.testing.assert_array_equal(np.load(tmp_path / "other.npy"), here)
 
 
 @pytest.mark.parametrize("draws_with_room", [0, 1, 4])

@@ -60,6 +60,13 @@ def test_gradient_of_all_sites_is_that_of_the_log_density(target, mode):
         np.testing.assert_allclose(row, slopes, atol=1e-6)
 
 
+def test_sums_at_the_centre_are_those_of_the_same_sites_beside_it(target, mode):
+    own, rows = site_target(target, mode), torch.tensor([[3, 70, 149], [0, 1, 2]])
+    centre = torch.zeros(2, 4, dtype=torch.float64)
+    beside = own.row_gradient(centre + 1e-9, rows)
+    torch.testing.assert_close(own.row_gradient(centre, rows), beside, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("control", [False, True], ids=["plain", "control variate"])
 def test_mean_over_all_batches_is_the_gradient_of_all_sites(control):
     small = Target(build_blocks(*field(5, 2, THETA, seed=3), m=2))
