@@ -106,7 +106,7 @@ def test_a_step_that_is_too_long_is_said():
 @pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "asgld"])
 def test_samplers_agree_with_metropolis(target, mode, reference, name):
     """Means within 0.2 sd and spreads within 15 %, by batches of a fifth with control variates."""
-    run = RunConfig(warmup=1000, draws=12_000, thin=5, batch_size=30)
+    run = RunConfig(warmup=500, draws=6_000, thin=5, batch_size=30)
     draws = sample_first_order(target, mode, SAMPLERS[name], run, seed=2)
     flat, sd = draws.eta.reshape(-1, 3), reference.std(0)
     assert np.abs((flat.mean(0) - reference.mean(0)) / sd).max() < 0.2
@@ -115,7 +115,7 @@ def test_samplers_agree_with_metropolis(target, mode, reference, name):
 
 @pytest.mark.slow
 def test_asgld_is_too_narrow_and_says_so(target, mode, reference):
-    run = RunConfig(warmup=2000, draws=10_000, thin=5, batch_size=30)
+    run = RunConfig(warmup=1000, draws=5_000, thin=5, batch_size=30)
     draws = sample_first_order(target, mode, SAMPLERS["asgld"], run, seed=2)
     assert (draws.eta.reshape(-1, 3).std(0) / reference.std(0)).max() < 0.9
     assert any("biased" in words or "0.46" in words for words in draws.warnings)
