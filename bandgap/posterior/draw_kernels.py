@@ -20,6 +20,7 @@ from bandgap.posterior.draw_tiles import UNITS, WIDE, fetch, narrow_tile, wide_t
 
 FAR_ZERO = 3.0  # standard deviations: a feature whose zero is farther from its mean counts as there in every structure
 FOUR = 4
+MANY = 16  # fours of rows, which together have most of the features
 TOGETHER = 4  # fours of features: about half of the grid of a pair of elements in the presets
 
 Singles = NDArray[np.float32]
@@ -175,11 +176,19 @@ def _add_tile(units: int, weights: int, blocks: int, values: int, count: int, ou
 
 
 @compiled
-def _fetch_part(weights: Singles, first: int, end: int, part: int, parts: int) -> None:
+def _fetch(weights: Singles, first: int, end: int, part: int, parts: int) -> None:
     """Ask for one of some equal parts of weights[first:end], by lines of 64 bytes."""
     lines = (end - first + 15) // 16
     for line in range(lines * part // parts, lines * (part + 1) // parts):
         fetch(weights.ctypes.data + 4 * first + 64 * line)
+
+
+@compiled
+def _fetch_blocks(weights: Singles, first: int, units: int, blocks: Places) -> None:
+    """Ask for the weights of some blocks alone, of the tile of so many units that begins at `first`."""
+    for block in blocks:
+        for line in range(4 * units // 16):
+            fetch(weights.ctypes.data + 4 * (first + 4 * units * block + 16 * line))
 
 
 @compiled
@@ -189,24 +198,30 @@ def _first_layer(
     """Write what the first layer gives for all fours of rows to `out` (four, 4, width).
 
     All rows take one tile's weights, which stay in the nearest cache, before the next tile's. Those are fetched
-    meanwhile: the layers of all draws are more than caches hold.
+    meanwhile, all where rows are many, else those of the rows' own features: the layers of all draws are more than
+    caches hold.
     """
     fours, _, width = out.shape
-    inputs, unit = first.size // width, 0
+    inputs, unit, many = first.size // width, 0, out.shape[0] >= MANY
     out[:] = constant
-    _fetch_part(first, 0, inputs * _units(0, width), 0, 1)
+    if many:
+        _fetch(first, 0, inputs * _units(0, width), 0, 1)
+    else:
+        _fetch_blocks(first, 0, _units(0, width), blocks)
     while unit < width:
         units = _units(unit, width)
-        behind = inputs * (unit + units)
-        end = behind + inputs * _units(unit + units, width) if unit + units < width else behind
+        behind = unit + units
+        if behind < width and not many:
+            _fetch_blocks(first, inputs * behind, _units(behind, width), blocks)
         for k in range(fours):
-            _fetch_part(first, behind, end, k, fours)
+            if behind < width and many:
+                _fetch(first, inputs * behind, inputs * (behind + _units(behind, width)), k, fours)
             at, count = starts[k], starts[k + 1] - starts[k]
             _add_tile(
                 units, first.ctypes.data + 4 * inputs * unit, blocks.ctypes.data + 8 * at, values.ctypes.data + 64 * at,
                 count, out.ctypes.data + 4 * (4 * k * width + unit), width,
             )  # fmt: skip
-        unit += units
+        unit = behind
 
 
 @compiled
