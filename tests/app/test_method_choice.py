@@ -61,7 +61,7 @@ def test_source_and_method_are_proposed_by_how_many_structures_hold_elements_tha
     if source == "demo":
         assert said == []
     else:
-        assert len(said) == 1 and f"knows all elements of only {20 - foreign} of 20 structures" in said[0]
+        assert len(said) == 1 and f"knows all elements of {20 - foreign} of 20 structures" in said[0]
     box.set_value("none" if source == "demo" else "demo").run()
     assert not any("Proposed, because" in caption.value for caption in at.caption)
     assert ticked(at) == [METHODS[proposed_method(transfers=source == "none")].title]

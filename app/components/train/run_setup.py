@@ -87,7 +87,7 @@ def why_none(sources: Mapping[str, Source], sets: Mapping[tuple[str, ...], int])
         return ""
     known = unseen(sets, first.manifest.get("descriptor") or {}).known
     return (
-        f"Proposed, because {first.title} knows all elements of only {known:,} of {words.count(total, 'structure')}. "
+        f"Proposed, because {first.title} knows all elements of {known:,} of {words.count(total, 'structure')}. "
         "Any source model can be chosen all the same."
     )
 
