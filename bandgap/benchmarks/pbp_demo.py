@@ -4,7 +4,6 @@ All sides learn from the same crystals of the demo and predict the same others. 
 scales of the target's training rows alone, one prior precision and one pass.
 """
 
-import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -72,8 +71,7 @@ def run_benchmark(
         for name, figures in compare_sides(source, table, config, seed=config.seed + number).items():
             sides.setdefault(name, []).append(figures)
         progress(Update("splits", number + 1, config.splits))
-    widths = (table.features.shape[1], *source.network.hidden, 1)
-    weights = sum((ins + 1) * outs for ins, outs in itertools.pairwise(widths))
+    weights = sum(layer.numel() for layer in source.params.values())
     return {"n": config.n, "n_test": config.n_test, "splits": config.splits, "weights": weights, "sides": sides}
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.machine import compiled
-from bandgap.posterior.draw_tiles import UNITS, WIDE, fetch, narrow_tile, wide_tile
+from bandgap.posterior.draw_tiles import LINE, UNITS, WIDE, fetch, narrow_tile, wide_tile
 
 FAR_ZERO = 3.0  # standard deviations: a feature whose zero is farther from its mean counts as there in every structure
 FOUR = 4
@@ -177,18 +177,18 @@ def _add_tile(units: int, weights: int, blocks: int, values: int, count: int, ou
 
 @compiled
 def _fetch(weights: Singles, first: int, end: int, part: int, parts: int) -> None:
-    """Ask for one of some equal parts of weights[first:end], by lines of 64 bytes."""
-    lines = (end - first + 15) // 16
+    """Ask for one of some equal parts of weights[first:end], line by line."""
+    lines = -(-(end - first) // LINE)
     for line in range(lines * part // parts, lines * (part + 1) // parts):
-        fetch(weights.ctypes.data + 4 * first + 64 * line)
+        fetch(weights.ctypes.data + 4 * (first + LINE * line))
 
 
 @compiled
 def _fetch_blocks(weights: Singles, first: int, units: int, blocks: Places) -> None:
     """Ask for the weights of some blocks alone, of the tile of so many units that begins at `first`."""
     for block in blocks:
-        for line in range(4 * units // 16):
-            fetch(weights.ctypes.data + 4 * (first + 4 * units * block + 16 * line))
+        for line in range(FOUR * units // LINE):
+            fetch(weights.ctypes.data + 4 * (first + FOUR * units * block + LINE * line))
 
 
 @compiled

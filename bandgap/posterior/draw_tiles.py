@@ -1,8 +1,9 @@
 """The product of four rows with the weights of some fours of inputs, with sums that stay in vector registers.
 
 Compilers keep no array in registers, so that loops in Python cost a load and a store for every four products. Here the
-instructions are written for the compiler (LLVM) as such: 4 rows by 32 units are 8 vectors of 16 numbers, loaded once,
-added to for all fours of inputs, and stored once. Each sum runs over its inputs in their order, whatever the tile.
+instructions are written for the compiler (LLVM) as such: sums of 4 rows by 32 units (16 where there is no AVX-512) are
+loaded once, added to for all fours of inputs, and stored once. Each sum runs over its inputs in their order, whatever
+the tile.
 Numba keeps what it compiled for `draw_kernels` until that file changes: change a line there after a change here.
 """
 
@@ -15,8 +16,9 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 UNITS = 16  # of a vector; the widths of layers are filled up to them
-# Units of a tile: eight vectors of 16 numbers fill 16 of 32 registers, or with 16 registers of eight numbers all.
+# of a tile: the sums of 4 rows by 32 units take 8 of AVX-512's 32 registers of 16 numbers, but all 16 of eight numbers
 WIDE = 2 * UNITS if llvm.get_host_cpu_features().get("avx512f") else UNITS
+LINE = 16  # numbers that are fetched together: 64 bytes
 ROWS = 4
 INPUTS = 4
 _FUSED = ("contract",)  # a product and its sum may be rounded once

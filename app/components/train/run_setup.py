@@ -35,10 +35,11 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, pr
         dataset = datasets[choose("data", "Target data", names, help=_DATA_HELP)]
     sets = stores.elements(dataset)
     with right:
-        titles, proposed = {i: source.title for i, source in sources.items()}, proposed_source(sources, sets)
+        titles = {i: source.title for i, source in sources.items()}
+        proposed, why_none = proposed_source(sources, sets)
         source = sources[choose("source", "Source model", titles, proposed=proposed, help=_SOURCE_HELP)]
-        if source.id == proposed == NO_SOURCE and (said := why_none(sources, sets)):
-            st.caption(words.escaped_sentence(said))
+        if source.id == NO_SOURCE and why_none:
+            st.caption(words.escaped_sentence(why_none))
     total = usable[dataset.id]
     if total < stores.MIN_LABELLED:
         st.warning(
@@ -73,20 +74,13 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, pr
         start_button(dataset, source, runs, methods=methods, problem=problem, primary=primary)
 
 
-def proposed_source(sources: Mapping[str, Source], sets: Mapping[tuple[str, ...], int]) -> str:
-    """Return the first source model, where it knows the elements of most structures, else that there is none."""
-    first = next(iter(sources.values()))
-    lacking = unseen(sets, first.manifest.get("descriptor") or {})
-    return first.id if knows_most(lacking.known, sum(sets.values())) else NO_SOURCE
-
-
-def why_none(sources: Mapping[str, Source], sets: Mapping[tuple[str, ...], int]) -> str:
-    """Say why no source model is proposed, or nothing where there is none to propose."""
+def proposed_source(sources: Mapping[str, Source], sets: Mapping[tuple[str, ...], int]) -> tuple[str, str]:
+    """Return the first source model where it knows the elements of most structures, else that there is none and why."""
     first, total = next(iter(sources.values())), sum(sets.values())
-    if first.id == NO_SOURCE or not total:
-        return ""
     known = unseen(sets, first.manifest.get("descriptor") or {}).known
-    return (
+    if knows_most(known, total):
+        return first.id, ""
+    return NO_SOURCE, (
         f"Proposed, because {first.title} knows all elements of {known:,} of {words.count(total, 'structure')}. "
         "Any source model can be chosen all the same."
     )

@@ -110,7 +110,7 @@ class _Pairs:
         self._next = [next(rest, None) for rest in self._rest]
 
     def of(self, number: int) -> dict[str, InfoValue]:
-        """Return the pairs of a row, which no row asked for before may follow."""
+        """Return the pairs of a row; its number is above those asked for before."""
         found: dict[str, InfoValue] = {}
         for k, rest in enumerate(self._rest):
             while (pair := self._next[k]) is not None:

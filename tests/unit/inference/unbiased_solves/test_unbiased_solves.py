@@ -136,6 +136,11 @@ def test_metric_is_the_fisher_information(data, kernel):
     assert np.linalg.eigvalsh(one).min() > 0
 
 
+def test_reading_of_a_series_that_there_is_none_of_is_refused_by_name():
+    with pytest.raises(ConfigError, match=r"reading 'harmonic'\. Accepted: geometric, quadratic\."):
+        Truncation(reading="harmonic")
+
+
 def test_budget_is_told_and_weights_that_outgrow_the_series_are_refused(data, kernel):
     cut = Truncation(beta=0.05, always=5)
     budget = budget_of(kernel, data[2], cut, steps=100, probes=1)
