@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import torch
+import numpy as np
 from threadpoolctl import threadpool_info
-from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import few_blas_threads, set_threads
-from bandgap.inference.network.lean_kernels import by_numpy, by_torch, multiply
+from bandgap.inference.network.lean_kernels import Reals, by_numpy, by_torch, multiply
 
 SIDES = {"torch": by_torch, "numpy": by_numpy}
 
@@ -39,7 +38,7 @@ def run_benchmark(config: ProductsBenchmark) -> dict[str, Any]:
     """Return the median milliseconds of a step by side, which side the sampler takes, and OpenBLAS' kernels."""
     set_threads(1)
     factors = factors_of_step(config)
-    into = [torch.empty(a.shape[0], b.shape[1]) for a, b in factors]
+    into = [np.empty((a.shape[0], b.shape[1]), np.float32) for a, b in factors]
     spent: dict[str, list[float]] = {side: [] for side in SIDES}
     with few_blas_threads(1):
         for repeat in range(config.repeats + 1):
@@ -58,12 +57,12 @@ def run_benchmark(config: ProductsBenchmark) -> dict[str, Any]:
     }
 
 
-def factors_of_step(config: ProductsBenchmark) -> Sequence[tuple[Tensor, Tensor]]:
+def factors_of_step(config: ProductsBenchmark) -> Sequence[tuple[Reals, Reals]]:
     """Return the pairs of matrices that one force of the sampler multiplies, of the same shapes and layouts."""
-    (k, q), generator = config.units, torch.Generator().manual_seed(0)
+    (k, q), generator = config.units, np.random.default_rng(0)
 
-    def matrix(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=generator)
+    def matrix(*shape: int) -> Reals:
+        return generator.standard_normal(shape, dtype=np.float32)
 
     x, h, wide = matrix(config.n, config.inputs), matrix(config.n, k + 1), matrix(config.n, q + 2)
     first, second, tail = matrix(k, config.inputs), matrix(q, k + 1), matrix(q + 2, q)

@@ -123,16 +123,16 @@ def _lean_ways(
     part: WhitenedNetwork, upper: Layers, state: Tensor, prior: ScalePrior, widths: Sequence[float]
 ) -> tuple[Way, Way]:
     """Return the same for one chain on a CPU."""
-    at, weights = in_range(state)[0].numpy(), [q[0] for q in upper]
+    at, weights = in_range(state)[0].numpy(), [q[0].numpy() for q in upper]
     scales, lean, density = prior.plain_scales(at), LeanForce(part, prior, (), widths), LeanDensity(part, prior)
     force_of_any, _ = _ways(part, upper, state, prior, widths)
 
     def force(q: Tensor) -> Tensor:
-        found = lean.by_first_layer([q[0], *weights], scales)
-        return force_of_any(q) if found is None else found[None]
+        found = lean.by_first_layer([q[0].numpy(), *weights], scales)
+        return force_of_any(q) if found is None else torch.from_numpy(found)[None]
 
     def value(q: Tensor) -> Tensor:
-        density.place([q[0], *weights])
+        density.place([q[0].numpy(), *weights])
         return torch.tensor([density(at)], dtype=torch.float64)
 
     return force, value

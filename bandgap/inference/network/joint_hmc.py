@@ -20,7 +20,7 @@ from torch import Tensor
 from bandgap.inference.network.joint_density import LARGEST_LOG, Force, exact_value, log_force
 from bandgap.inference.network.lean_density import FramedDensity, can_be_lean, of_chain, stacked
 from bandgap.inference.network.lean_force import Flat, LeanForce
-from bandgap.inference.network.lean_kernels import kick_and_turn
+from bandgap.inference.network.lean_kernels import kick_and_turn, kick_only
 from bandgap.inference.network.partial_centring import Frames, enter, place, square_norm
 from bandgap.inference.network.scales import Floats, ScalePrior
 from bandgap.inference.network.whitened_network import Layers, WhitenedNetwork
@@ -77,14 +77,14 @@ class LeanPath:
     def follow(self, directions: Floats, *, step: float, n_steps: int) -> None:
         """Move for `n_steps` steps of `step` radians; the scales fly along the rows of `directions`."""
         shear, sin = math.tan(0.5 * step), math.sin(step)
-        q, v, force = self.z.all.numpy(), self.v.all.numpy(), self._force.by_zeta.all
+        q, v, force = self.z.all, self.v.all, self._force.by_zeta.all
         for i in range(n_steps):
             kick = step if i else 0.5 * step
             self._kick_scales(directions, kick)
-            kick_and_turn(q, v, force.numpy(), kick, shear, sin)
+            kick_and_turn(q, v, force, kick, shear, sin)
             self.state = self.state + step * (self.u @ directions)
         self._kick_scales(directions, 0.5 * step)
-        self.v.all.add_(force, alpha=0.5 * step)
+        kick_only(v, force, 0.5 * step)
 
     def _kick_scales(self, directions: Floats, kick: float) -> None:
         """Find the force where the path is, and kick the scales' momenta."""
@@ -96,7 +96,7 @@ class LeanPath:
 
     def _general_force(self) -> Floats:
         """Do what the lean force does, where it cannot."""
-        z, state = [q[None] for q in self.z.layers], torch.from_numpy(self.state)[None]
+        z, state = [torch.from_numpy(q)[None] for q in self.z.layers], torch.from_numpy(self.state)[None]
         force = log_force(self._net, z, state, self._prior, self._frames, widths=self._widths, with_value=False)
         self._force.by_zeta.fill([g[0] for g in force.by_z])
         by_state: Floats = force.by_state[0].numpy()

@@ -31,7 +31,7 @@ def step_scales(
         ends = []
         for chain, h in enumerate(state.numpy()):
             lean = LeanDensity(of_chain(net, chain), prior)
-            lean.place([q[chain] for q in z])
+            lean.place([q[chain].numpy() for q in z])
             ends.append(torch.from_numpy(_slices(lean, h, directions, generator)))
         return torch.stack(ends)
     projected = net.project(z[0])

@@ -24,6 +24,10 @@ def problem(hidden=(4, 3)):
     return whiten(theta_hat, x, y, device=CPU, dtype=torch.float64), prior_of(theta_hat, x)
 
 
+def tensors(force):
+    return [torch.from_numpy(g) for g in force.by_zeta.layers]
+
+
 @pytest.mark.parametrize("framed", [False, True])
 @pytest.mark.parametrize("leading", [6, 3])
 def test_lean_force_is_the_general_one(framed, leading):
@@ -37,8 +41,8 @@ def test_lean_force_is_the_general_one(framed, leading):
     for chain in (0, 1):
         force = LeanForce(of_chain(net, chain), prior, frames, WIDTHS)
         for _ in range(2):  # the arrays of a first call must not be seen in a second one
-            by_state = force([q[chain] for q in z], STATE[chain].numpy())
-            torch.testing.assert_close(force.by_zeta.layers, [g[chain] for g in expected.by_z])
+            by_state = force([q[chain].numpy() for q in z], STATE[chain].numpy())
+            torch.testing.assert_close(tensors(force), [g[chain] for g in expected.by_z])
             torch.testing.assert_close(torch.from_numpy(by_state), expected.by_state[chain])
 
 
@@ -53,8 +57,8 @@ def test_lean_force_of_large_outputs_is_the_general_one(framed):
     frames = find_frames(net, prior, [(z, state)]) if framed else []
     expected = log_force(net, z, state, prior, frames, widths=WIDTHS)
     force = LeanForce(net, prior, frames, WIDTHS)
-    by_state = force([q[0] for q in z], state[0].numpy())
-    for found, of_all in zip(force.by_zeta.layers, expected.by_z, strict=True):
+    by_state = force([q[0].numpy() for q in z], state[0].numpy())
+    for found, of_all in zip(tensors(force), expected.by_z, strict=True):
         assert float((found - of_all[0]).norm()) < 1e-4 * float(of_all.norm())  # features in float32, products not
     torch.testing.assert_close(torch.from_numpy(by_state), expected.by_state[0], rtol=1e-4, atol=1e-3)
 
@@ -68,8 +72,8 @@ def test_force_on_the_first_layer_alone_is_the_same(leading):
         z = [z[0][:, :, :leading].contiguous(), *z[1:]]
     expected = log_force(net, z, STATE[:1], prior, widths=WIDTHS)
     force = LeanForce(net, prior, [], WIDTHS)
-    found = force.by_first_layer([q[0] for q in z], prior.plain_scales(STATE[0].numpy()))
-    torch.testing.assert_close(found, expected.by_z[0][0])
+    found = force.by_first_layer([q[0].numpy() for q in z], prior.plain_scales(STATE[0].numpy()))
+    torch.testing.assert_close(torch.from_numpy(found), expected.by_z[0][0])
 
 
 @pytest.mark.parametrize("hidden", [(4,), (4, 3), (4, 3, 3)])
@@ -83,7 +87,7 @@ def test_lean_density_is_the_general_one(hidden):
     for chain in (0, 1):
         density = LeanDensity(of_chain(net, chain), prior)
         for _ in range(2):
-            density.place([first[chain], *(q[chain] for q in z[1:])])
+            density.place([q[chain].numpy() for q in (first, *z[1:])])
             assert density(state[chain].numpy()) == pytest.approx(float(expected[chain]), rel=1e-12)
 
 
@@ -91,7 +95,7 @@ def test_lean_density_is_the_general_one(hidden):
 def test_lean_density_outside_the_range_of_numbers_is_minus_infinity(bad):
     net, prior = problem()
     density = LeanDensity(net, prior)
-    density.place([q[0] for q in draw_z(net, 1)])
+    density.place([q[0].numpy() for q in draw_z(net, 1)])
     state = STATE[0].numpy().copy()
     assert np.isfinite(density(state))
     state[0] = bad
@@ -105,22 +109,22 @@ def test_networks_of_one_and_three_hidden_layers_too():
         z = draw_z(net, 1)
         expected = log_force(net, z, state, prior, widths=widths)
         force = LeanForce(net, prior, [], widths)
-        by_state = force([q[0] for q in z], state[0].numpy())
-        torch.testing.assert_close(force.by_zeta.layers, [g[0] for g in expected.by_z])
+        by_state = force([q[0].numpy() for q in z], state[0].numpy())
+        torch.testing.assert_close(tensors(force), [g[0] for g in expected.by_z])
         torch.testing.assert_close(torch.from_numpy(by_state), expected.by_state[0])
 
 
 def test_where_its_products_are_too_coarse_it_gives_no_force():
     net, prior = problem()
     z, state = draw_z(net, 1), state_of([50.0, -0.7, 0.0, 0.0, 0.0])
-    assert LeanForce(net, prior, [], WIDTHS)([q[0] for q in z], state[0].numpy()) is None
+    assert LeanForce(net, prior, [], WIDTHS)([q[0].numpy() for q in z], state[0].numpy()) is None
 
 
 def test_weights_that_are_not_finite_have_no_lean_force():
     net, prior = problem()
     z = draw_z(net, 1)
     z[0][0, 0, 0] = float("nan")
-    assert LeanForce(net, prior, [], WIDTHS)([q[0] for q in z], STATE[0].numpy()) is None
+    assert LeanForce(net, prior, [], WIDTHS)([q[0].numpy() for q in z], STATE[0].numpy()) is None
 
 
 def test_it_is_for_networks_of_one_prior_width_and_one_set_of_labels():
@@ -152,7 +156,7 @@ def test_chain_without_a_lean_force_leaves_those_of_the_others_alone():
     net = net.at_inputs(slice(None, 3), z[0])
     z = [z[0][:, :, :3].contiguous(), *z[1:]]
     state = torch.cat([STATE[:1], state_of([14.0, -0.7, 0.0, 0.0, 0.0])])
-    assert LeanForce(of_chain(net, 1), prior, [], WIDTHS)([q[1] for q in z], state[1].numpy()) is None
+    assert LeanForce(of_chain(net, 1), prior, [], WIDTHS)([q[1].numpy() for q in z], state[1].numpy()) is None
     still = Phase(z, state, [torch.zeros_like(q) for q in z], torch.zeros(2, 4, dtype=torch.float64))
     settings = {"prior": prior, "directions": 0.1 * torch.eye(4, dtype=torch.float64), "step": 0.01, "n_steps": 2}
     both, *_ = path(net, still, widths=WIDTHS, **settings)

@@ -116,7 +116,7 @@ def test_density_in_frames_is_the_general_one(hidden, leading):
     for chain in (0, 1):
         density = FramedDensity(of_chain(net, chain), prior, frames)
         for _ in range(2):
-            found = density([q[chain] for q in z], state[chain].numpy())
+            found = density([q[chain].numpy() for q in z], state[chain].numpy())
             assert found == pytest.approx(float(expected[chain]), rel=1e-12)
 
 
@@ -139,7 +139,7 @@ def test_scale_beyond_float32_has_no_density_and_ends_a_path_quietly():
     z, extreme = draw_z(net, 1), state_of([59.9, 59.9, 0.0, 0.0, 0.0])
     assert float(extreme.abs().max()) < LARGEST_LOG and float(log_density(net, z, extreme, prior)) == -np.inf
     density = LeanDensity(net, prior)
-    density.place([q[0] for q in z])
+    density.place([q[0].numpy() for q in z])
     assert density(extreme[0].numpy()) == -np.inf
     start = Phase(
         z, state_of([50.0, 50.0, 0.0, 0.0, 0.0]), draw_z(net, 1, seed=1), torch.tensor([[9.9, 9.9, 9.9, 9.9]]).double()
