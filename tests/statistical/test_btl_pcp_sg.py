@@ -38,11 +38,11 @@ def covered(posterior, x, y):
 @pytest.mark.slow
 def test_predictions_by_mini_batches_are_those_of_full_hmc():
     """Means within .15 posterior standard deviations (median over test rows), their ratio in [.85, 1.2], coverage of
-    90 % within .03. Seeds 0 to 4 gave .055 to .076, .992 to 1.014, and .0025 at most.
+    90 % within .03. Seeds 0 to 2 gave .063 to .068, .996 to 1.005, and 0.
     """
     source, data, x, y = problem(seed=0)
     exact, ours = METHODS["btl_pcp_pe"], METHODS["btl_pcp_sg"]
-    long = ours.configure({"sampler": {"warmup": 1500, "draws": 8000, "keep": 400}})
+    long = ours.configure({"sampler": {"warmup": 1500, "draws": 4000, "keep": 400}})
     full = exact.fit(source, data, exact.configure({}), seed=0, device="cpu")
     part = ours.fit(source, data, long, seed=0, device="cpu")
     assert full.diagnostics.figures["rhat_max"] < 1.05
