@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from arviz_stats.base.array import array_stats
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
@@ -129,6 +128,8 @@ def _smoothed(log_weights: Floats) -> tuple[Floats, float]:
 
     Weights that all but equal their largest have no tail to fit: they stay as they are, with k = 0.
     """
+    from arviz_stats.base.array import array_stats  # as `inference.diagnostics` does
+
     with np.errstate(all="ignore"):
         # arviz-stats takes log likelihoods left out, that is, minus the log weights
         smoothed, k_hat = array_stats.psislw(-log_weights)  # type: ignore[no-untyped-call]

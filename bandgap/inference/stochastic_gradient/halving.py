@@ -10,7 +10,7 @@ enough is warned of in about 1 of 20 at most, however many quantities are compar
 from dataclasses import replace
 
 import torch
-from scipy.stats import norm
+from scipy.special import ndtr, ndtri
 from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
@@ -77,7 +77,7 @@ def sample_and_halve(
 def halving_warning(at_step: Tensor, at_half: Tensor, *, step: float) -> SamplerWarning | None:
     """Compare the means of quantities (chain, draw, q) at a step and at half of it."""
     differences, error = differences_in_errors(at_step, at_half)
-    bound = norm.isf(norm.sf(STANDARD_ERRORS) / differences.numel())
+    bound = -ndtri(ndtr(-STANDARD_ERRORS) / differences.numel())
     worst = int(differences.abs().argmax())
     if float(differences.abs()[worst]) <= bound:
         return None
