@@ -37,6 +37,7 @@ from bandgap.predictions.mixtures import mixture_quantiles
 TRUTH: Final = Theta(1.0, 0.03, 0.5, 0.2)  # of the fields in the unit square
 FIELD_NEIGHBOURS: Final = 15
 LEVEL: Final = 0.95
+FEWER_ROWS: Final = (500, 5_000)  # to which a process is fitted too, its likelihood left to `gp.fit`
 
 
 @dataclass(frozen=True)
@@ -66,13 +67,27 @@ class VecchiaBenchmark:
 def accuracy(
     data: Path, config: VecchiaBenchmark, *, cache: DescriptorCache | None = None, progress: Progress = no_progress
 ) -> dict[str, Any]:
-    """Return medians of the figures of every side on QM9, by name, in eV and processor seconds, and each split's."""
-    each = []
+    """Return medians of the figures of every side on QM9, by name, in eV and processor seconds, and each split's.
+
+    `fewer_rows` holds the seconds of `fits_of_fewer_rows`, medians too.
+    """
+    each, fewer = [], []
     for repeat in range(config.repeats):
         own = replace(config, seed=config.seed + repeat)
         rows = read_rows(data, n=config.n, n_test=config.n_test, seed=own.seed, cache=cache, progress=progress)
         each.append(compare_sides(*rows, own, progress=progress))
-    return {"sides": medians(each), "each": each}
+        fewer.append(fits_of_fewer_rows(rows[0], own, progress=progress))
+    return {"sides": medians(each), "each": each, "fewer_rows": medians(fewer)}
+
+
+def fits_of_fewer_rows(train: Rows, config: VecchiaBenchmark, *, progress: Progress = no_progress) -> dict[str, Any]:
+    """Return by numbers of rows, of those there are, the seconds of a fit and whether its likelihood was exact."""
+    found, settings = {}, gp.GPConfig()
+    for n in (n for n in FEWER_ROWS if n <= len(train.y)):
+        part, started = train.part(slice(n)), time.process_time()
+        gp.fit(part.points, part.y, settings, covariates=part.trend, seed=config.seed, device="cpu", progress=progress)
+        found[str(n)] = {"fit_s": time.process_time() - started, "exact": settings.is_exact(n)}
+    return found
 
 
 def compare_sides(

@@ -70,6 +70,7 @@ def print_vecchia(result: dict[str, Any]) -> None:
     """Print the parts, as far as they were measured."""
     if "accuracy" in result:
         print_accuracy(result["accuracy"]["sides"], result["settings"])
+        print_fewer_rows(result["accuracy"]["fewer_rows"])
     rows = [
         (f"{row['n']:,.0f}", f"{row['pass_s']:.3f}", f"{1e3 * row['step_s']:.2f}") for row in result["costs"]["sizes"]
     ]
@@ -148,3 +149,10 @@ def print_accuracy(sides: dict[str, dict[str, float]], settings: dict[str, Any])
         f"seconds of the processor, one thread. scikit-learn has {settings['exact_rows']:,} rows, SVGP "
         f"{settings['inducing']:,} inducing points. Medians over {settings['repeats']} splits."
     )
+
+
+def print_fewer_rows(found: dict[str, dict[str, Any]]) -> None:
+    """Print a sentence for every number of rows."""
+    for n, fit in found.items():
+        likelihood = "exact" if fit["exact"] else "Vecchia's"
+        typer.echo(f"A fit to {int(n):,} rows, the likelihood chosen by itself ({likelihood}): {fit['fit_s']:.1f} s.")

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.benchmarks.vecchia import VecchiaBenchmark, chains, compare_sides, costs
+from bandgap.benchmarks import vecchia
+from bandgap.benchmarks.vecchia import VecchiaBenchmark, chains, compare_sides, costs, fits_of_fewer_rows
 from bandgap.benchmarks.vecchia_engines import engines
 from bandgap.benchmarks.vecchia_rivals import gpytorch_process, sklearn_exact
 from bandgap.benchmarks.vecchia_rows import Rows, read_rows
 from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.inference.vecchia import settings
 
 SMALL = VecchiaBenchmark(rivals=False, neighbours=8, sizes=(100, 400), chain_sites=60, chain_draws=40, repeats=1)
 
@@ -31,6 +33,14 @@ def test_our_side_learns_and_covers(rows):
     assert side["rmse_eV"] < 0.5 * 2.0 * rows[1].y.std()
     assert side["crps_eV"] < side["rmse_eV"] and side["coverage"] > 0.8
     assert side["fit_s"] > 0 and side["predict_s"] > 0
+
+
+def test_fits_of_fewer_rows_are_timed_with_the_likelihood_that_is_chosen_for_them(rows, monkeypatch):
+    monkeypatch.setattr(vecchia, "FEWER_ROWS", (120, 200, 5_000))
+    monkeypatch.setattr(settings, "EXACT_ROWS", 150)
+    found = fits_of_fewer_rows(rows[0], SMALL)
+    assert {n: fewer["exact"] for n, fewer in found.items()} == {"120": True, "200": False}
+    assert all(fewer["fit_s"] > 0 for fewer in found.values())
 
 
 def test_exact_process_of_scikit_learn_predicts_the_trend_and_the_rest(rows):

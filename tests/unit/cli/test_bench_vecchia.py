@@ -49,3 +49,11 @@ def test_table_of_accuracy_has_a_row_for_every_side(capsys):
     )
     shown = " ".join(capsys.readouterr().out.split())
     assert "0.3507" in shown and "95.2 %" in shown and "SVGP" in shown and "14,000 molecules of QM9" in shown
+
+
+def test_fits_of_fewer_rows_say_their_likelihood(capsys):
+    bench_vecchia.print_fewer_rows({"500": {"fit_s": 8.04, "exact": True}, "5000": {"fit_s": 61.0, "exact": False}})
+    assert capsys.readouterr().out.splitlines() == [
+        "A fit to 500 rows, the likelihood chosen by itself (exact): 8.0 s.",
+        "A fit to 5,000 rows, the likelihood chosen by itself (Vecchia's): 61.0 s.",
+    ]
