@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bandgap.descriptors import MBTRConfig
     from bandgap.descriptors.cache import DescriptorCache
     from bandgap.structures import StructureRecord
+    from bandgap.structures.records import Records
     from bandgap.structures.spool import Spool, Tally
 
 
@@ -142,7 +143,7 @@ def load_gaps(records: Sequence[StructureRecord], choice: LabelChoice) -> tuple[
     return gaps, level_of_theory
 
 
-def load_baseline(records: Sequence[StructureRecord], name: str, *, table: Path | None = None) -> NDArray[np.float64]:
+def load_baseline(records: Records, name: str, *, table: Path | None = None) -> NDArray[np.float64]:
     """Return the baseline (n,) in eV of every record, NaN where there is none: a column of the table, or a key.
 
     The unit is that of the table's header, and eV under a key. What does not match is said on stderr. Raises InputError
@@ -185,9 +186,7 @@ def descriptor_cache() -> DescriptorCache:
     return DescriptorCache(open_home().cache)
 
 
-def _gaps_of_table(
-    records: Sequence[StructureRecord], table: Path, choice: LabelChoice
-) -> tuple[NDArray[np.float64], str]:
+def _gaps_of_table(records: Records, table: Path, choice: LabelChoice) -> tuple[NDArray[np.float64], str]:
     from bandgap.datasets.labels import match_labels, read_labels
 
     labels = read_labels(table, unit=choice.unit, column=choice.column, level_of_theory=choice.level_of_theory)

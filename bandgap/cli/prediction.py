@@ -102,7 +102,7 @@ def predict(
             plan,
             out=out,
             extxyz=extxyz,
-            baseline_eV=load_baseline(records.without_atoms(), name, table=baselines) if name else None,
+            baseline_eV=load_baseline(records.heads(), name, table=baselines) if name else None,
             told=ahead is None,
             progress=progress,
         )

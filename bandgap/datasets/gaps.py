@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bandgap.foundation.errors import InputError, printable, shown
 from bandgap.structures import StructureRecord
-from bandgap.structures.records import InfoValue
+from bandgap.structures.records import InfoValue, Records
 
 Unit = Literal["eV", "Hartree"]
 Floats = NDArray[np.float64]
@@ -24,7 +24,7 @@ TO_EV: dict[Unit, float] = {"eV": 1.0, "Hartree": EV_PER_HARTREE}
 _SHOWN, _KEYS_SHOWN = 5, 8
 
 
-def labels_from_info(records: Sequence[StructureRecord], key: str, *, unit: Unit = "eV") -> Floats:
+def labels_from_info(records: Records, key: str, *, unit: Unit = "eV") -> Floats:
     """Return the gaps in eV (n,) that `info[key]` holds in `unit`, NaN for records without the key.
 
     Raises InputError when no record has the key (naming the keys that there are), and when a value is no gap: text, a
@@ -122,7 +122,7 @@ def _place(record: StructureRecord) -> str:
     return f"{record.file}, {record.id}" if record.file else record.id
 
 
-def _keys_found(records: Sequence[StructureRecord]) -> str:
+def _keys_found(records: Records) -> str:
     counts = Counter(
         name
         for record in records

@@ -3,9 +3,9 @@
 import dataclasses
 import hashlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
@@ -114,3 +114,13 @@ class StructureRecord:
         for part in (self.atoms.numbers, self.atoms.positions, self.atoms.cell.array, self.atoms.pbc):
             digest.update(np.ascontiguousarray(np.asarray(part, dtype="<f8") + 0.0).tobytes())  # -0.0 becomes 0.0
         return digest.hexdigest()
+
+
+class Records(Protocol):
+    """Records that can be counted and walked through again and again, be they a list or on the disk."""
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+
+    def __iter__(self) -> Iterator[StructureRecord]:
+        """Walk through them, in one order."""

@@ -113,9 +113,9 @@ class Spool:
         whole = self._finish()
         return Tally.of(self) if whole.new_ids else whole.tally  # equal ids are warned of
 
-    def without_atoms(self) -> list[StructureRecord]:
-        """Return the records without their coordinates, for what needs all ids, files and numbers at once."""
-        return [packed.record for packed in self.packed()]
+    def heads(self) -> "Heads":
+        """Return the records without their coordinates, for what asks all of them for ids, files or numbers."""
+        return Heads(self)
 
     def _begin(self, read: Callable[[], Iterable[StructureRecord]], *, forked: bool) -> None:
         self._file = file = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as this object
@@ -153,6 +153,19 @@ class Spool:
             data = os.pread(file, n_head + n_numbers, at + _SIZES.size)
             yield data[:n_head], data[n_head:], None if self._whole is None else self._whole.new_ids.get(place)
             place, at = place + 1, at + _SIZES.size + len(data)
+
+
+class Heads:
+    """A spool's records without their coordinates (`Records`); every walk reads them anew, and holds one of them."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+
+    def __len__(self) -> int:
+        return len(self._spool)
+
+    def __iter__(self) -> Iterator[StructureRecord]:
+        return (packed.record for packed in self._spool.packed())
 
 
 def _write(records: Iterable[StructureRecord], file: IO[bytes]) -> Iterator[int | _Whole]:
