@@ -11,12 +11,14 @@ are returned.
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from bandgap.benchmarks.kept_parts import Parts, file_digest
 from bandgap.benchmarks.medians import medians
 from bandgap.datasets.demo import demo_source_folder
 from bandgap.datasets.gaps import labels_from_info
@@ -71,47 +73,75 @@ class SgmcmcBenchmark:
 
 
 def run_benchmark(
-    data: Path, config: SgmcmcBenchmark, *, cache: DescriptorCache | None = None, progress: Progress = no_progress
+    data: Path,
+    config: SgmcmcBenchmark,
+    *,
+    parts: Parts | None = None,
+    cache: DescriptorCache | None = None,
+    progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Measure all three; return plain values. Raises InputError where the data are not in the folder."""
+    """Measure all three; return plain values. What `parts` keeps of an earlier run is not measured again.
+
+    Raises InputError where the data are not in the folder.
+    """
+    parts, digest = parts or Parts(), file_digest(molecules_in(data))
     source = load_source(demo_source_folder())
-    sides: list[dict[str, dict[str, float]]] = []
-    steps: list[dict[str, float]] = []
-    for repeat in reversed(range(config.repeats)):  # the first split last, as the rest is measured on it
-        progress(Update("equal time", len(sides), config.repeats))
-        own = replace(config, seed=config.seed + repeat)
+
+    @lru_cache(maxsize=1)
+    def rows(seed: int) -> tuple[Table, Table]:
         count = config.n + config.n_test
-        table = read_rows(data, source, count=count, seed=own.seed, cache=cache, progress=progress)
-        train, test = table.rows(np.arange(config.n)), table.rows(np.arange(config.n, len(table)))
-        sides.append(equal_time(source, train, test, own))
-        steps.append(cost_of_a_step(source, train, own))
+        table = read_rows(data, source, count=count, seed=seed, cache=cache, progress=progress)
+        return table.rows(np.arange(config.n)), table.rows(np.arange(config.n, len(table)))
+
+    def of_split(own: SgmcmcBenchmark) -> dict[str, Any]:
+        train, test = rows(own.seed)
+        return {"sides": equal_time(source, train, test, own), "steps": cost_of_a_step(source, train, own)}
+
+    def of_share(share: float) -> dict[str, float]:
+        train, test = rows(config.seed)
+        settings = ours(config) | {"prune_share": share}
+        return measured(source, TargetData(train.features, train.gaps_eV), settings, test, config)
+
+    own = replace(config, repeats=1, prune_shares=())
+    about = asdict(own) | {"data": digest}  # what the figures of a part depend on
+    splits: list[dict[str, Any]] = []
+    for repeat in reversed(range(config.repeats)):  # the first split last, as the rest is measured on it
+        progress(Update("equal time", len(splits), config.repeats))
+        split = replace(own, seed=config.seed + repeat)
+        splits.insert(0, parts.get("split", about | {"seed": split.seed}, partial(of_split, split)))
     pruned = {}
     for share in config.prune_shares:
         progress(Update("pruning", message=f"share {share:g}"))
-        settings = ours(config) | {"prune_share": share}
-        pruned[f"{share:g}"] = measured(source, TargetData(train.features, train.gaps_eV), settings, test, config)
+        pruned[f"{share:g}"] = parts.get("pruned", about | {"prune_share": share}, partial(of_share, share))
     progress(Update("agreement with HMC"))
-    agreement = compare_with_exact(source, train, test, config)
+    agreement = parts.get("agreement", about, lambda: compare_with_exact(source, *rows(config.seed), config))
     return {
         "n": config.n,
         "n_test": config.n_test,
         "n_exact": config.n_exact,
         "repeats": config.repeats,
-        "sides": medians(sides),
-        "each": sides[::-1],
+        "kept": parts.found,
+        "sides": medians([split["sides"] for split in splits]),
+        "each": [split["sides"] for split in splits],
         "pruned": pruned,
         "agreement": agreement,
-        "ms_per_iteration": medians(steps),
+        "ms_per_iteration": medians([split["steps"] for split in splits]),
     }
+
+
+def molecules_in(data: Path) -> Path:
+    """Return the file of molecules in the folder of the data; raises InputError where it is not there."""
+    path = data / FILE
+    if not path.is_file():
+        raise InputError(f"{path}: no such file. Give the folder that holds {FILE}.")
+    return path
 
 
 def read_rows(
     data: Path, source: SourceModel, *, count: int, seed: int, cache: DescriptorCache | None, progress: Progress
 ) -> Table:
     """Return molecules in a random order, described as the source's are."""
-    path = data / FILE
-    if not path.is_file():
-        raise InputError(f"{path}: no such file. Give the folder that holds {FILE}.")
+    path = molecules_in(data)
     records = read_paths([path])
     if count > len(records):
         raise InputError(f"{path}: {len(records)} molecules, {count} are asked for. Ask for fewer rows.")

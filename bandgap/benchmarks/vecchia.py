@@ -10,16 +10,18 @@ many fields, and medians are returned.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
 import numpy as np
 
+from bandgap.benchmarks.kept_parts import Parts, file_digest
 from bandgap.benchmarks.medians import medians
 from bandgap.benchmarks.vecchia_rivals import Found, gpytorch_process, sklearn_exact
-from bandgap.benchmarks.vecchia_rows import Rows, read_rows
+from bandgap.benchmarks.vecchia_rows import Rows, molecules_in, read_rows
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.evaluation.metrics import coverage, crps_mixture, rmse
 from bandgap.foundation.errors import ConfigError
@@ -65,19 +67,27 @@ class VecchiaBenchmark:
 
 
 def accuracy(
-    data: Path, config: VecchiaBenchmark, *, cache: DescriptorCache | None = None, progress: Progress = no_progress
+    data: Path,
+    config: VecchiaBenchmark,
+    *,
+    parts: Parts | None = None,
+    cache: DescriptorCache | None = None,
+    progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Return medians of the figures of every side on QM9, by name, in eV and processor seconds, and each split's.
 
-    `fewer_rows` holds the seconds of `fits_of_fewer_rows`, medians too.
+    `fewer_rows` holds the seconds of `fits_of_fewer_rows`, medians too. Splits are parts that `parts` may keep.
     """
-    each, fewer = [], []
-    for repeat in range(config.repeats):
-        own = replace(config, seed=config.seed + repeat)
-        rows = read_rows(data, n=config.n, n_test=config.n_test, seed=own.seed, cache=cache, progress=progress)
-        each.append(compare_sides(*rows, own, progress=progress))
-        fewer.append(fits_of_fewer_rows(rows[0], own, progress=progress))
-    return {"sides": medians(each), "each": each, "fewer_rows": medians(fewer)}
+    parts, digest = parts or Parts(), file_digest(molecules_in(data))
+
+    def of_split(own: VecchiaBenchmark) -> dict[str, Any]:
+        train, test = read_rows(data, n=own.n, n_test=own.n_test, seed=own.seed, cache=cache, progress=progress)
+        sides = compare_sides(train, test, own, progress=progress)
+        return {"sides": sides, "fewer_rows": fits_of_fewer_rows(train, own, progress=progress)}
+
+    splits = [replace(config, repeats=1, seed=config.seed + repeat) for repeat in range(config.repeats)]
+    found = [parts.get("split", asdict(own) | {"data": digest}, partial(of_split, own)) for own in splits]
+    return {**medians(found), "each": [split["sides"] for split in found]}
 
 
 def fits_of_fewer_rows(train: Rows, config: VecchiaBenchmark, *, progress: Progress = no_progress) -> dict[str, Any]:
@@ -142,12 +152,14 @@ def costs(config: VecchiaBenchmark, *, progress: Progress = no_progress) -> dict
     return {"sizes": rows, "slope": slope, "neighbours": FIELD_NEIGHBOURS}
 
 
-def chains(config: VecchiaBenchmark, *, progress: Progress = no_progress) -> dict[str, Any]:
-    """Return medians over fields of what `chains_on_field` returns, the largest of `apart`, and each field's."""
-    each = [
-        chains_on_field(replace(config, seed=config.seed + repeat), progress=progress)
-        for repeat in range(config.repeats)
-    ]
+def chains(config: VecchiaBenchmark, *, parts: Parts | None = None, progress: Progress = no_progress) -> dict[str, Any]:
+    """Return medians over fields of what `chains_on_field` returns, the largest of `apart`, and each field's.
+
+    Fields are parts that `parts` may keep.
+    """
+    parts = parts or Parts()
+    fields = [replace(config, repeats=1, seed=config.seed + repeat) for repeat in range(config.repeats)]
+    each = [parts.get("field", asdict(own), partial(chains_on_field, own, progress=progress)) for own in fields]
     most = {name: max(found["apart"][name] for found in each) for name in each[0]["apart"]}
     return {**medians(each), "apart": most, "each": each}
 

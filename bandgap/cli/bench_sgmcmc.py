@@ -9,7 +9,7 @@ import typer
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
-from bandgap.cli.report import print_table, write_figures
+from bandgap.cli.report import print_table, say_kept, write_figures
 
 
 def sgmcmc(
@@ -26,13 +26,15 @@ def sgmcmc(
     timed: Annotated[int, typer.Option(min=20, help="Iterations by which a step is timed.")] = 200,
     repeats: Annotated[int, typer.Option(min=1, help="Splits on which all sides are timed; medians are shown.")] = 3,
     seed: options.Seed = 0,
+    parts_file: options.PartsFile = None,
     json_file: options.JsonFile = None,
 ) -> None:
     """Bayesian transfer by mini-batches beside nptl and an ensemble in the same time, and beside HMC at few rows.
 
-    With the defaults it takes about half an hour on one idle core. Pruning and HMC are measured on the first
-    split alone.
+    With the defaults it takes one to three hours of an idle core, split by split: give --parts. Pruning and HMC are
+    measured on the first split alone.
     """
+    from bandgap.benchmarks.kept_parts import Parts
     from bandgap.benchmarks.sgmcmc import SgmcmcBenchmark, run_benchmark
     from bandgap.foundation.machine import set_threads
 
@@ -43,7 +45,7 @@ def sgmcmc(
         prune_shares=tuple(prune_share or ()), repeats=repeats,
     )  # fmt: skip
     with progress_bars() as progress:
-        result = run_benchmark(data, config, cache=descriptor_cache(), progress=progress)
+        result = run_benchmark(data, config, parts=Parts(parts_file), cache=descriptor_cache(), progress=progress)
     print_sgmcmc(result)
     write_figures(json_file, result)
 
@@ -68,6 +70,7 @@ def print_sgmcmc(result: dict[str, Any]) -> None:
         f"{result['n']:,} molecules, {result['n_test']:,} for testing, medians of {result['repeats']}. Chains of "
         f"btl_pcp_sg: R-hat {ours['rhat_max']:.2f} at worst, {ours['rhat_predictions']:.2f} of predictions."
     )
+    say_kept(result["kept"])
     if result["pruned"]:
         print_pruned({"0": result["each"][0]["btl_pcp_sg"]} | result["pruned"], n_test=result["n_test"])
     agreement = result["agreement"]

@@ -1,6 +1,7 @@
 """`bandgap bench vecchia`: Gaussian processes with a Vecchia likelihood beside GPyTorch and scikit-learn."""
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
-from bandgap.cli.report import print_table, write_figures
+from bandgap.cli.report import print_table, say_kept, write_figures
 
 
 def vecchia(
@@ -26,15 +27,17 @@ def vecchia(
     accuracy: Annotated[bool, typer.Option("--accuracy/--no-accuracy", help="Whether QM9 is learned.")] = True,
     repeats: Annotated[int, typer.Option(min=1, help="Splits, fields and times of each; medians are shown.")] = 3,
     seed: options.Seed = 0,
+    parts_file: options.PartsFile = None,
     json_file: options.JsonFile = None,
 ) -> None:
     """Vecchia Gaussian processes: QM9 gaps beside GPyTorch and scikit-learn, cost of a pass, effective draws a second.
 
     A pass is timed by compiled loops, at the smaller sizes also by batched tensors, on CUDA too where there is one.
 
-    With the defaults it takes half an hour, most of it for the rivals: begin with a small --n. SGRLD takes ten times
-    --chain-draws, Metropolis a quarter.
+    With the defaults it takes an hour or two, most of it for the rivals: begin with a small --n, or give --parts. SGRLD
+    takes ten times --chain-draws, Metropolis a quarter.
     """
+    from bandgap.benchmarks.kept_parts import Parts
     from bandgap.benchmarks.vecchia import VecchiaBenchmark, chains, costs
     from bandgap.benchmarks.vecchia import accuracy as accuracy_on_splits
     from bandgap.benchmarks.vecchia_engines import engines
@@ -55,14 +58,17 @@ def vecchia(
         repeats=repeats,
         seed=seed,
     )
-    result: dict[str, Any] = {"settings": asdict(config)}
+    parts, settings = Parts(parts_file), asdict(config)
+    result: dict[str, Any] = {"settings": settings}
     with progress_bars() as progress:
-        result["costs"] = costs(config, progress=progress)
-        result["engines"] = engines(config, progress=progress)
-        result["chains"] = chains(config, progress=progress)
+        result["costs"] = parts.get("costs", settings, partial(costs, config, progress=progress))
+        result["engines"] = parts.get("engines", settings, partial(engines, config, progress=progress))
+        result["chains"] = chains(config, parts=parts, progress=progress)
         if accuracy:
-            result["accuracy"] = accuracy_on_splits(data, config, cache=descriptor_cache(), progress=progress)
+            cache = descriptor_cache()
+            result["accuracy"] = accuracy_on_splits(data, config, parts=parts, cache=cache, progress=progress)
     print_vecchia(result)
+    say_kept(parts.found)
     write_figures(json_file, result)
 
 

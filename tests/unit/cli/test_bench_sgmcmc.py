@@ -14,6 +14,7 @@ def test_tables_show_every_side_the_agreement_and_the_cost_of_an_iteration(capsy
         "n_test": 4000,
         "n_exact": 500,
         "repeats": 3,
+        "kept": 2,
         "sides": {
             "btl_pcp_sg": row(0.21, **chains),
             "ensemble": row(0.23, networks=12.0),
@@ -32,6 +33,7 @@ def test_tables_show_every_side_the_agreement_and_the_cost_of_an_iteration(capsy
     assert "0.2100" in shown and "0.2300" in shown and "91.0 %" in shown and "12" in shown
     assert "0 % 0.2000" in shown and "50 % 0.2200 0.1000 91.0 % 1.10 24.0 3.0" in shown
     assert "8,000 molecules, 4,000 for testing, medians of 3." in shown
+    assert "2 parts are of an earlier run with --parts" in shown
     assert "Chains of btl_pcp_sg: R-hat 1.50 at worst, 1.10 of predictions." in shown
     assert "Their means differ by 0.123 posterior sd and 1.50 Monte-Carlo errors" in shown
     assert "Milliseconds of an iteration of 4 chains by number of rows: 1,000: 5.00, 8,000: 5.25." in shown

@@ -17,6 +17,8 @@ def test_command_prints_costs_and_chains_and_writes_them(run, tmp_path):
         40,
         "--repeats",
         2,
+        "--parts",
+        tmp_path / "parts.jsonl",
         "--json",
         file,
     )
@@ -30,6 +32,9 @@ def test_command_prints_costs_and_chains_and_writes_them(run, tmp_path):
     assert len(written["chains"]["each"]) == 2 and "accuracy" not in written
     assert [row["n"] for row in written["engines"]["CPU, one core"]] == [100, 200, 100, 200]
     assert "batched tensors on: CPU, one core. A ratio below 1: the tensors are faster." in shown
+    again = run("bench", "vecchia", "--data", tmp_path, *options)  # with all four parts at hand
+    assert "4 parts are of an earlier run with --parts" in " ".join(again.output.split())
+    assert json.loads(file.read_text()) == written
 
 
 def test_table_of_engines_has_a_row_for_every_field_and_a_table_for_every_device(capsys):
