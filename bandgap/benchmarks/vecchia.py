@@ -83,19 +83,22 @@ def accuracy(
     def of_split(own: VecchiaBenchmark) -> dict[str, Any]:
         train, test = read_rows(data, n=own.n, n_test=own.n_test, seed=own.seed, cache=cache, progress=progress)
         sides = compare_sides(train, test, own, progress=progress)
-        return {"sides": sides, "fewer_rows": fits_of_fewer_rows(train, own, progress=progress)}
+        fewer = fits_of_fewer_rows(train, settings=gp.GPConfig(), seed=own.seed, progress=progress)
+        return {"sides": sides, "fewer_rows": fewer}
 
     splits = [replace(config, repeats=1, seed=config.seed + repeat) for repeat in range(config.repeats)]
     found = [parts.get("split", asdict(own) | {"data": digest}, partial(of_split, own)) for own in splits]
     return {**medians(found), "each": [split["sides"] for split in found]}
 
 
-def fits_of_fewer_rows(train: Rows, config: VecchiaBenchmark, *, progress: Progress = no_progress) -> dict[str, Any]:
+def fits_of_fewer_rows(
+    train: Rows, *, settings: gp.GPConfig, seed: int, progress: Progress = no_progress
+) -> dict[str, Any]:
     """Return by numbers of rows, of those there are, the seconds of a fit and whether its likelihood was exact."""
-    found, settings = {}, gp.GPConfig()
+    found = {}
     for n in (n for n in FEWER_ROWS if n <= len(train.y)):
         part, started = train.part(slice(n)), time.process_time()
-        gp.fit(part.points, part.y, settings, covariates=part.trend, seed=config.seed, device="cpu", progress=progress)
+        gp.fit(part.points, part.y, settings, covariates=part.trend, seed=seed, device="cpu", progress=progress)
         found[str(n)] = {"fit_s": time.process_time() - started, "exact": settings.is_exact(n)}
     return found
 

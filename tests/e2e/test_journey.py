@@ -78,7 +78,7 @@ def predict_files(page: Page, files: dict[str, str]) -> None:
 def test_newcomer_goes_from_demo_data_to_a_csv_with_intervals(page: Page, server: Server, tmp_path: Path) -> None:
     use_demo_data(page, server)
     page.get_by_role("link", name="Train", exact=True).click()
-    start_training(page, n=60, iterations=40)
+    start_training(page, n=30, iterations=20)
     expect(page.get_by_text("The transfer is finished")).to_be_visible(timeout=TRAINED_MS)
     page.get_by_role("link", name="Predict new structures").click()
     predict_files(page, {"urea.cif": UREA, "broken.cif": BROKEN})

@@ -13,6 +13,8 @@ from bandgap.benchmarks.vecchia_rivals import gpytorch_process, sklearn_exact
 from bandgap.benchmarks.vecchia_rows import Rows, read_rows
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.inference.vecchia import settings
+from bandgap.inference.vecchia.langevin import LangevinConfig
+from bandgap.inference.vecchia.metropolis import MetropolisConfig
 
 SMALL = VecchiaBenchmark(rivals=False, neighbours=8, sizes=(100, 400), chain_sites=60, chain_draws=40, repeats=1)
 
@@ -38,7 +40,10 @@ def test_our_side_learns_and_covers(rows):
 def test_fits_of_fewer_rows_are_timed_with_the_likelihood_that_is_chosen_for_them(rows, monkeypatch):
     monkeypatch.setattr(vecchia, "FEWER_ROWS", (120, 200, 5_000))
     monkeypatch.setattr(settings, "EXACT_ROWS", 150)
-    found = fits_of_fewer_rows(rows[0], SMALL)
+    brief = settings.GPConfig(
+        nu=0.5, metropolis=MetropolisConfig(warmup=5, draws=20), sgrld=LangevinConfig(batch=50, warmup=5, draws=20)
+    )
+    found = fits_of_fewer_rows(rows[0], settings=brief, seed=0)
     assert {n: fewer["exact"] for n, fewer in found.items()} == {"120": True, "200": False}
     assert all(fewer["fit_s"] > 0 for fewer in found.values())
 
