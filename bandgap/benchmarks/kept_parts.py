@@ -40,7 +40,9 @@ class Parts:
 
 
 def file_digest(path: Path) -> str:
-    """Return SHA-256 (hexadecimal) of a file: what was measured on other data is another part."""
+    """Return SHA-256 (hexadecimal) of a file, "" where there is none: other data make another part."""
+    if not path.is_file():
+        return ""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -84,7 +84,7 @@ def run_benchmark(
 
     Raises InputError where the data are not in the folder.
     """
-    parts, digest = parts or Parts(), file_digest(molecules_in(data))
+    parts, digest = parts or Parts(), file_digest(data / FILE)
     source = load_source(demo_source_folder())
 
     @lru_cache(maxsize=1)
@@ -120,7 +120,6 @@ def run_benchmark(
         "n_test": config.n_test,
         "n_exact": config.n_exact,
         "repeats": config.repeats,
-        "kept": parts.found,
         "sides": medians([split["sides"] for split in splits]),
         "each": [split["sides"] for split in splits],
         "pruned": pruned,
@@ -129,19 +128,13 @@ def run_benchmark(
     }
 
 
-def molecules_in(data: Path) -> Path:
-    """Return the file of molecules in the folder of the data; raises InputError where it is not there."""
-    path = data / FILE
-    if not path.is_file():
-        raise InputError(f"{path}: no such file. Give the folder that holds {FILE}.")
-    return path
-
-
 def read_rows(
     data: Path, source: SourceModel, *, count: int, seed: int, cache: DescriptorCache | None, progress: Progress
 ) -> Table:
     """Return molecules in a random order, described as the source's are."""
-    path = molecules_in(data)
+    path = data / FILE
+    if not path.is_file():
+        raise InputError(f"{path}: no such file. Give the folder that holds {FILE}.")
     records = read_paths([path])
     if count > len(records):
         raise InputError(f"{path}: {len(records)} molecules, {count} are asked for. Ask for fewer rows.")

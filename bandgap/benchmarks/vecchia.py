@@ -21,7 +21,7 @@ import numpy as np
 from bandgap.benchmarks.kept_parts import Parts, file_digest
 from bandgap.benchmarks.medians import medians
 from bandgap.benchmarks.vecchia_rivals import Found, gpytorch_process, sklearn_exact
-from bandgap.benchmarks.vecchia_rows import Rows, molecules_in, read_rows
+from bandgap.benchmarks.vecchia_rows import FILE, Rows, read_rows
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.evaluation.metrics import coverage, crps_mixture, rmse
 from bandgap.foundation.errors import ConfigError
@@ -78,7 +78,7 @@ def accuracy(
 
     `fewer_rows` holds the seconds of `fits_of_fewer_rows`, medians too. Splits are parts that `parts` may keep.
     """
-    parts, digest = parts or Parts(), file_digest(molecules_in(data))
+    parts, digest = parts or Parts(), file_digest(data / FILE)
 
     def of_split(own: VecchiaBenchmark) -> dict[str, Any]:
         train, test = read_rows(data, n=own.n, n_test=own.n_test, seed=own.seed, cache=cache, progress=progress)

@@ -36,14 +36,6 @@ class Rows:
         return Rows(self.points[rows], self.trend[rows], self.y[rows], self.unit_eV)
 
 
-def molecules_in(data: Path) -> Path:
-    """Return the file of molecules in the folder of the data sets; raises InputError where it is not there."""
-    path = data / FILE
-    if not path.is_file():
-        raise InputError(f"{data} has no {FILE}. Give the folder that holds the data sets.")
-    return path
-
-
 def read_rows(
     data: Path,
     *,
@@ -54,7 +46,9 @@ def read_rows(
     progress: Progress = no_progress,
 ) -> tuple[Rows, Rows]:
     """Return training and test rows of the demo's source; raises InputError where the file is missing or too short."""
-    path = molecules_in(data)
+    path = data / FILE
+    if not path.is_file():
+        raise InputError(f"{data} has no {FILE}. Give the folder that holds the data sets.")
     records = read_paths([path], progress=progress)
     gaps = np.asarray(labels_from_info(records, "gap_eV", unit="eV"), dtype=np.float64)
     source = load_source(demo_source_folder())

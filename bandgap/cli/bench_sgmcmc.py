@@ -44,9 +44,11 @@ def sgmcmc(
         n=n, n_test=n_test, n_exact=n_exact, sizes=sizes, timed=timed, warmup=warmup, draws=draws, seed=seed,
         prune_shares=tuple(prune_share or ()), repeats=repeats,
     )  # fmt: skip
+    parts = Parts(parts_file)
     with progress_bars() as progress:
-        result = run_benchmark(data, config, parts=Parts(parts_file), cache=descriptor_cache(), progress=progress)
+        result = run_benchmark(data, config, parts=parts, cache=descriptor_cache(), progress=progress)
     print_sgmcmc(result)
+    say_kept(parts.found)
     write_figures(json_file, result)
 
 
@@ -70,7 +72,6 @@ def print_sgmcmc(result: dict[str, Any]) -> None:
         f"{result['n']:,} molecules, {result['n_test']:,} for testing, medians of {result['repeats']}. Chains of "
         f"btl_pcp_sg: R-hat {ours['rhat_max']:.2f} at worst, {ours['rhat_predictions']:.2f} of predictions."
     )
-    say_kept(result["kept"])
     if result["pruned"]:
         print_pruned({"0": result["each"][0]["btl_pcp_sg"]} | result["pruned"], n_test=result["n_test"])
     agreement = result["agreement"]

@@ -92,11 +92,11 @@ class FramedDensity:
     def __init__(self, net: WhitenedNetwork, prior: ScalePrior, frames: Frames) -> None:
         self._density, self._place, self._prior = LeanDensity(net, prior), LeanPlace(net, frames), prior
 
+    @silent()
     def __call__(self, zeta: Arrays, state: Floats) -> float:
         """Return it at zeta, a list of (out, in), and a state (width,); minus infinity outside the range of numbers."""
         if not abs(state).max() <= LARGEST_LOG:
             return -math.inf
         s = self._prior.plain_scales(state).s
-        with silent():
-            self._density.place(self._place(zeta, s))
+        self._density.place(self._place(zeta, s))
         return self._density(state) + self._place.gained(zeta, s)

@@ -46,3 +46,4 @@ def test_other_contents_have_another_digest(tmp_path):
         (tmp_path / name).write_text(text, encoding="utf-8")
     a, b, c = (file_digest(tmp_path / name) for name in "abc")
     assert a == b != c and len(a) == 64
+    assert file_digest(tmp_path / "none") == ""

@@ -1,6 +1,7 @@
 """`bandgap bench sgmcmc`: what it prints, and what it refuses."""
 
 from bandgap.cli import bench_sgmcmc
+from bandgap.cli.report import say_kept
 
 
 def row(rmse, **more):
@@ -14,7 +15,6 @@ def test_tables_show_every_side_the_agreement_and_the_cost_of_an_iteration(capsy
         "n_test": 4000,
         "n_exact": 500,
         "repeats": 3,
-        "kept": 2,
         "sides": {
             "btl_pcp_sg": row(0.21, **chains),
             "ensemble": row(0.23, networks=12.0),
@@ -29,6 +29,7 @@ def test_tables_show_every_side_the_agreement_and_the_cost_of_an_iteration(capsy
         "ms_per_iteration": {"1000": 5.0, "8000": 5.25},
     }
     bench_sgmcmc.print_sgmcmc(result)
+    say_kept(2)
     shown = " ".join(capsys.readouterr().out.split())
     assert "0.2100" in shown and "0.2300" in shown and "91.0 %" in shown and "12" in shown
     assert "0 % 0.2000" in shown and "50 % 0.2200 0.1000 91.0 % 1.10 24.0 3.0" in shown
