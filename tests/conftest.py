@@ -32,6 +32,12 @@ def main_module() -> Generator[None, None, None]:
     sys.modules["__main__"] = main
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Let proofs of many minutes take their time."""
+    if item.get_closest_marker("soak"):
+        item.add_marker(pytest.mark.timeout(0))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip browser tests where there is no Chromium."""
     if CHROMIUM is None and item.get_closest_marker("browser"):

@@ -10,6 +10,7 @@ computed again by another.
 import importlib
 import os
 import threading
+import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
@@ -122,6 +123,9 @@ def _inside(function: Callable[..., T], task: tuple[Any, ...]) -> T:
 
 def _parallel(engine: Engine, n_jobs: int) -> Any:
     if not engine.remote:
+        # Processes that grew by hundreds of MB or were idle for minutes are replaced, with a warning in the thread of
+        # joblib that gives out the items. As an error it would end that thread, and the map would wait for ever.
+        warnings.filterwarnings("ignore", message="A worker stopped while some jobs", category=UserWarning)
         return joblib.Parallel(n_jobs=n_jobs, backend="loky")
     with joblib.parallel_config(**_connected(engine)):
         return joblib.Parallel(n_jobs=-1, batch_size=1)

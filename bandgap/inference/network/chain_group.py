@@ -69,9 +69,10 @@ class ChainBoard:
 
 @dataclass(frozen=True)
 class GroupPlace:
-    """Number of a group, that of its first chain and of its chains, and the words of its seed."""
+    """A group's number and how many there are, its first chain and its number of chains, and the words of its seed."""
 
     number: int
+    groups: int
     first: int
     chains: int
     seed: tuple[int, int]

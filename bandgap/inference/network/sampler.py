@@ -56,14 +56,15 @@ def sample_network(
     """
     firsts = range(0, config.chains, CHAINS_PER_GROUP)
     places = [
-        GroupPlace(i, first, min(CHAINS_PER_GROUP, config.chains - first), (seed, i)) for i, first in enumerate(firsts)
+        GroupPlace(i, len(firsts), first, min(CHAINS_PER_GROUP, config.chains - first), (seed, i))
+        for i, first in enumerate(firsts)
     ]
     files = [] if checkpoint is None else [checkpoint.of_part(place.number).path for place in places]
     config = _planned(config, net, files)
     remote = engine_in_use().remote and not net.y.is_cuda
     workers = 1 if net.y.is_cuda or inside_map() else min(cores(), len(places))
     if (workers == 1 and not remote) or _work(net, config) < PROCESSES_FROM:
-        board = _open_board(None, prior, config)
+        board = _open_board(None, prior, config, groups=len(places))
         watch = _Watch(board, prior, config, progress)
         with few_blas_threads():
             results = [
@@ -74,7 +75,7 @@ def sample_network(
         return _joined(net, [group for group in results if group is not None])
     with tempfile.TemporaryDirectory(prefix="bandgap-chains-") as folder:
         path = Path(folder) / "board"
-        board = _open_board(path, prior, config)
+        board = _open_board(path, prior, config, groups=len(places))
         watch = _Watch(board, prior, config, progress)
         parent = None if remote else os.getpid()
         tasks = [(net, prior, config, place, path, parent, checkpoint) for place in places]
@@ -112,8 +113,7 @@ def _work(net: WhitenedNetwork, config: SamplerConfig) -> float:
     return iterations * (groups * ITERATION + config.chains * float(net.n_rows) * weights)
 
 
-def _open_board(path: Path | None, prior: ScalePrior, config: SamplerConfig) -> ChainBoard:
-    groups = -(-config.chains // CHAINS_PER_GROUP)
+def _open_board(path: Path | None, prior: ScalePrior, config: SamplerConfig, *, groups: int) -> ChainBoard:
     return ChainBoard.open(path, groups=groups, chains=config.chains, draws=config.n_draws, width=prior.units.shape[0])
 
 
@@ -175,7 +175,7 @@ def _run_in_process(
     set_threads()
     seen = path.exists()
     kept = checkpoint if seen else None
-    board = _open_board(path if seen else None, prior, config)
+    board = _open_board(path if seen else None, prior, config, groups=place.groups)
 
     def look() -> None:
         left = seen and not path.exists() if parent is None else os.getppid() != parent

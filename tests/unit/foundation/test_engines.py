@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from bandgap.foundation import engines
 from bandgap.foundation.engines import ENGINE, SCHEDULER, Engine, engine_in_use, inside_map, mapped, use_engine
 from bandgap.foundation.errors import ConfigError
+
+KEPT: list[bytes] = []
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +28,13 @@ def square(x: int) -> tuple[int, bool, int]:
 
 def nested(x: int) -> list[int]:
     return [value for value, _, _ in mapped(square, [(x,), (x + 1,)], n_jobs=4)]
+
+
+def grown(x: int) -> int:
+    """Keep so much more memory after the first item that joblib replaces the process."""
+    KEPT.append(b"." * (1 if x < 2 else 400_000_000))
+    time.sleep(1.2)  # it looks once a second
+    return x
 
 
 def failing(x: int) -> int:
@@ -50,6 +60,12 @@ def test_maps_inside_an_item_are_loops() -> None:
 def test_error_of_an_item_is_raised_as_it_is(n_jobs: int) -> None:
     with pytest.raises(ConfigError, match="item 3 is wrong"):
         list(mapped(failing, ((x,) for x in range(9)), n_jobs=n_jobs))
+
+
+def test_process_that_grew_is_replaced_without_a_word_where_warnings_are_errors() -> None:
+    """Joblib's warning is raised in the thread that gives out the items: as an error it would end that for ever."""
+    pytest.importorskip("psutil")  # by which joblib looks
+    assert list(mapped(grown, [(x,) for x in range(6)], n_jobs=2)) == list(range(6))
 
 
 @pytest.mark.parametrize(("n_jobs", "most"), [(1, 1), (2, 8)])

@@ -68,13 +68,23 @@ def test_result_does_not_depend_on_cores_and_processes(problem, result, monkeypa
     assert done == sorted(set(done)) and (done[-1], updates[-1].total) == (86, 86)
 
 
+def test_processes_tell_of_groups_whose_size_they_do_not_know(problem, monkeypatch):
+    monkeypatch.setattr("bandgap.inference.network.sampler.PROCESSES_FROM", 0)
+    monkeypatch.setattr("bandgap.inference.network.sampler.CHAINS_PER_GROUP", 1)
+    monkeypatch.setattr("bandgap.inference.network.sampler.cores", lambda: 2)
+    updates = []
+    run(problem, progress=updates.append)
+    assert (updates[-1].done, updates[-1].total) == (172, 172)
+    assert 0 < updates[-1].values["acceptance"] <= 1
+
+
 def test_group_that_does_not_see_the_board_gives_the_same_draws_and_leaves_no_file(problem, tmp_path):
     """As on a worker of another machine."""
-    place = GroupPlace(1, 2, 2, (0, 1))
+    place = GroupPlace(1, 2, 2, 2, (0, 1))
     path, file = tmp_path / "not-here" / "board", Checkpoint(tmp_path / "kept" / "chains.safetensors", 5)
     planned = BRIEF.planned(can_frame=problem[0].isotropic)
     found = _run_in_process(*problem, planned, place, path, None, file)
-    board = _open_board(None, problem[1], planned)
+    board = _open_board(None, problem[1], planned, groups=2)
     alone = run_group(*problem, planned, place, board=board, look=lambda: None)
     assert torch.equal(found.draws.state, alone.draws.state) and torch.equal(found.draws.output, alone.draws.output)
     assert list(tmp_path.iterdir()) == []
