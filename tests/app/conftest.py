@@ -3,13 +3,15 @@
 import os
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 from bandgap.foundation.progress import Update
@@ -21,6 +23,14 @@ from bandgap.jobs.worker import work_all
 MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
 WATER = b"3\nProperties=species:S:1:pos:R:3 gap=7.1\nO 0 0 0.119\nH 0 0.763 -0.477\nH 0 -0.763 -0.477\n"
 BROKEN = b"data_x\n_cell_length_a nonsense\n"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _scanned_once() -> Iterator[None]:
+    """Streamlit's AppTest reads the metadata of every installed package at each run of a page; here it is read once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest_scanner, "scan_component_manifests", cache(manifest_scanner.scan_component_manifests))
+        yield
 
 
 @dataclass(frozen=True)

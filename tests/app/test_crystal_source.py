@@ -13,7 +13,6 @@ import ase.io
 import numpy as np
 import pytest
 from ase import Atoms
-from ase.spacegroup import crystal
 from streamlit.testing.v1 import AppTest
 
 from bandgap.jobs.catalogue import register_methods
@@ -27,7 +26,6 @@ from tests.app.test_predict_and_posterior import alts
 
 sys.path.insert(0, str(MAIN.parent))  # as `streamlit run` does
 
-from components.train.many_rows import MANY_ROWS
 
 Visit = Callable[..., AppTest]
 SHORT = {"warmup": 20, "draws": 40, "keep": 40, "chains": 2}
@@ -43,8 +41,8 @@ PAGES = sorted(path.stem for path in (MAIN.parent / "views").glob("*.py"))
 
 def perovskite(edge: float, cation: str = "Cs") -> Atoms:
     """Return cubic CsPbI3, or that of another cation, with this edge of the cell in angstrom."""
-    sites = [(0.5, 0.5, 0.5), (0, 0, 0), (0.5, 0, 0)]
-    return crystal((cation, "Pb", "I"), sites, spacegroup=221, cellpar=[edge] * 3 + [90] * 3)
+    sites = [(0.5, 0.5, 0.5), (0, 0, 0), (0.5, 0, 0), (0, 0.5, 0), (0, 0, 0.5)]
+    return Atoms([cation, "Pb", "I", "I", "I"], scaled_positions=sites, cell=[edge] * 3, pbc=True)
 
 
 def perovskites(n: int, cation: str = "Cs", *, step: float = 0.01) -> bytes:
@@ -152,15 +150,18 @@ def test_source_of_crystals_shows_its_error_on_structures(visit: Visit, workspac
     assert json.loads(at.get("plotly_chart")[0].proto.spec)["data"]
 
 
-def test_many_rows_of_crystals_are_not_told_of_molecules(visit: Visit, workspace: Workspace) -> None:
-    source = workspace.library.runs(workspace.id)[0].source
-    n = MANY_ROWS + 100
+def test_many_rows_of_crystals_are_not_told_of_molecules(
+    visit: Visit, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, many = workspace.library.runs(workspace.id)[0].source, 60
+    monkeypatch.setattr("components.train.many_rows.MANY_ROWS", many)
+    n = many + 20
     files = [("many.extxyz", perovskites(n, step=0.0005))]
     dataset = workspace.add_checked(files, name="many perovskites")
     workspace.library.save_gaps(dataset, np.linspace(1.2, 2.4, n), labels={"matched": n}, level_of_theory="HSE06")
     at = visit("train", source=source, dataset=dataset)
-    next(box for box in at.number_input if box.label == "Labelled structures").set_value(MANY_ROWS + 1).run()
-    assert f"With more than {MANY_ROWS:,} structures to learn from" in texts(at)
+    next(box for box in at.number_input if box.label == "Labelled structures").set_value(many + 1).run()
+    assert f"With more than {many} structures to learn from" in texts(at)
     assert said_of_molecules(at) == []
     delete_dataset(workspace.library, workspace.id, dataset)  # the other tests have this workspace too
 

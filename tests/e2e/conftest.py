@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from bandgap.datasets.demo import data_folder
 from bandgap.foundation.progress import no_progress
@@ -84,9 +84,23 @@ def browser_type_launch_args() -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def _patience(context: BrowserContext) -> None:
-    context.set_default_timeout(PATIENCE_MS)
+def _patience() -> None:
     expect.set_options(timeout=PATIENCE_MS)
+
+
+@pytest.fixture(scope="module")
+def visitor(browser: Browser) -> Iterator[BrowserContext]:
+    """A browser's window for the tests of a file: the pages' scripts are fetched and compiled once."""
+    with browser.new_context() as context:
+        context.set_default_timeout(PATIENCE_MS)
+        yield context
+
+
+@pytest.fixture
+def page(visitor: BrowserContext) -> Iterator[Page]:
+    """A new tab, closed after the test so that it asks for nothing more."""
+    with visitor.new_page() as tab:
+        yield tab
 
 
 @pytest.fixture(scope="module")
@@ -123,8 +137,13 @@ def predict_new_crystals(home: Home, made: SampleWorkspace) -> str:
 
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
-    """Serve a data directory as `bandgap app` does and yield the address; on one core, as the browser needs another."""
-    alone = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})"
+    """Serve a data directory as `bandgap app` does and yield the address; on one core, as the browser needs another.
+
+    Tests that run at the same time, in workers gw0 and gw1, have their servers on different cores.
+    """
+    cores, worker = sorted(os.sched_getaffinity(0)), os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+    core = cores[int(worker.removeprefix("gw")) % len(cores)]
+    alone = f"import os; os.sched_setaffinity(0, {{{core}}})"
     start = f"from bandgap.jobs.serve import serve; serve(port={free_port('127.0.0.1', 0)})"
     command = [sys.executable, "-c", f"{alone}; {start}"]
     environment = {**os.environ, "BANDGAP_HOME": str(folder)}

@@ -1,11 +1,11 @@
-"""One field of 150 sites whose posterior every sampler is tried on, and its mode."""
+"""One field of 150 sites whose posterior every sampler is tried on, its mode, and its moments by quadrature."""
 
 import pytest
 
 from bandgap.inference.vecchia.likelihood import build_blocks
 from bandgap.inference.vecchia.scoring import find_mode
 from bandgap.inference.vecchia.target import Target
-from tests.unit.inference.vecchia.samples import START, TRUTH, field
+from tests.unit.inference.vecchia.samples import START, TRUTH, field, quadrature_of
 
 
 @pytest.fixture(scope="module")
@@ -21,3 +21,8 @@ def target(data):
 @pytest.fixture(scope="module")
 def mode(target):
     return find_mode(target, target.eta(START))
+
+
+@pytest.fixture(scope="module")
+def quadrature(target, mode):
+    return quadrature_of(target, mode, spacing=0.55, radius=6)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bandgap.inference.diagnostics import mean_error
 from bandgap.inference.vecchia.expansion import LEAST_SHARE, expand, expected_information, observed_information
 from bandgap.inference.vecchia.gp import weak_priors
 from bandgap.inference.vecchia.langevin import LangevinConfig, sample_langevin
@@ -12,6 +13,7 @@ from bandgap.inference.vecchia.likelihood import Theta, build_blocks
 from bandgap.inference.vecchia.metropolis import MetropolisConfig, sample_metropolis
 from bandgap.inference.vecchia.scoring import find_mode
 from bandgap.inference.vecchia.target import Target
+from tests.recorded import SEED, record, recorded
 from tests.unit.inference.vecchia.samples import field
 
 
@@ -78,10 +80,20 @@ def test_langevin_and_metropolis_agree_where_the_nugget_is_nearly_nothing(bare):
     With steps in units of the Fisher information this diverges, or is several times too wide in the nugget.
     """
     target, mode = bare
-    slow = sample_metropolis(target, mode, MetropolisConfig(warmup=300, draws=3000), seed=1)
-    fast = sample_langevin(target, mode, LangevinConfig(step=0.05, batch=150, warmup=200, draws=4000), seed=2)
-    one, other = slow.eta.reshape(-1, 3), fast.eta.reshape(-1, 3)
-    sd = one.std(0)
-    assert not fast.warnings
-    assert (np.abs(other.mean(0) - one.mean(0)) < 0.25 * sd).all()
-    assert ((other.std(0) / sd > 0.8) & (other.std(0) / sd < 1.2)).all()
+    found = sample_langevin(target, mode, LangevinConfig(step=0.05, batch=150, warmup=200, draws=4000), seed=2)
+    flat, slow = found.eta.reshape(-1, 3), recorded("vecchia_without_nugget", mode.eta)
+    assert not found.warnings
+    assert (np.abs(flat.mean(0) - slow["mean"]) < 0.25 * slow["sd"]).all()
+    assert (np.abs(flat.std(0) / slow["sd"] - 1) < 0.2).all()
+
+
+@pytest.mark.soak  # five minutes of one core
+def test_recorded_moments_are_those_of_metropolis(bare):
+    target, mode = bare
+    found = sample_metropolis(target, mode, MetropolisConfig(warmup=500, draws=8000), seed=SEED)
+    flat = found.eta.reshape(-1, 3)
+    mean, sd = flat.mean(0), flat.std(0)
+    record("vecchia_without_nugget", mode.eta, mean=mean, sd=sd)
+    kept = recorded("vecchia_without_nugget", mode.eta)
+    assert (np.abs(mean - kept["mean"]) < 6 * mean_error(found.eta)).all()
+    assert (np.abs(sd / kept["sd"] - 1) < 0.1).all()

@@ -1,4 +1,4 @@
-"""The samplers of mini-batch gradients on a Vecchia posterior, against its own gradient, quadrature and Metropolis."""
+"""The samplers of mini-batch gradients on a Vecchia posterior, against its own gradient and quadrature."""
 
 from itertools import combinations
 
@@ -20,7 +20,6 @@ from bandgap.inference.stochastic_gradient.sghmc import SghmcConfig
 from bandgap.inference.stochastic_gradient.sgld import SgldConfig
 from bandgap.inference.vecchia.first_order import sample_first_order, site_target
 from bandgap.inference.vecchia.likelihood import build_blocks
-from bandgap.inference.vecchia.metropolis import MetropolisConfig, sample_metropolis
 from bandgap.inference.vecchia.scoring import find_mode
 from bandgap.inference.vecchia.target import Target
 from tests.unit.inference.vecchia.samples import START, THETA, TRUTH, field
@@ -34,12 +33,6 @@ SAMPLERS = {
     "hamcmc": HamcmcConfig(0.02),
     "hamcmc_sa": HamcmcSaConfig(0.05),
 }
-
-
-@pytest.fixture(scope="module")
-def reference(target, mode):
-    draws = sample_metropolis(target, mode, MetropolisConfig(chains=4, warmup=300, draws=5000), seed=1)
-    return draws.eta.reshape(-1, 3)
 
 
 def test_settings_of_every_sampler_are_tried_here():
@@ -103,19 +96,22 @@ def test_a_step_that_is_too_long_is_said():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "asgld"])
-def test_samplers_agree_with_metropolis(target, mode, reference, name):
+@pytest.mark.parametrize(
+    "name", ["sgld", "psgld", "msgld", "sghmc", "hamcmc_sa", pytest.param("hamcmc", marks=pytest.mark.soak)]
+)
+def test_samplers_agree_with_quadrature(target, mode, quadrature, name):
     """Means within 0.2 sd and spreads within 15 %, by batches of a fifth with control variates."""
     run = RunConfig(warmup=500, draws=6_000, thin=5, batch_size=30)
     draws = sample_first_order(target, mode, SAMPLERS[name], run, seed=2)
-    flat, sd = draws.eta.reshape(-1, 3), reference.std(0)
-    assert np.abs((flat.mean(0) - reference.mean(0)) / sd).max() < 0.2
-    assert (flat.std(0) / sd).min() > 0.85 and (flat.std(0) / sd).max() < 1.15
+    flat = draws.eta.reshape(-1, 3)
+    assert np.abs((flat.mean(0) - quadrature.mean) / quadrature.sd).max() < 0.2
+    spread = flat.std(0) / quadrature.sd
+    assert spread.min() > 0.85 and spread.max() < 1.15
 
 
 @pytest.mark.slow
-def test_asgld_is_too_narrow_and_says_so(target, mode, reference):
-    run = RunConfig(warmup=1000, draws=5_000, thin=5, batch_size=30)
+def test_asgld_is_too_narrow_and_says_so(target, mode, quadrature):
+    run = RunConfig(warmup=1000, draws=3_000, thin=5, batch_size=30)
     draws = sample_first_order(target, mode, SAMPLERS["asgld"], run, seed=2)
-    assert (draws.eta.reshape(-1, 3).std(0) / reference.std(0)).max() < 0.9
+    assert (draws.eta.reshape(-1, 3).std(0) / quadrature.sd).max() < 0.9
     assert any("biased" in words or "0.46" in words for words in draws.warnings)

@@ -209,10 +209,11 @@ def test_library_refuses_names_that_there_are_not(settings, words):
 
 
 @pytest.mark.slow
-def test_fit_of_5000_rows_in_64_dimensions_covers_new_rows_as_it_says():
+@pytest.mark.parametrize("n", [1_500, pytest.param(5_000, marks=pytest.mark.soak)])
+def test_fit_of_thousands_of_rows_in_64_dimensions_covers_new_rows_as_it_says(n):
     rng = np.random.default_rng(0)
-    points = rng.standard_normal((5500, 64)) * 0.8 ** np.arange(64)
-    y = np.sin(points[:, 0]) + 0.5 * points[:, 1] * points[:, 2] + 0.2 * rng.standard_normal(5500)
-    found = gp.fit(points[:5000], y[:5000], seed=0)
-    low, high = found.predict(points[5000:]).interval(0.9, kind="observation")
-    assert np.mean((y[5000:] > low) & (y[5000:] < high)) == pytest.approx(0.9, abs=0.06)
+    points = rng.standard_normal((n + 500, 64)) * 0.8 ** np.arange(64)
+    y = np.sin(points[:, 0]) + 0.5 * points[:, 1] * points[:, 2] + 0.2 * rng.standard_normal(n + 500)
+    found = gp.fit(points[:n], y[:n], seed=0)
+    low, high = found.predict(points[n:]).interval(0.9, kind="observation")
+    assert np.mean((y[n:] > low) & (y[n:] < high)) == pytest.approx(0.9, abs=0.06)

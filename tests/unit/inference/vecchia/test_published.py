@@ -120,7 +120,7 @@ def test_settings_that_cannot_be_are_refused():
         PublishedConfig(step=2.0)
 
 
-@pytest.mark.slow
+@pytest.mark.soak  # of each step the formula is tried above
 def test_constant_steps_sample_the_posterior():
     """400 sites, h = .05 on all of them: means within .2 sd of quadrature, sd ratios between .95 and 1.2.
 

@@ -15,12 +15,7 @@ from bandgap.inference.vecchia.metropolis import MetropolisConfig, sample_metrop
 from bandgap.inference.vecchia.scoring import find_mode
 from bandgap.inference.vecchia.stochastic_scoring import ScoringConfig, score_by_batches
 from bandgap.inference.vecchia.target import FLAT, Flat, Gamma, LogNormal, Target
-from tests.unit.inference.vecchia.samples import START, TRUTH, field, quadrature_of
-
-
-@pytest.fixture(scope="module")
-def quadrature(target, mode):
-    return quadrature_of(target, mode, spacing=0.55, radius=6)
+from tests.unit.inference.vecchia.samples import START, TRUTH, field
 
 
 def ratios(draws, quadrature):
