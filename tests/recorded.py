@@ -19,7 +19,8 @@ def recorded(name: str, problem: np.ndarray) -> dict[str, np.ndarray]:
     """Read what is recorded of a problem, which is known by some numbers (k,) of it."""
     path = FOLDER / f"{name}.json"
     found = {key: np.array(values) for key, values in json.loads(path.read_text(encoding="utf-8")).items()}
-    np.testing.assert_allclose(found.pop("problem"), problem, rtol=1e-7, err_msg=f"{path.name} is of another problem")
+    message = f"{path.name} is of another problem"
+    np.testing.assert_allclose(found.pop("problem"), problem, rtol=1e-5, atol=1e-6, err_msg=message)
     return found
 
 

@@ -1,10 +1,9 @@
 """The posterior of BTL-PCP-PE is that of its joint density, by a sampler that shares no line with it, and calibrated.
 
 First check: the joint density of all weights, tau, sigma and c (Abba 2023, section 2.3.3) written down plainly, with
-every input of the first layer and the output layer as parameters, sampled by plain Hamiltonian Monte Carlo (at length,
-and recorded). Second:
-parameters and data drawn from the model itself; the parameters' ranks among posterior draws are uniform (Talts et al.,
-2018, arXiv:1804.06788; the likelihood as a ranked quantity: Modrak et al., 2023).
+every input of the first layer and the output layer as parameters, sampled by plain Hamiltonian Monte Carlo; its means
+are recorded. Second: parameters and data drawn from the model itself; the parameters' ranks among posterior draws are
+uniform (Talts et al., 2018, arXiv:1804.06788; the likelihood as a ranked quantity: Modrak et al., 2023).
 """
 
 import dataclasses
