@@ -157,7 +157,7 @@ def test_btl_pcp_vi_is_its_prior_weighted_by_the_likelihood(problem, monkeypatch
     assert_same_means(*mean_and_error(chains), recorded("btl_pcp_vi", centre))
 
 
-@pytest.mark.soak  # two minutes of one core each
+@pytest.mark.soak  # a minute of one core each
 @pytest.mark.parametrize("name", ["btl_bnn", "btl_pcp_vi"])
 def test_recorded_means_are_those_of_the_simulation(problem, name):
     centre = plain(problem[0], problem[-1]).numpy()

@@ -87,7 +87,7 @@ def test_langevin_and_metropolis_agree_where_the_nugget_is_nearly_nothing(bare):
     assert (np.abs(flat.std(0) / slow["sd"] - 1) < 0.2).all()
 
 
-@pytest.mark.soak  # five minutes of one core
+@pytest.mark.soak  # two minutes of one core
 def test_recorded_moments_are_those_of_metropolis(bare):
     target, mode = bare
     found = sample_metropolis(target, mode, MetropolisConfig(warmup=500, draws=8000), seed=SEED)

@@ -97,7 +97,8 @@ def test_a_step_that_is_too_long_is_said():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["sgld", "psgld", "msgld", "sghmc", "hamcmc_sa", pytest.param("hamcmc", marks=pytest.mark.soak)]
+    "name",
+    [pytest.param(n, marks=pytest.mark.soak if n == "hamcmc" else ()) for n in SAMPLERS if n != "asgld"],
 )
 def test_samplers_agree_with_quadrature(target, mode, quadrature, name):
     """Means within 0.2 sd and spreads within 15 %, by batches of a fifth with control variates."""
