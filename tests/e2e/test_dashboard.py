@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from bandgap.foundation.errors import InputError
 from tests.e2e.browsing import PAGES, TOUR_KB, Stop, expect_ready, faint_texts, folder, picture, tab_to, tour_picture
-from tests.e2e.conftest import PATIENCE_MS, Dashboard
+from tests.e2e.conftest import Dashboard
 from tests.e2e.sessions import Visit, connected
 
 pytestmark = pytest.mark.browser
@@ -33,11 +33,10 @@ _WIDER = """() => [document.documentElement, document.querySelector('[data-testi
 
 
 @pytest.fixture(scope="module")
-def visited(browser: Browser, dashboard: Dashboard) -> Iterator[Page]:
+def visited(visitor: BrowserContext, dashboard: Dashboard) -> Iterator[Page]:
     """One page for all visits: what it has loaded of Streamlit and Plotly stays loaded."""
-    with browser.new_context(viewport={"width": WIDE, "height": 900}) as context:
-        context.set_default_timeout(PATIENCE_MS)
-        page = context.new_page()
+    with visitor.new_page() as page:
+        page.set_viewport_size({"width": WIDE, "height": 900})
         page.goto(dashboard.at(**dashboard.choices))
         yield page
 
