@@ -2,9 +2,11 @@ r"""The Matern correlation and its five derivatives by range and smoothness, as 
 
 M(x) = 2^(1 - nu) / Gamma(nu) x^nu K_nu(x), x = d / rho (Stein 1999; no factor sqrt(2 nu)). K_nu is the trapezoid rule
 on int_0^inf exp(-x cosh t) cosh(nu t) dt, its derivatives by nu the same with t sinh(nu t) and t^2 cosh(nu t): double
-exponential decay makes the rule exact to rounding for 1e-8 <= x <= 200 and nu <= 4. d/dx [x^nu K_nu] = -x^nu K_(nu-1).
+exponential decay makes the rule exact to rounding for 1e-8 <= x <= 200 and nu <= 250. What stands before K_nu is added
+to the exponent, as either overflows alone where nu is large. d/dx [x^nu K_nu] = -x^nu K_(nu-1).
 """
 
+import math
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -15,6 +17,7 @@ FAR = 650.0  # x beyond which the correlation is 0 in double precision
 STEP, NODES = 0.05, 521
 AT_ONCE = 16_384  # distances whose integrals are evaluated together
 HALVES: Final = (0.5, 1.5, 2.5)
+MOST_NU: Final = 250.0  # the integrand's peak, nu^-1/2 wide, is to span some nodes
 
 
 class Derivatives(NamedTuple):
@@ -28,15 +31,16 @@ class Derivatives(NamedTuple):
     nu_nu: Tensor
 
 
-def bessel_k(x: Tensor, nu: Tensor | float, *, order: int = 0) -> Tensor:
-    """Return the derivative of this order (0, 1, 2) by nu of K_nu(x), for x above 0 in double precision.
+def bessel_k(x: Tensor, nu: Tensor | float, *, order: int = 0, log_factor: Tensor | float = 0.0) -> Tensor:
+    """Return exp(log_factor) times the derivative of this order (0, 1, 2) by nu of K_nu(x), for x above 0 in double.
 
-    Differentiable in x and nu by torch.
+    Differentiable in x, nu and the factor by torch.
     """
     t = STEP * torch.arange(NODES, dtype=x.dtype, device=x.device)
     weights = torch.full_like(t, STEP)
     weights[0] = STEP / 2
-    decay = -x[..., None] * torch.cosh(t)
+    factor = log_factor[..., None] if isinstance(log_factor, Tensor) else log_factor
+    decay = factor - x[..., None] * torch.cosh(t)
     rising, falling = torch.exp(decay + nu * t), torch.exp(decay - nu * t)
     both = (rising - falling if order == 1 else rising + falling) / 2
     return (both * t**order * weights).sum(-1)
@@ -45,25 +49,26 @@ def bessel_k(x: Tensor, nu: Tensor | float, *, order: int = 0) -> Tensor:
 def matern(distances: Tensor, rho: Tensor | float, nu: Tensor | float) -> Tensor:
     """Return the correlation at distances of any shape; differentiable in rho and nu by torch."""
     x, apart, nu_ = _arguments(distances, rho, nu)
-    value = _scale(nu_) * x**nu_ * bessel_k(x, nu_)
+    value = bessel_k(x, nu_, log_factor=_log_factor(x, nu_))
     return torch.where(apart, torch.where(x > FAR, 0.0, value), 1.0)
 
 
 def matern_derivatives(distances: Tensor, rho: Tensor | float, nu: Tensor | float) -> Derivatives:
     """Return the correlation and its five first and second derivatives by rho and nu, in closed form."""
     x, apart, nu_ = _arguments(distances, rho, nu)
-    c, power = _scale(nu_), x**nu_
-    k0, k1, k2 = (bessel_k(x, nu_ - i) for i in range(3))
-    slope, slope1, bend = bessel_k(x, nu_, order=1), bessel_k(x, nu_ - 1, order=1), bessel_k(x, nu_, order=2)
+    factor = _log_factor(x, nu_)
+    k0, k1, k2 = (bessel_k(x, nu_ - i, log_factor=factor) for i in range(3))
+    slope, slope1, bend = (
+        bessel_k(x, nu_ - i, order=order, log_factor=factor) for i, order in ((0, 1), (1, 1), (0, 2))
+    )
     a = torch.log(x / 2) - torch.digamma(nu_)
-    value = c * power * k0
     found = (
-        value,
-        c / rho * power * x * k1,
-        a * value + c * power * slope,
-        c / rho**2 * (power * x**2 * k2 - 3 * power * x * k1),
-        c / rho * power * x * (a * k1 + slope1),
-        (a**2 - _trigamma(nu_)) * value + 2 * a * c * power * slope + c * power * bend,
+        k0,
+        x * k1 / rho,
+        a * k0 + slope,
+        (x**2 * k2 - 3 * x * k1) / rho**2,
+        x * (a * k1 + slope1) / rho,
+        (a**2 - _trigamma(nu_)) * k0 + 2 * a * slope + bend,
     )
     inside = [torch.where(x > FAR, 0.0, each) for each in found]
     ends = [1.0, *[0.0] * 5]
@@ -131,8 +136,9 @@ def _arguments(distances: Tensor, rho: Tensor | float, nu: Tensor | float) -> tu
     return x, apart, torch.as_tensor(nu, dtype=x.dtype, device=x.device)
 
 
-def _scale(nu: Tensor) -> Tensor:
-    return torch.exp((1 - nu) * torch.log(torch.full_like(nu, 2.0)) - torch.lgamma(nu))
+def _log_factor(x: Tensor, nu: Tensor) -> Tensor:
+    """Return the log of 2^(1 - nu) / Gamma(nu) x^nu."""
+    return (1 - nu) * math.log(2.0) - torch.lgamma(nu) + nu * torch.log(x)
 
 
 def _trigamma(nu: Tensor) -> Tensor:

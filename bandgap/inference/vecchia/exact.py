@@ -1,17 +1,17 @@
 """The exact likelihood of a Gaussian process with the terms of a Vecchia one, by one Cholesky factor of all sites."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import torch
 from scipy.linalg import cho_solve, lapack
-from scipy.spatial.distance import cdist
+from scipy.spatial.distance import pdist, squareform
 
 from bandgap.foundation.errors import InputError
-from bandgap.inference.vecchia.correlation import correlations, log_slopes
-from bandgap.inference.vecchia.likelihood import N_THETA, Terms, Theta, check_theta
+from bandgap.inference.vecchia.likelihood import N_THETA, Terms, Theta, check_theta, matern_constants
 from bandgap.inference.vecchia.ordering import Floats, Ints
+from bandgap.inference.vecchia.pair_kernels import correlate, fill_covariance
 
 JITTER = 1e-8  # of sigma2, as a site's of the Vecchia likelihood
 
@@ -35,9 +35,9 @@ class DenseSites:
         return int(self.covariates.shape[1])
 
     @cached_property
-    def distances(self) -> Floats:
-        """Distances (n, n)."""
-        return np.asarray(cdist(self.points, self.points), dtype=np.float64)
+    def pairs(self) -> Floats:
+        """Distances of pairs, row after row above the diagonal."""
+        return np.asarray(pdist(self.points), dtype=np.float64)
 
     def terms(
         self,
@@ -52,13 +52,7 @@ class DenseSites:
         check_theta(theta)
         if index is not None:
             raise InputError("the exact likelihood is no sum over sites: it has no batches. Give index = None.")
-        slopes: list[Floats] = []
-        if derivatives:
-            found = log_slopes(torch.from_numpy(self.distances), theta.rho, theta.nu, free_nu=free_nu)
-            value, *slopes = (part.numpy() for part in found)
-        else:
-            value = correlations(torch.from_numpy(self.distances), theta.rho, theta.nu).numpy()
-        factor, jitters = covariance_factor(value, theta)
+        factor, jitters = self._factor(theta)
         residual = self.y - self.covariates @ beta
         wide = np.column_stack([residual, self.y, self.covariates])
         solved = cho_solve((factor, True), wide)
@@ -68,6 +62,10 @@ class DenseSites:
         quadratic = float(residual @ solved[:, 0])
         grad, fisher = np.zeros(N_THETA), np.zeros((N_THETA, N_THETA))
         if derivatives:
+            found = np.empty((3, self.pairs.size))
+            correlate(self.pairs, np.array(theta), matern_constants(theta.nu), free_nu, found)
+            value, *slopes = (squareform(part, checks=False) for part in found[: 2 + free_nu])
+            np.fill_diagonal(value, 1.0)
             grad, fisher = _derivatives(factor, solved[:, 0], value, slopes, theta, free_nu=free_nu)
         return Terms(
             loglik=-0.5 * (self.n * np.log(2 * np.pi) + log_det + quadratic),
@@ -81,6 +79,21 @@ class DenseSites:
             jitters=jitters,
         )
 
+    def _factor(self, theta: Theta) -> tuple[Floats, int]:
+        """Return what `covariance_factor` does, in room that the next call takes again."""
+        constants = matern_constants(theta.nu)
+        return first_factor(lambda extra: self._covariance(theta, constants, extra), self.n, theta)
+
+    def _covariance(self, theta: Theta, constants: Floats, extra: float) -> Floats:
+        matrix, row = self._room
+        fill_covariance(self.pairs, np.array(theta), constants, extra, row, matrix)
+        return matrix.T
+
+    @cached_property
+    def _room(self) -> tuple[Floats, Floats]:
+        """A matrix (n, n) and a row: the system takes as long to hand out room for them as it takes to fill them."""
+        return np.zeros((self.n, self.n)), np.empty((3, self.n))
+
     def site_gradients(self, theta: Theta, beta: Floats, *, free_nu: bool = False) -> Floats:
         """Raise InputError: an exact likelihood is no sum over sites."""
         del theta, beta, free_nu
@@ -92,17 +105,27 @@ def covariance_factor(correlation: Floats, theta: Theta) -> tuple[Floats, int]:
 
     Raises InputError where there is none even so.
     """
-    covariance = theta.sigma2 * correlation
-    diagonal = np.diag_indices_from(covariance)
+
+    def covariance(extra: float) -> Floats:
+        matrix = theta.sigma2 * correlation
+        matrix.flat[:: len(matrix) + 1] += theta.tau2 + extra
+        return matrix.T
+
+    return first_factor(covariance, len(correlation), theta)
+
+
+def first_factor(covariance: Callable[[float], Floats], n: int, theta: Theta) -> tuple[Floats, int]:
+    """Return the lower Cholesky factor of `covariance(extra)` (n, n) in columns, and whether it needed the jitter.
+
+    What is added to the diagonal is 0, then the jitter. The matrix becomes the factor. Raises InputError for none.
+    """
     for extra in (0.0, JITTER * theta.sigma2):
-        matrix = covariance.copy()
-        matrix[diagonal] += theta.tau2 + extra
-        factor, failed = lapack.dpotrf(matrix, lower=1, clean=1, overwrite_a=1)
-        if not failed:
+        factor, failed = lapack.dpotrf(covariance(extra), lower=1, clean=1, overwrite_a=1)
+        if not failed and np.isfinite(factor[-1, -1]):  # LAPACK takes what is not finite for a factor
             return factor, int(extra > 0)
     raise InputError(
-        f"the covariance of {len(correlation)} points has no Cholesky factor at {theta}: points may be the same and "
-        "the nugget near 0. Merge such rows, or raise the nugget."
+        f"the covariance of {n} points has no Cholesky factor at {theta}: points may be the same and the nugget near "
+        "0. Merge such rows, or raise the nugget."
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.stochastic_gradient import samplers
@@ -98,7 +99,11 @@ class SiteTarget:
         k, free, share = len(self.target.free), self.target.free, rows.shape[1] / self.n_rows
         found = np.empty(position.shape)
         for out, phi, index in zip(found, self.phi(position), rows.numpy(), strict=True):
-            terms = self.target.terms(phi[:k], phi[k:], index)
+            try:
+                terms = self.target.terms(phi[:k], phi[k:], index)
+            except InputError:  # parameters of no density: the chain has diverged
+                out[:] = np.nan
+                continue
             out[:] = share * np.concatenate([terms.grad_log_theta[free], terms.grad_beta])
         return torch.from_numpy(found @ self.root).to(position)
 

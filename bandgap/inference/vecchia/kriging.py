@@ -16,10 +16,11 @@ from scipy.linalg import solve_triangular
 from scipy.spatial.distance import cdist
 
 from bandgap.foundation.fixed_blocks import by_fixed_block
-from bandgap.inference.vecchia.correlation import correlations
+from bandgap.inference.vecchia.correlation import HALVES, half_integer
 from bandgap.inference.vecchia.exact import covariance_factor
 from bandgap.inference.vecchia.likelihood import Theta, matern_constants
 from bandgap.inference.vecchia.ordering import Floats, Ints, nearest
+from bandgap.inference.vecchia.pair_kernels import correlate
 from bandgap.inference.vecchia.site_kernels import krige
 
 NEW_AT_ONCE = 2048
@@ -104,8 +105,12 @@ def _squares(left: Floats, inverse: NDArray[np.floating[Any]]) -> Floats:
 
 
 def _correlations(a: Floats, b: Floats, theta: Theta) -> Floats:
-    distances = torch.from_numpy(np.asarray(cdist(a, b)))
-    return np.asarray(correlations(distances, theta.rho, theta.nu).numpy(), dtype=np.float64)
+    distances = np.asarray(cdist(a, b), dtype=np.float64)
+    if theta.nu in HALVES:
+        return np.asarray(half_integer(torch.from_numpy(distances), theta.rho, theta.nu)[0].numpy(), dtype=np.float64)
+    found = np.empty((3, distances.size))
+    correlate(distances.ravel(), np.array(theta), matern_constants(theta.nu), False, found)
+    return np.asarray(found[0].reshape(distances.shape), dtype=np.float64)
 
 
 def _from_nearest(

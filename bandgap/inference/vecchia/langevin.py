@@ -125,7 +125,10 @@ def sample_langevin(
 
     def gradient(phi: Floats, rng: np.random.Generator) -> Floats:
         index = batch_of(n, config.batch, rng)
-        here = target.pull(phi[:k], phi[k:], index)
+        try:
+            here = target.pull(phi[:k], phi[k:], index)
+        except InputError:  # parameters of no density: the chain has diverged
+            return np.full(phi.size, np.nan)
         found = np.concatenate([here.grad_eta, here.grad_beta])
         return found if index is None or variates is None else found + variates.correction(phi, index)
 

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from bandgap.foundation.errors import InputError
+from bandgap.inference.vecchia.correlation import MOST_NU
 from bandgap.inference.vecchia.ordering import Floats, Ints, Order, earlier_neighbours, site_order
 from bandgap.inference.vecchia.site_kernels import add_sites, pack_distances
 
@@ -221,12 +222,12 @@ def build_blocks(
 
 
 def matern_constants(nu: float) -> Floats:
-    """Return 2^(1 - nu) / Gamma(nu) and digamma(nu), which the compiled loops are given."""
-    return np.array([np.exp((1.0 - nu) * np.log(2.0) - gammaln(nu)), float(digamma(nu))])
+    """Return the log of 2^(1 - nu) / Gamma(nu), and digamma(nu), which the compiled loops are given."""
+    return np.array([(1.0 - nu) * np.log(2.0) - gammaln(nu), digamma(nu)], dtype=np.float64)
 
 
 def check_theta(theta: Theta) -> None:
     """Raise InputError on parameters of a covariance that cannot be."""
-    if not all(np.isfinite(value) and value > 0 for value in theta):
+    if not all(np.isfinite(value) and value > 0 for value in theta) or theta.nu > MOST_NU:
         shown = ", ".join(f"{name} = {value:.3g}" for name, value in zip(PARAMETERS, theta, strict=True))
-        raise InputError(f"{shown}. Accepted: numbers above 0.")
+        raise InputError(f"{shown}. Accepted: numbers above 0, a smoothness to {MOST_NU:g}.")

@@ -80,11 +80,10 @@ def sample_metropolis(
     assert config.draws is not None
     k, p, n_draws = mode.eta.size, mode.beta.size, config.draws
     root = np.linalg.cholesky(np.linalg.inv(mode.precision))
-    zero = np.zeros(p)
 
     def walker(state: Floats) -> _Walker:
         eta = state[:k]
-        return _Walker(eta, state[k : k + p], target.terms(eta, zero, derivatives=False), state[-2], state[-1])
+        return _Walker(eta, state[k : k + p], target.terms(eta, np.zeros(p), derivatives=False), state[-2], state[-1])
 
     def step(own: _Walker, iteration: int, rng: np.random.Generator) -> None:
         own.beta = draw_beta(own.terms, rng)
@@ -94,18 +93,19 @@ def sample_metropolis(
             eta = mode.eta + root @ noise
         else:
             eta = own.eta + np.exp(own.log_scale) * root @ rng.standard_normal(k)
-        found = target.terms(eta, zero, derivatives=False)
-        ratio = (
-            log_likelihood(found, own.beta, n=target.sites.n)
-            - log_likelihood(own.terms, own.beta, n=target.sites.n)
-            + target.log_prior(eta)
-            - target.log_prior(own.eta)
-        )
-        if independent:
-            ratio += proposed(own.eta) - proposed(eta)
-        chance = float(np.exp(min(ratio, 0.0))) if np.isfinite(ratio) else 0.0
+        found, chance = target.terms_if_any(eta), 0.0
+        if found is not None:
+            ratio = (
+                log_likelihood(found, own.beta, n=target.sites.n)
+                - log_likelihood(own.terms, own.beta, n=target.sites.n)
+                + target.log_prior(eta)
+                - target.log_prior(own.eta)
+            )
+            if independent:
+                ratio += proposed(own.eta) - proposed(eta)
+            chance = float(np.exp(min(ratio, 0.0))) if np.isfinite(ratio) else 0.0
         accepted = rng.random() < chance
-        if accepted:
+        if accepted and found is not None:
             own.eta, own.terms = eta, found
         if iteration >= config.warmup:
             own.moves += accepted
@@ -126,10 +126,9 @@ def sample_metropolis(
 
     start = np.log(2.38 / np.sqrt(k))
     rng = np.random.default_rng([seed, 0x57A7])
-    states = [
-        np.concatenate([mode.eta + root @ rng.standard_normal(k), mode.beta, [start, 0.0]])
-        for _ in range(config.chains)
-    ]
+    spread = (mode.eta + root @ rng.standard_normal(k) for _ in range(config.chains))
+    begun = [eta if target.terms_if_any(eta) is not None else mode.eta for eta in spread]
+    states = [np.concatenate([eta, mode.beta, [start, 0.0]]) for eta in begun]
     progress(Update("sampling the covariance", 0, config.warmup + n_draws))
     draws, ends = run_chains(
         np.array(states),

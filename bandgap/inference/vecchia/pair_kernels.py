@@ -14,6 +14,7 @@ from bandgap.foundation.machine import compiled
 JITTER = 1e-8  # of sigma2, on the diagonal of a covariance that has no factor, and never more
 FAR = 650.0
 STEP, NODES = 0.05, 521
+TINY = 1e-20  # share of a sum that its terms have where they end
 COSH = np.cosh(STEP * np.arange(NODES))
 GROWTH = np.exp(STEP * np.arange(NODES))
 LN2 = math.log(2.0)
@@ -21,8 +22,8 @@ TAYLOR = tuple(1.0 / math.factorial(i) for i in range(13))  # of exp, right to r
 
 
 @compiled
-def correlation(d, rho, nu, scale, digamma, free):  # type: ignore[no-untyped-def]
-    """Return M, rho dM/drho and, where it is free, nu dM/dnu at distance d; `scale` is 2^(1 - nu) / Gamma(nu)."""
+def correlation(d, rho, nu, log_scale, digamma, free):  # type: ignore[no-untyped-def]
+    """Return M, rho dM/drho and, where it is free, nu dM/dnu at distance d; `log_scale`: of 2^(1 - nu) / Gamma(nu)."""
     x = d / rho
     if x <= 0.0:
         return 1.0, 0.0, 0.0
@@ -39,19 +40,19 @@ def correlation(d, rho, nu, scale, digamma, free):  # type: ignore[no-untyped-de
             value = math.exp(-x)
             return (1.0 + x + x * x / 3.0) * value, x * x * (1.0 + x) * value / 3.0, 0.0
     k0, k1, slope = 0.0, 0.0, 0.0
+    log_factor = log_scale + nu * math.log(x)  # with the exponents, as it and K_nu overflow alone where nu is large
     for i in range(NODES):
-        decay = -x * COSH[i]
+        decay = log_factor - x * COSH[i]
         t = STEP * i
-        if decay + nu * t < -745.0:
-            break
         up, down = math.exp(decay + nu * t), math.exp(decay - nu * t)
+        lower = up / GROWTH[i] + down * GROWTH[i]
+        if x * (COSH[i] - 1.0) > nu and up <= TINY * k0 and lower <= TINY * k1:  # behind the peaks, x sinh t = nu
+            break
         weight = 0.25 * STEP if i == 0 else 0.5 * STEP
         k0 += weight * (up + down)
-        k1 += weight * (up / GROWTH[i] + down * GROWTH[i])
+        k1 += weight * lower
         slope += weight * t * (up - down)
-    power = scale * x**nu
-    value = power * k0
-    return value, power * x * k1, nu * ((math.log(0.5 * x) - digamma) * value + power * slope)
+    return k0, x * k1, nu * ((math.log(0.5 * x) - digamma) * k0 + slope)
 
 
 @compiled
@@ -96,6 +97,19 @@ def correlate(distances, theta, constants, free, found):  # type: ignore[no-unty
         for j in range(n):
             x, e = slope[j], value[j]
             value[j], slope[j] = (1.0 + x + x * x / 3.0) * e, x * x * (1.0 + x) * e / 3.0
+
+
+@compiled
+def fill_covariance(distances, theta, constants, extra, found, matrix):  # type: ignore[no-untyped-def]
+    """Write sigma2 M + (tau2 + extra) I of packed distances into the upper triangle (n, n), by way of found (3, n)."""
+    place = 0
+    for i in range(matrix.shape[0]):
+        row = matrix[i, i + 1 :]
+        correlate(distances[place : place + row.size], theta, constants, False, found)
+        for j in range(row.size):
+            row[j] = theta[0] * found[0, j]
+        matrix[i, i] = theta[0] + theta[3] + extra
+        place += row.size
 
 
 @compiled

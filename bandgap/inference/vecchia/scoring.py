@@ -87,18 +87,16 @@ def find_mode(
 
 def _profile(target: Target, eta: Floats) -> tuple[float, Floats]:
     """Return the log density at the best beta, and that beta."""
-    zero = np.zeros(target.sites.p)
-    with np.errstate(over="ignore"):
-        theta = target.theta(eta)
-    if not all(np.isfinite(v) and v > 0 for v in theta):
-        return -np.inf, zero
+    nowhere = (-np.inf, np.zeros(target.sites.p))
+    found = target.terms_if_any(eta)
+    if found is None:
+        return nowhere
     try:
-        found = target.terms(eta, zero, derivatives=False)
         beta = found.beta_hat
-    except (InputError, np.linalg.LinAlgError):  # no Cholesky factor there
-        return -np.inf, zero
+    except np.linalg.LinAlgError:  # the trend is not to be told apart there
+        return nowhere
     value = log_likelihood(found, beta, n=target.sites.n) + target.log_prior(eta)
-    return (value, beta) if np.isfinite(value) else (-np.inf, zero)
+    return (value, beta) if np.isfinite(value) else nowhere
 
 
 def _limited(step: Floats) -> Floats:

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.special import gammaln
 
+from bandgap.foundation.errors import InputError
 from bandgap.inference.vecchia.likelihood import N_THETA, Sites, Terms, Theta
 from bandgap.inference.vecchia.ordering import Floats, Ints
 
@@ -135,7 +136,8 @@ class Target:
         """Return the parameters at eta (k,)."""
         values = np.empty(4)
         values[2] = self.nu or 0.0
-        values[self.free] = np.exp(eta)
+        with np.errstate(over="ignore"):  # what is refused says so
+            values[self.free] = np.exp(eta)
         return Theta(*map(float, values))
 
     def eta(self, theta: Theta) -> Floats:
@@ -159,6 +161,17 @@ class Target:
         return self.sites.terms(
             index, self.theta(eta), beta, free_nu=derivatives and self.nu is None, derivatives=derivatives
         )
+
+    def terms_if_any(self, eta: Floats) -> Terms | None:
+        """Return the terms of all sites at beta = 0 without derivatives, None where there is no density.
+
+        That is where a parameter is 0 or infinite to rounding, the smoothness beyond what is computed, or the
+        covariance without a Cholesky factor.
+        """
+        try:
+            return self.terms(eta, np.zeros(self.sites.p), derivatives=False)
+        except InputError:
+            return None
 
     def site_gradients(self, eta: Floats, beta: Floats) -> Floats:
         """Return what every site adds to the log likelihood's gradient by (eta, beta), (n, k + p)."""

@@ -1,14 +1,22 @@
 """Smoothness that is sampled with the other parameters: its slopes, and both samplers against quadrature."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from bandgap.foundation.errors import ConfigError
 from bandgap.inference.diagnostics import mean_error
-from bandgap.inference.vecchia.langevin import LangevinConfig, sample_langevin
+from bandgap.inference.stochastic_gradient.outcomes import RunConfig
+from bandgap.inference.stochastic_gradient.sgld import SgldConfig
+from bandgap.inference.vecchia.correlation import MOST_NU
+from bandgap.inference.vecchia.exact import DenseSites
+from bandgap.inference.vecchia.first_order import sample_first_order
+from bandgap.inference.vecchia.langevin import DivergedError, LangevinConfig, sample_langevin
 from bandgap.inference.vecchia.likelihood import Theta, build_blocks
 from bandgap.inference.vecchia.metropolis import MetropolisConfig, sample_metropolis
 from bandgap.inference.vecchia.scoring import find_mode
-from bandgap.inference.vecchia.target import Target
+from bandgap.inference.vecchia.target import LogNormal, Priors, Target
 from tests.unit.inference.vecchia.samples import THETA, blocks_of, field, quadrature_of, slopes_by_differences
 
 SMOOTH = Theta(4.0, 1.0, 1.5, 0.3)
@@ -51,6 +59,42 @@ def test_smoothness_is_sampled_with_the_others(target, mode):
     draws = sample_langevin(target, mode, LangevinConfig(batch=40, warmup=20, draws=40, chains=2), seed=0)
     assert target.names == ["sigma2", "rho", "nu", "tau2"]
     assert draws.eta.shape == (2, 10, 4) and np.isfinite(draws.eta).all() and draws.eta[..., 2].std() > 0
+
+
+@pytest.fixture(scope="module")
+def vague():
+    """Few sites and a prior that reaches beyond the smoothness that is computed: both settings and the mode."""
+    points, rows, y = field(16, 2, Theta(2.0, 2.0, 2.5, 0.05), seed=1, covariates=1)
+    found = Target(DenseSites(points, rows, y), priors=Priors(nu=LogNormal(4.0, 4.0)), nu=None)
+    return found, find_mode(found, found.eta(Theta(1.0, 1.0, 1.0, 1.0)))
+
+
+def test_proposals_without_a_density_are_turned_down(vague):
+    found = sample_metropolis(*vague, MetropolisConfig(chains=2, warmup=100, draws=600), seed=0)
+    nu = np.exp(found.eta[..., 2])
+    assert np.isfinite(found.eta).all() and nu.max() <= MOST_NU and nu.max() > MOST_NU / 2
+    assert not np.isfinite(vague[0].theta(np.array([0.0, 0.0, 1e3, 0.0]))).all()
+    assert vague[0].terms_if_any(np.array([0.0, 0.0, 1e3, 0.0])) is None
+
+
+def test_start_of_a_walk_without_a_density_is_the_mode(vague):
+    """Of 40 starts as wide as this some are beyond what is computed; their chains begin all the same."""
+    target, mode = vague
+    wide = replace(mode, precision=mode.precision * 0.01)
+    found = sample_metropolis(target, wide, MetropolisConfig(chains=40, warmup=0, draws=1), seed=0)
+    assert found.eta.shape[0] == 40 and np.isfinite(found.eta).all()
+
+
+@pytest.mark.parametrize("first_order", [False, True])
+def test_chains_that_come_where_there_is_no_density_have_diverged(vague, first_order):
+    dense, mode = vague
+    sites = dense.sites
+    own = replace(dense, sites=build_blocks(sites.points, sites.covariates, sites.y, m=8))
+    with pytest.raises((DivergedError, ConfigError), match="chains diverged"):
+        if first_order:
+            sample_first_order(own, mode, SgldConfig(0.3), RunConfig(warmup=0, draws=400), seed=0)
+        else:
+            sample_langevin(own, mode, LangevinConfig(step=0.3, batch=0, draws=400), seed=0)
 
 
 @pytest.mark.slow

@@ -193,10 +193,18 @@ def test_points_that_are_the_same_need_a_jitter_and_say_so():
         assert found.jitters >= 1 and np.isfinite(found.loglik)
 
 
+@pytest.mark.parametrize("change", [{"sigma2": 1e308, "tau2": 1e308}, {"sigma2": 1e308, "rho": 1e9}])
+def test_numbers_beyond_all_covariances_have_no_factor(change):
+    points, rows, y = field(12, 2, THETA, seed=0)
+    with pytest.raises(InputError, match="has no Cholesky factor"):
+        DenseSites(points, rows, y).terms(None, THETA._replace(**change), BETA, derivatives=False)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"sigma2": 0.0}, "sigma2 = 0, rho = 0.8, nu = 1, tau2 = 0.2. Accepted: numbers above 0."),
+        ({"sigma2": 0.0}, "sigma2 = 0, rho = 0.8, nu = 1, tau2 = 0.2. Accepted: numbers above 0, a smoothness to 250."),
+        ({"nu": 251.0}, "nu = 251"),
         ({"rho": float("nan")}, "rho = nan"),
     ],
 )
