@@ -13,7 +13,7 @@ import numpy as np
 
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.unbiased_solves.langevin import Problem, UlisseConfig, sample_ulisse, theta_at
+from bandgap.inference.unbiased_solves.langevin import Problem, UlisseConfig, sample_by_smaller_steps, theta_at
 from bandgap.inference.vecchia.gp import ALL_ROWS, GPConfig, typical_scales, weak_priors
 from bandgap.inference.vecchia.gp import fit as fit_process
 from bandgap.posterior import DeepKernelPosterior
@@ -53,25 +53,25 @@ def fit(
     (start,) = first.thetas
     priors = weak_priors(typical_scales(rows.points, rows.trend, rows.gaps))
     problem = Problem(rows.points, rows.trend, rows.gaps, priors)
-    draws = sample_ulisse(problem, start, config.solves, seed=seed, progress=progress, checkpoint=checkpoint)
+    draws = sample_by_smaller_steps(problem, start, config.solves, seed=seed, progress=progress, checkpoint=checkpoint)
     chains, length = draws.eta.shape[:2]
     chosen = np.linspace(0, length - 1, max(1, min(length, config.keep // chains))).round().astype(np.int64)
-    rng, theta, beta = np.random.default_rng([seed, 0xBE7A]), [], []
-    for chain in draws.eta:
-        for eta in chain[chosen]:
-            here = theta_at(eta, start)
-            theta.append(here)
-            beta.append(problem.draw_trend(here, rng, rank=config.solves.rank))
-    shape = (chains, len(chosen))
+    theta = [[theta_at(eta, start) for eta in chain[chosen]] for chain in draws.eta]
+    if draws.precision_beta is None:
+        rng, rank = np.random.default_rng([seed, 0xBE7A]), config.solves.rank
+        beta = np.array([[problem.draw_trend(here, rng, rank=rank) for here in chain] for chain in theta])
+    else:
+        beta = draws.beta
     return with_draws(
         rows,
-        theta=np.array(theta).reshape(*shape, 4),
-        beta=np.array(beta).reshape(*shape, -1),
+        theta=np.array(theta),
+        beta=beta,
         traces=draws.eta,
         names=["sigma2", "rho", "tau2"],
         predict_from=PREDICT_FROM if len(rows.gaps) > ALL_ROWS else 0,
         figures={"smoothness": start.nu, **draws.figures},
         warnings=(*first.traces.warnings, *draws.warnings),
+        precision=draws.precision_beta,
     )
 
 

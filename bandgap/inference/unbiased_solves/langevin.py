@@ -7,7 +7,7 @@ what is random in g~ is the linear algebra. With one probe its variance is about
 h / 2. The preconditioner is that of the start, for every kernel: any will do, and the mean stays.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from bandgap.inference.unbiased_solves.conjugate_gradients import KernelMatrix, 
 from bandgap.inference.unbiased_solves.gradient import FREE, gradient_estimate, trace_information
 from bandgap.inference.unbiased_solves.series import Floats, Truncation
 from bandgap.inference.vecchia.chains import BLOCK, Draws
-from bandgap.inference.vecchia.langevin import Gradient, run_langevin
+from bandgap.inference.vecchia.langevin import Gradient, all_diverged, first_that_stays, run_langevin
 from bandgap.inference.vecchia.likelihood import Theta
 from bandgap.inference.vecchia.target import Priors
 
@@ -133,6 +133,32 @@ def sample_ulisse(
     )
     figures |= {"products_planned": budget.total, "solve_scatter": budget.scatter}
     return Draws(kept, np.empty((*kept.shape[:2], 0)), figures, warnings)
+
+
+def sample_by_smaller_steps(
+    problem: Problem,
+    start: Theta,
+    config: UlisseConfig,
+    *,
+    seed: int,
+    progress: Progress = no_progress,
+    checkpoint: Checkpoint | None = None,
+) -> Draws:
+    """Return draws as `sample_ulisse` does; where all chains diverge, with half the step and twice the probes.
+
+    Each attempt plans its own budget. Where none helps `start` is the only draw, with the trend's best coefficients and
+    precision there, which a warning says.
+    """
+
+    def attempt(halvings: int, part: Checkpoint | None) -> Draws:
+        own = replace(config, step=config.step / 2**halvings, probes=config.probes * 2**halvings)
+        return sample_ulisse(problem, start, own, seed=seed, progress=progress, checkpoint=part)
+
+    found = first_that_stays(attempt, checkpoint=checkpoint)
+    if found is not None:
+        return found
+    eta, (beta, precision) = np.log(np.array(start))[list(FREE)], problem.trend(start, rank=config.rank)
+    return Draws(eta[None, None], beta[None, None], **all_diverged(config), precision_beta=precision)
 
 
 def theta_at(eta: Floats, start: Theta) -> Theta:

@@ -15,7 +15,7 @@ all sites and by these steps alike (standard deviations within 6 %).
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from bandgap.inference.vecchia.ordering import Floats, Ints
 from bandgap.inference.vecchia.scoring import Mode
 from bandgap.inference.vecchia.target import Target
 
-ATTEMPTS = 4  # of `sample_by_smaller_steps`
+ATTEMPTS = 4  # of `first_that_stays`
 FAR = 30.0  # norm of h G^-1 g in posterior standard deviations, beyond which a chain has diverged
 
 
@@ -214,17 +214,35 @@ def sample_by_smaller_steps(
 
     Where that does not help after `ATTEMPTS` times the mode is the only draw, which a warning says.
     """
-    for attempt in range(ATTEMPTS):
-        own = replace(config, step=config.step / 2**attempt, batch=config.batch * 2**attempt)
-        part = checkpoint if checkpoint is None or not attempt else checkpoint.of_part(attempt)
+
+    def attempt(halvings: int, part: Checkpoint | None) -> Draws:
+        own = replace(config, step=config.step / 2**halvings, batch=config.batch * 2**halvings)
+        return sample_langevin(target, mode, own, seed=seed, progress=progress, checkpoint=part)
+
+    found = first_that_stays(attempt, checkpoint=checkpoint)
+    return found or at_mode(mode, **all_diverged(config))
+
+
+def first_that_stays(
+    attempt: Callable[[int, Checkpoint | None], Draws], *, checkpoint: Checkpoint | None
+) -> Draws | None:
+    """Return the draws of the first attempt, of 0 halvings of the step, of 1, ..., whose chains do not all diverge."""
+    for halvings in range(ATTEMPTS):
+        part = checkpoint.of_part(halvings) if checkpoint is not None and halvings else checkpoint
         try:
-            return sample_langevin(target, mode, own, seed=seed, progress=progress, checkpoint=part)
+            return attempt(halvings, part)
         except DivergedError:
             continue
+    return None
+
+
+def all_diverged(config: Lengths) -> dict[str, Any]:
+    """Return figures and warnings where chains diverged at every step that `first_that_stays` tried."""
     words = (
-        f"All chains diverged, down to a step of {own.step:g}: the scales are taken as known at their likeliest values."
+        f"All chains diverged, down to a step of {config.step / 2 ** (ATTEMPTS - 1):g}: the scales are taken as known "
+        "at their likeliest values."
     )
-    return at_mode(mode, figures={"divergences": float(config.chains)}, warnings=(words,))
+    return {"figures": {"divergences": float(config.chains)}, "warnings": (words,)}
 
 
 def diverged(alive: NDArray[np.bool_], *, step: float) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ Sampler = Literal[OfAllSites, "sgrld_published", "sgfs", FirstOrder]
 
 @dataclass(frozen=True)
 class GPConfig:
-    """Smoothness ("auto": the likeliest of 0.5, 1.5, 2.5; "free": sampled), likelihood, neighbours m, and a sampler.
+    """Smoothness ("auto": the likeliest of 0.5, 1.5, 2.5; "free": sampled, to 250), likelihood, neighbours, sampler.
 
     A prediction is given the nearest `predict_from` rows (0: all), all of them up to 2,000 rows.
 

@@ -9,6 +9,7 @@ from bandgap.datasets.demo import demo_source_folder, load_demo
 from bandgap.datasets.splits import permuted_split
 from bandgap.datasets.table import learnable
 from bandgap.foundation.errors import ConfigError
+from bandgap.inference.vecchia import langevin
 from bandgap.inference.vecchia.kriging import Observed, predict
 from bandgap.posterior import restore_posterior
 from bandgap.posterior.baseline import Baseline, BaselinePosterior
@@ -173,6 +174,19 @@ def test_unbiased_solves_give_the_answer_of_the_exact_likelihood(source):  # noq
     x, y = made(100, seed=2, shift=0.8)
     one, other = (posterior.mean_draws_eV(x).mean((0, 1)) for posterior in (exact, solves))
     assert np.sqrt(np.mean((one - other) ** 2)) < 0.1 * y.std()
+
+
+def test_unbiased_solves_whose_chains_all_diverge_answer_by_the_likeliest_scales(source, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(langevin, "FAR", 1e-9)  # how far a step may go
+    data = TargetData(*made(60, seed=1, shift=0.8))
+    solves = ULISSE.fit(source, data, ULISSE.configure({"solves": {"draws": 20}}), seed=0)
+    known = {"process": {"nu": float(solves.theta[0, 0, 2]), "sampler": "none", "likelihood": "vecchia"}}
+    exact = VECCHIA.fit(source, data, VECCHIA.configure(known), seed=0)
+    assert any("All chains diverged, down to a step of 0.0125" in text for text in solves.diagnostics.warnings)
+    x, _ = made(30, seed=2, shift=0.8)
+    one, other = (posterior.predictive_draws(x) for posterior in (solves, exact))
+    np.testing.assert_allclose(one.means_eV, other.means_eV, atol=0.05)
+    np.testing.assert_allclose(one.sds_eV, other.sds_eV, rtol=0.05)
 
 
 @pytest.mark.slow

@@ -1,11 +1,13 @@
 """Series cut at random against enumeration, and the gradient from unbiased solves against dense matrices."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.unbiased_solves import conjugate_gradients
 from bandgap.inference.unbiased_solves.budget import budget_of
 from bandgap.inference.unbiased_solves.conjugate_gradients import (
@@ -16,9 +18,15 @@ from bandgap.inference.unbiased_solves.conjugate_gradients import (
     unbiased_solve,
 )
 from bandgap.inference.unbiased_solves.gradient import gradient_estimate, trace_information
-from bandgap.inference.unbiased_solves.langevin import Problem, UlisseConfig, sample_ulisse
+from bandgap.inference.unbiased_solves.langevin import (
+    Problem,
+    UlisseConfig,
+    sample_by_smaller_steps,
+    sample_ulisse,
+)
 from bandgap.inference.unbiased_solves.series import Truncation, mean_square_error
 from bandgap.inference.vecchia.exact import DenseSites
+from bandgap.inference.vecchia.langevin import DivergedError
 from bandgap.inference.vecchia.likelihood import Theta
 from bandgap.inference.vecchia.metropolis import MetropolisConfig, sample_metropolis
 from bandgap.inference.vecchia.scoring import find_mode
@@ -175,6 +183,37 @@ def test_chains_make_no_more_products_than_the_budget_and_not_far_fewer(monkeypa
     ((sentence, before),) = told
     assert f"{found.figures['products_planned']:,.0f} in all with the metric" in sentence
     assert 0.6 < (counted.total() - before) / found.figures["products_planned"] < 1.0
+
+
+def scattered(scale):
+    """Observations whose spread is `scale` times what the start says: the first steps are long ones."""
+    points, rows, y = field(40, 2, THETA, seed=2, covariates=1)
+    return Problem(points, rows, scale * y, Priors(*(LogNormal(float(np.log(value)), 9.0) for value in THETA)))
+
+
+def test_chains_that_diverge_begin_anew_with_smaller_steps(tmp_path):
+    problem, config = scattered(6.0), UlisseConfig(step=0.4, warmup=10, draws=40)
+    with pytest.raises(DivergedError, match="all 2 chains diverged at a step of 0.4"):
+        sample_ulisse(problem, THETA, config, seed=0)
+    checkpoint = Checkpoint(tmp_path / "chains.safetensors")
+    found = sample_by_smaller_steps(problem, THETA, config, seed=0, checkpoint=checkpoint)
+    alone = sample_ulisse(problem, THETA, replace(config, step=0.2, probes=2), seed=0)
+    assert (found.eta == alone.eta).all() and found.warnings == alone.warnings
+    assert (sample_by_smaller_steps(problem, THETA, config, seed=0, checkpoint=checkpoint).eta == found.eta).all()
+
+
+def test_chains_that_diverge_at_every_step_leave_the_start_and_say_so():
+    problem = scattered(30.0)
+    found = sample_by_smaller_steps(problem, THETA, UlisseConfig(step=0.4, warmup=10, draws=40), seed=0)
+    np.testing.assert_allclose(np.exp(found.eta), [[[THETA.sigma2, THETA.rho, THETA.tau2]]])
+    inverse = np.linalg.inv(covariance_of(problem.points, THETA))
+    precision = problem.covariates.T @ inverse @ problem.covariates
+    np.testing.assert_allclose(found.precision_beta, precision, rtol=1e-6)
+    best = np.linalg.solve(precision, problem.covariates.T @ inverse @ problem.y)
+    np.testing.assert_allclose(found.beta[0, 0], best, rtol=1e-6)
+    assert found.warnings == (
+        "All chains diverged, down to a step of 0.05: the scales are taken as known at their likeliest values.",
+    )
 
 
 @pytest.mark.slow
