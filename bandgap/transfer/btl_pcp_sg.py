@@ -7,11 +7,11 @@ are more than 8,000 (`priors/row_quadrature`). Chains start near a mode, each at
 which weights are about independent and of unit width (`network_frames`). SGHMC injects less noise by what a batch's
 gradient has, entry by entry; what is left of that widens the posterior along the stiffest directions.
 
-On QM9 with the demo's source, 8,000 rows and 220 s of a core, medians of three splits that no setting was chosen on:
-RMSE 0.206 eV, CRPS 0.109, 90 % intervals covered 94 %, R-hat of predictions 1.13; an ensemble of 140 fine-tunings in
-the same time 0.208, 0.109, 88 %, nine networks of `nptl` in half of it 0.218, 0.116, 90 %.
+On QM9 with the demo's source, 8,000 rows and eight minutes of a slow core, medians of three splits that no setting was
+chosen on: RMSE 0.206 eV, CRPS 0.1092, 90 % intervals covered 93 %, R-hat of predictions 1.13; an ensemble of some 130
+fine-tunings in the same time 0.207, 0.1094, 88 %, 33 to 85 networks of `nptl` 0.215, 0.114, 89 %.
 
-With 500 rows its predictive means differ from those of `btl_pcp_pe` by 0.09 posterior standard deviations, 0.78
+With 500 rows its predictive means differ from those of `btl_pcp_pe` by 0.09 posterior standard deviations, 0.76
 Monte-Carlo errors (medians over molecules), sd ratio 1.00. On 2,000 rows of (6, 4) networks near the source's, where
 HMC's chains agree, it is 0.05 to 0.07, ratio 0.98 to 1.00 (`tests/statistical`).
 
@@ -48,9 +48,8 @@ class BtlPcpSgConfig(PointPrior):
     Those of the last time stay there, each chain's its own, and the rest is sampled: the posterior GIVEN these weights.
     Frames are then not turned, so that a weight is one entry of a position; the first layer is sampled in coordinates
     of the space that the training rows span, and there it is coordinates that go back. With 8,000 molecules of QM9,
-    chains a quarter as long as now and biases sent back, too, shares of 0, 0.3, 0.5 and 0.7 gave RMSE 0.227, 0.246,
-    0.263 and 0.287 eV and stored 17, 13, 10 and 7 MB; predictions took as long, as a first layer is dense in the
-    descriptor's own coordinates.
+    shares of 0, 0.3, 0.5 and 0.7 gave RMSE 0.206, 0.243, 0.275 and 0.314 eV, R-hat of predictions 1.1, 1.3, 1.8, 1.9,
+    and stored 17, 13, 10 and 7 MB; 4,000 predictions took 2.3, 1.2, 1.9 and 1.3 s.
     """
 
     prune_share: float = 0.0
