@@ -55,7 +55,7 @@ class DenseSites:
         factor, jitters = self._factor(theta)
         residual = self.y - self.covariates @ beta
         wide = np.column_stack([residual, self.y, self.covariates])
-        solved = cho_solve((factor, True), wide)
+        solved = cho_solve((factor, True), wide, check_finite=False)  # the factor is finite
         p4 = self.covariates.T @ solved[:, 2:]
         p3 = self.covariates.T @ solved[:, 1]
         log_det = 2.0 * float(np.log(np.diag(factor)).sum())
@@ -101,7 +101,7 @@ class DenseSites:
 
 
 def covariance_factor(correlation: Floats, theta: Theta) -> tuple[Floats, int]:
-    """Return the lower Cholesky factor of sigma2 M + tau2 I, and whether it needed the jitter.
+    """Return the Cholesky factor of sigma2 M + tau2 I in the lower triangle, and whether it needed the jitter.
 
     Raises InputError where there is none even so.
     """
@@ -117,10 +117,11 @@ def covariance_factor(correlation: Floats, theta: Theta) -> tuple[Floats, int]:
 def first_factor(covariance: Callable[[float], Floats], n: int, theta: Theta) -> tuple[Floats, int]:
     """Return the lower Cholesky factor of `covariance(extra)` (n, n) in columns, and whether it needed the jitter.
 
-    What is added to the diagonal is 0, then the jitter. The matrix becomes the factor. Raises InputError for none.
+    What is added to the diagonal is 0, then the jitter. The matrix becomes the factor, above whose diagonal it stays as
+    it was. Raises InputError where there is none.
     """
     for extra in (0.0, JITTER * theta.sigma2):
-        factor, failed = lapack.dpotrf(covariance(extra), lower=1, clean=1, overwrite_a=1)
+        factor, failed = lapack.dpotrf(covariance(extra), lower=1, clean=0, overwrite_a=1)
         if not failed and np.isfinite(factor[-1, -1]):  # LAPACK takes what is not finite for a factor
             return factor, int(extra > 0)
     raise InputError(
