@@ -11,7 +11,7 @@ the same recursion with no likelihood, a Gaussian whose variance at the end of e
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.batch.penalties import L2SP
 from bandgap.inference.batch.training import NOISY_SHARE, Cycles, StackTraining
 from bandgap.inference.batch.updates import annealed
+from bandgap.inference.divergence import ATTEMPTS, DivergedError, first_that_stays
 from bandgap.posterior import Floats, NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.folds import HeldOut, Start
@@ -28,6 +29,7 @@ from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.stack_plan import Members, Plan, Sample, Setting
 from bandgap.transfer.shared.stacked import fit_stacked, stacked_posterior
 
+DIVERGED: Final = "Chains diverged at a learning rate of {rate:g} and began anew, with {own:g} in the end."
 LEAST_VARIANCE = 1e-3  # of the energy, in squared standardised gaps
 
 
@@ -63,16 +65,30 @@ def fit(
     device: str = "auto",
     progress: Progress = no_progress,
 ) -> NetworkPosterior:
-    """Run all chains on the target's training rows (features (n, p), gaps in eV)."""
-    setting, cycles = (
-        Setting("strength", (config.strength,), config.strength),
-        Cycles(config.cycles, config.temperature),
-    )
-    plan = Plan(config.chains, 1, setting, config.sigma, config.scales, training_of(config), cycles)
-    found = fit_stacked(source, data, SghmcRecipe(), plan, seed=seed, device=device, progress=progress)
-    start = found.start
-    outside = outside_sd(config, n_rows=start.n_trained, n_all=start.y.size, variance=noise_variance(start))
-    return stacked_posterior(source, found, seed=seed, scale_1=np.tile(outside, (config.chains, 1)))
+    """Run all chains on the target's training rows (features (n, p), gaps in eV).
+
+    Where one diverges, all begin anew with a quarter of the learning rate, which a warning says: half of a rate that is
+    too long can be stable by a hair, and such chains are wider than the posterior.
+    """
+    setting = Setting("strength", (config.strength,), config.strength)
+    cycles = Cycles(config.cycles, config.temperature)
+
+    def attempt(number: int) -> NetworkPosterior:
+        own = replace(config, learning_rate=config.learning_rate / 4**number)
+        plan = Plan(own.chains, 1, setting, own.sigma, own.scales, training_of(own), cycles)
+        found = fit_stacked(source, data, SghmcRecipe(), plan, seed=seed, device=device, progress=progress)
+        start = found.start
+        outside = outside_sd(own, n_rows=start.n_trained, n_all=start.y.size, variance=noise_variance(start))
+        said = () if not number else (DIVERGED.format(rate=config.learning_rate, own=own.learning_rate),)
+        return stacked_posterior(source, found, seed=seed, scale_1=np.tile(outside, (own.chains, 1)), warnings=said)
+
+    posterior = first_that_stays(attempt)
+    if posterior is None:
+        raise DivergedError(
+            f"sghmc: chains diverged at learning rates from {config.learning_rate:g} down to "
+            f"{config.learning_rate / 4 ** (ATTEMPTS - 1):g}. Take a smaller learning_rate."
+        )
+    return posterior
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from bandgap.inference.batch.kernels import KernelName, Layers, Stack, kernel_of
 from bandgap.inference.batch.penalties import Penalty
 from bandgap.inference.batch.rows import Coordinates, FirstLayer, Samples
 from bandgap.inference.batch.updates import Descent, Hamiltonian, Mover, Noise, annealed, clip
+from bandgap.inference.divergence import DivergedError
 
 NOISY_SHARE = 0.25  # of a cycle of SGHMC, at its end
 
@@ -182,7 +183,7 @@ def chunk_size(
 def _refuse_divergence(weights: Layers, config: StackTraining) -> None:
     finite = torch.stack([layer.isfinite().flatten(1).all(1) for layer in weights]).all(0)
     if not bool(finite.all()):
-        raise ConfigError(
+        raise DivergedError(
             f"{int((~finite).sum())} of {finite.numel()} networks that were trained together diverged at a learning "
             f"rate of {config.learning_rate}. Take a smaller learning_rate."
         )

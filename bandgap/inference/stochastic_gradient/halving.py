@@ -36,7 +36,7 @@ def sample_and_halve(
     seed: int,
     extras: Extras,
     progress: Progress = no_progress,
-    checkpoints: tuple[Checkpoint, Checkpoint] | None = None,
+    checkpoints: tuple[Checkpoint | None, Checkpoint | None] = (None, None),
 ) -> tuple[Draws, Info]:
     """Run as `sample` does, and again with half the step; a run whose moments differ carries the warning.
 
@@ -49,7 +49,7 @@ def sample_and_halve(
             f"step halving: {start.shape[0]} chains. Accepted: at least {LEAST_CHAINS} chains, and `record` with the "
             "quantities whose means are compared."
         )
-    first, second = checkpoints or (None, None)
+    first, second = checkpoints
     always = sampler.warnings()  # of the settings, which the first run has already said
     draws, info = sample(
         target, sampler, start, config=config, seed=seed, extras=extras, progress=progress, checkpoint=first

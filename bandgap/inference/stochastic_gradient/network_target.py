@@ -113,12 +113,16 @@ class NetworkTarget:
         at = self._place(position)
         return self._forward(at.z, at.scales, rows.expand(position.shape[0], -1)).output
 
-    def reframed(self, position: Tensor, rows: Tensor, *, turn: bool = True) -> "tuple[NetworkTarget, Tensor]":
-        """Return the target in frames and units found from rows (n,) at positions (chain, dim), and these there.
+    def reframed(
+        self, position: Tensor, rows: Tensor, *, found_at: Tensor | None = None, turn: bool = True
+    ) -> "tuple[NetworkTarget, Tensor]":
+        """Return the target in frames and units found from rows (n,), and positions (chain, dim) there.
 
-        Without `turn` every entry of zeta stays one of z, only its width is found.
+        They are found at these positions, or at others `found_at` (m, dim). Without `turn` every entry of zeta stays
+        one of z, only its width is found.
         """
-        at, chains = self._place(position), position.shape[0]
+        at = self._place(position if found_at is None else found_at)
+        chains = at.state.shape[0]
         share = self.n_rows / (rows.shape[0] * chains)
         passed = self._forward(at.z, at.scales, rows.expand(chains, -1))
         log_scale, frames, by_parts = self._relative(at.scales), [], []
@@ -136,7 +140,8 @@ class NetworkTarget:
         by_sigma = 2.0 * self.n_rows + 4.0 * parts.sum(0, keepdim=True)
         units = torch.rsqrt(torch.cat([by_sigma, parts]) + 1.0 / self.prior.units.to(parts) ** 2)
         target = replace(self, frames=tuple(frames), units=units)
-        return target, target.position(at.z, at.state)
+        here = at if found_at is None else self._place(position)
+        return target, target.position(here.z, here.state)
 
     def batch_variance(self, position: Tensor, rows: Tensor, *, of: int, drawn: int) -> Tensor:
         """Return the variance (dim,) of a batch's gradient about that of all rows, mean over positions; 0 for scales.
@@ -247,7 +252,7 @@ def network_target(net: WhitenedNetwork, prior: ScalePrior) -> NetworkTarget:
     last = net.theta_hat[-1].shape
     shapes = [*net.shapes, (int(last[0]), int(last[1]))]
     frames = tuple(plain_frame(shape, net.inputs) for shape in shapes)
-    return NetworkTarget(net, prior, frames, torch.ones_like(prior.units))
+    return NetworkTarget(net, prior, frames, torch.ones_like(prior.units, device=net.inputs.device))
 
 
 def _dots(a: Layers, b: Layers) -> Tensor:

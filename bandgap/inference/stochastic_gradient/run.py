@@ -19,6 +19,7 @@ from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference import checkpoints
 from bandgap.inference.checkpoints import Checkpoint
+from bandgap.inference.divergence import DivergedError
 from bandgap.inference.stochastic_gradient.gradients import RowTarget, Slopes, batch_gradient, draw_rows, others_than
 from bandgap.inference.stochastic_gradient.outcomes import Draws, Extras, Info, RunConfig
 from bandgap.inference.stochastic_gradient.protocol import SamplerWarning, Told, arrays_of, of_chains, with_arrays
@@ -46,7 +47,8 @@ def sample(
     """Run chains from positions (chain, dim), or (chain, walker, dim) where a sampler has several walkers a chain.
 
     With `checkpoint` the run goes on from its file where there is one, to the same draws, bit for bit. Raises
-    ConfigError where every chain has diverged, ArtifactError on a file of another run, Cancelled when `progress` does.
+    DivergedError where every chain has diverged, ArtifactError on a file of another run, Cancelled when `progress`
+    does.
     """
     run = _Run(target, sampler, start, config=config, seed=seed, extras=extras)
     if checkpoint is not None:
@@ -87,6 +89,7 @@ class _Run:
     def to_the_end(self, progress: Progress, checkpoint: Checkpoint | None) -> tuple[Draws, Info]:
         """Run all iterations that are left."""
         total, began, reported = self._config.warmup + self._config.draws, time.perf_counter(), -math.inf
+        self._refuse_no_chains()
         try:
             while self._done < total:
                 self._iterate()
@@ -179,12 +182,15 @@ class _Run:
             return state
         self._ended += [(int(chain), iteration) for chain in self._chains[~fine]]
         self._chains = self._chains[fine]
-        if not len(self._chains):
-            raise ConfigError(
-                f"{type(self._sampler).__name__}: all {self._start.shape[0]} chains diverged by iteration "
-                f"{iteration + 1}. The step {self._sampler.step} is too long; try a tenth of it."
-            )
+        self._refuse_no_chains()
         return of_chains(state, fine.to(self._start.device))
+
+    def _refuse_no_chains(self) -> None:
+        if not len(self._chains):
+            raise DivergedError(
+                f"{type(self._sampler).__name__}: all {self._start.shape[0]} chains diverged by iteration "
+                f"{self._ended[-1][1] + 1}. The step {self._sampler.step} is too long; try a tenth of it."
+            )
 
     def _draws(self) -> Draws:
         config, total = self._config, self._config.warmup + self._config.draws

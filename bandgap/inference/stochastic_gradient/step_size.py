@@ -51,17 +51,19 @@ def step_for_ratio(ratio: float, *, noise: float = 0.0, inverse_temperature: flo
 
 def largest_curvature(
     gradient: Callable[[Tensor], Tensor], position: Tensor, *, generator: torch.Generator, rounds: int = 20
-) -> float:
-    """Return about the largest eigenvalue of minus the Hessian at a position (dim,), by power iteration.
+) -> Tensor:
+    """Return about the largest eigenvalue by size of minus the Hessian at positions (chain, dim), (chain,).
 
-    `gradient` maps (1, dim) to (1, dim); products with the Hessian are differences of gradients.
+    By power iteration from directions that are the same for all chains; `gradient` maps (chain, dim) to (chain, dim),
+    and products with the Hessian are differences of gradients.
     """
-    direction = torch.randn(position.shape, generator=generator, dtype=torch.float64).to(position)
-    length = 1e-3 * (1.0 + float(position.norm()) / position.numel() ** 0.5)
-    start, found = gradient(position[None])[0], 0.0
+    drawn = torch.randn(position.shape[1:], generator=generator, dtype=torch.float64)
+    direction = drawn.to(position).expand_as(position)
+    length = 1e-3 * (1.0 + position.norm(dim=1, keepdim=True) / position.shape[1] ** 0.5)
+    start, found = gradient(position), position.new_zeros(position.shape[0])
     for _ in range(rounds):
-        direction = direction / direction.norm()
-        product = (start - gradient((position + length * direction)[None])[0]) / length
-        found = float(product @ direction)
+        direction = direction / direction.norm(dim=1, keepdim=True)
+        product = (start - gradient(position + length * direction)) / length
+        found = torch.linalg.vecdot(product, direction)
         direction = product
     return found

@@ -14,12 +14,13 @@ import numpy as np
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import Checkpoint
+from bandgap.inference.divergence import first_that_stays, part_of_attempt
 from bandgap.inference.unbiased_solves.budget import budget_of
 from bandgap.inference.unbiased_solves.conjugate_gradients import KernelMatrix, solve
 from bandgap.inference.unbiased_solves.gradient import FREE, gradient_estimate, trace_information
 from bandgap.inference.unbiased_solves.series import Floats, Truncation
 from bandgap.inference.vecchia.chains import BLOCK, Draws
-from bandgap.inference.vecchia.langevin import Gradient, all_diverged, first_that_stays, run_langevin
+from bandgap.inference.vecchia.langevin import Gradient, all_diverged, run_langevin
 from bandgap.inference.vecchia.likelihood import Theta
 from bandgap.inference.vecchia.target import Priors
 
@@ -150,11 +151,12 @@ def sample_by_smaller_steps(
     precision there, which a warning says.
     """
 
-    def attempt(halvings: int, part: Checkpoint | None) -> Draws:
+    def attempt(halvings: int) -> Draws:
         own = replace(config, step=config.step / 2**halvings, probes=config.probes * 2**halvings)
+        part = part_of_attempt(checkpoint, halvings)
         return sample_ulisse(problem, start, own, seed=seed, progress=progress, checkpoint=part)
 
-    found = first_that_stays(attempt, checkpoint=checkpoint)
+    found = first_that_stays(attempt)
     if found is not None:
         return found
     eta, (beta, precision) = np.log(np.array(start))[list(FREE)], problem.trend(start, rank=config.rank)

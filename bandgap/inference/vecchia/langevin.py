@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import Checkpoint
+from bandgap.inference.divergence import ATTEMPTS, DivergedError, first_that_stays, part_of_attempt
 from bandgap.inference.vecchia.chains import Draws, at_mode, run_chains
 from bandgap.inference.vecchia.expansion import expand, observed_information
 from bandgap.inference.vecchia.ordering import Floats, Ints
 from bandgap.inference.vecchia.scoring import Mode
 from bandgap.inference.vecchia.target import Target
 
-ATTEMPTS = 4  # of `first_that_stays`
 FAR = 30.0  # norm of h G^-1 g in posterior standard deviations, beyond which a chain has diverged
 
 
@@ -92,10 +92,6 @@ def check_lengths(what: str, config: BatchLengths, step_is_sound: bool, *, accep
             f"{config.draws} draws, thin {config.thin}. Accepted: {accepted}, whole numbers from 1 (batch and warm-up "
             "from 0), draws a multiple of thin."
         )
-
-
-class DivergedError(InputError):
-    """All chains went further than a step of theirs may go."""
 
 
 def batch_of(n: int, size: int, rng: np.random.Generator) -> Ints | None:
@@ -215,25 +211,13 @@ def sample_by_smaller_steps(
     Where that does not help after `ATTEMPTS` times the mode is the only draw, which a warning says.
     """
 
-    def attempt(halvings: int, part: Checkpoint | None) -> Draws:
+    def attempt(halvings: int) -> Draws:
         own = replace(config, step=config.step / 2**halvings, batch=config.batch * 2**halvings)
+        part = part_of_attempt(checkpoint, halvings)
         return sample_langevin(target, mode, own, seed=seed, progress=progress, checkpoint=part)
 
-    found = first_that_stays(attempt, checkpoint=checkpoint)
+    found = first_that_stays(attempt)
     return found or at_mode(mode, **all_diverged(config))
-
-
-def first_that_stays(
-    attempt: Callable[[int, Checkpoint | None], Draws], *, checkpoint: Checkpoint | None
-) -> Draws | None:
-    """Return the draws of the first attempt, of 0 halvings of the step, of 1, ..., whose chains do not all diverge."""
-    for halvings in range(ATTEMPTS):
-        part = checkpoint.of_part(halvings) if checkpoint is not None and halvings else checkpoint
-        try:
-            return attempt(halvings, part)
-        except DivergedError:
-            continue
-    return None
 
 
 def all_diverged(config: Lengths) -> dict[str, Any]:

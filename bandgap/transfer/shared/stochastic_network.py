@@ -1,14 +1,16 @@
 """What a transfer by stochastic-gradient MCMC does with a network: units, starts, step, runs, posterior and verdict."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update
 from bandgap.foundation.quantities import disagreement
 from bandgap.inference import diagnostics
 from bandgap.inference.checkpoints import Checkpoint
+from bandgap.inference.divergence import DivergedError, first_that_stays
 from bandgap.inference.network.pcp_scales import PointEstimateScales
 from bandgap.inference.network.whitened_network import WhitenedNetwork
 from bandgap.inference.stochastic_gradient.gradients import control_variate
@@ -66,16 +68,28 @@ def sample_stochastically(
     shape = (sampler.chains, config.walkers, -1) if config.walkers > 1 else (sampler.chains, -1)
     variance = None if sampler.control else begun.variance
     extras = begun.extras(record=record, control=control, mask=mask, variance=variance)
-    if sampler.halve:
-        draws, info = sample_and_halve(
-            target, config, start.reshape(shape), config=run, seed=seed, extras=extras, progress=progress,
-            checkpoints=None if checkpoint is None else (checkpoint.of_part(1), checkpoint.of_part(3)),
+
+    def attempt(halvings: int) -> tuple[Draws, Info]:
+        first, second = (None if checkpoint is None else checkpoint.of_part(k + 4 * halvings) for k in (1, 3))
+        own = replace(config, step=config.step / 2**halvings)
+        figures["step"] = own.step
+        if sampler.halve:
+            return sample_and_halve(
+                target, own, start.reshape(shape), config=run, seed=seed, extras=extras, progress=progress,
+                checkpoints=(first, second),
+            )  # fmt: skip
+        return sample(
+            target, own, start.reshape(shape), config=run, seed=seed, extras=extras, progress=progress,
+            checkpoint=first,
         )  # fmt: skip
-    else:
-        draws, info = sample(
-            target, config, start.reshape(shape), config=run, seed=seed, extras=extras, progress=progress,
-            checkpoint=None if checkpoint is None else checkpoint.of_part(1),
-        )  # fmt: skip
+
+    found = first_that_stays(attempt)
+    if found is None:
+        raise DivergedError(
+            f"sampler: all chains diverged, down to a step of {figures['step']:.3g}. Take a smaller widening, or a "
+            "longer search."
+        )
+    draws, info = found
     figures["zero_share"] = info.zero_share
     return _posterior(target, prior, draws, info, standardiser, figures=figures, seed=seed)
 
@@ -106,7 +120,7 @@ def _pruned(
         checkpoint=None if checkpoint is None else checkpoint.of_part(2),
     )  # fmt: skip
     if len(info.chains) < begun.start.shape[0]:
-        raise ConfigError(
+        raise DivergedError(
             f"sampler: {begun.start.shape[0] - len(info.chains)} of {begun.start.shape[0]} chains diverged while "
             "weights were sent back to the source's. Take a smaller widening or prune_share."
         )

@@ -11,6 +11,7 @@ from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update
 from bandgap.inference import checkpoints
 from bandgap.inference.checkpoints import Checkpoint
+from bandgap.inference.divergence import ATTEMPTS, DivergedError, first_that_stays
 from bandgap.inference.network.pcp_scales import PointEstimateScales
 from bandgap.inference.network.whitened_network import WhitenedNetwork
 from bandgap.inference.stochastic_gradient.gradients import batch_gradient
@@ -26,6 +27,7 @@ from bandgap.inference.stochastic_gradient.sghmc import SghmcConfig
 from bandgap.inference.stochastic_gradient.step_size import batch_noise, largest_curvature
 
 FRAME_ROWS = 2048  # from which frames, batch noise and the largest curvature are found
+MOST_SNAPSHOTS = 16  # of a chain, as long as their rows and those of FRAME_ROWS are about as many
 MOST_STABLE = 0.25  # of the largest stable step
 ALWAYS = 64  # rows that every batch holds, as they bend the density most; at most this part of a batch:
 MOST_ALWAYS = 0.125
@@ -167,15 +169,16 @@ def started(
     target, position = target.reframed(position, rows, turn=turn)
     noise = torch.randn(position.shape, generator=generator, dtype=position.dtype).to(position)
     position = position + noise * target.free_share
+    been: Tensor | None = None
     for number, share in enumerate(SETTLING):
-        target, position = target.reframed(position, rows, turn=turn)
+        target, position = target.reframed(position, rows, found_at=been, turn=turn)
         begun = _judged(target, position, rows, batch, generator)
-        position = _settled(
+        position, been = _settled(
             begun, sampler, batch, share=share, mask=mask if 2 * number < len(SETTLING) else None, number=number,
             seed=seed,
             progress=progress,
         )  # fmt: skip
-    target, position = target.reframed(position, rows, turn=turn)
+    target, position = target.reframed(position, rows, found_at=been, turn=turn)
     begun = _judged(target, position, rows, batch, generator)
     if part is not None:
         _write(begun, part, facts)
@@ -186,7 +189,7 @@ def _judged(target: NetworkTarget, position: Tensor, rows: Tensor, batch: int, g
     def gradient(at: Tensor) -> Tensor:
         return batch_gradient(target, rows.expand(at.shape[0], -1))(at).total
 
-    curvature = max(1.0, abs(largest_curvature(gradient, position[0], generator=generator, rounds=8)))
+    curvature = max(1.0, float(largest_curvature(gradient, position, generator=generator, rounds=8).abs().max()))
     always = most_bent(target, position, batch)
     of, drawn = target.n_rows - len(always), batch - len(always)
     variance = target.batch_variance(position, rows[~torch.isin(rows, always)], of=of, drawn=drawn)
@@ -209,23 +212,36 @@ def _settled(
     number: int,
     seed: int,
     progress: Progress,
-) -> Tensor:
-    """Run SGHMC with this share of its step for a part of the warm-up's length; return where chains are."""
+) -> tuple[Tensor, Tensor | None]:
+    """Run SGHMC with this share of its step for a part of the warm-up's length; return where chains are and have been.
+
+    Where they have been, (m, dim) of all chains in the run's second half, is None where rows alone are enough to find
+    frames from. Where a chain diverges all begin anew with half the step.
+    """
     config = sampler_for(replace(sampler, name="sghmc", step=None), curvature=begun.curvature, noise=begun.noise(batch))
-    config = replace(config, step=share * config.step)
-    length = max(1, sampler.warmup // (2 * len(SETTLING)))
-    draws, info = sample(
-        begun.target, config, begun.start, config=RunConfig(0, length, length, batch, longest_move=1e4),
-        seed=seed + number,
-        extras=begun.extras(mask=None if mask is None else mask.expand_as(begun.start)),
-        progress=lambda update: progress(Update("settling", number * length + update.done, len(SETTLING) * length)),
-    )  # fmt: skip
-    if len(info.chains) < begun.start.shape[0]:
-        raise ConfigError(
-            f"sampler: {begun.start.shape[0] - len(info.chains)} of {begun.start.shape[0]} chains diverged while they "
-            "settled. Take a smaller widening, or a longer search."
+    length, chains = max(1, sampler.warmup // (2 * len(SETTLING))), begun.start.shape[0]
+    snapshots = min(MOST_SNAPSHOTS, FRAME_ROWS // begun.target.n_rows)
+    every = max(1, length // (2 * snapshots)) if snapshots > 1 else length
+
+    def attempt(halvings: int) -> Tensor:
+        draws, info = sample(
+            begun.target, replace(config, step=share * config.step / 2**halvings), begun.start,
+            config=RunConfig(0, length, every, batch, longest_move=1e4), seed=seed + number,
+            extras=begun.extras(mask=None if mask is None else mask.expand_as(begun.start)),
+            progress=lambda update: progress(Update("settling", number * length + update.done, len(SETTLING) * length)),
+        )  # fmt: skip
+        if len(info.chains) < chains:
+            raise DivergedError("some chains")
+        return draws.position
+
+    found = first_that_stays(attempt)
+    if found is None:
+        raise DivergedError(
+            f"sampler: chains diverged while they settled, {ATTEMPTS} times, each with half the step of the one "
+            "before. Take a smaller widening, or a longer search."
         )
-    return draws.position[:, -1]
+    been = found[:, found.shape[1] // 2 : -1].flatten(0, 1)
+    return found[:, -1], been if len(been) else None
 
 
 def _write(begun: Started, part: Checkpoint, facts: dict[str, object]) -> None:

@@ -1,5 +1,7 @@
 """SGHMC: chains and cycles become chains and draws; what lies outside the row space has the variance of full chains."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -23,6 +25,19 @@ def test_every_cycle_of_every_chain_leaves_a_draw(source_of, target):
     at = start_of(source_of(), target, trained=every, statistics="auto", gap_scale="calibrated", coordinates="full")
     expected = outside_sd(QUICK, n_rows=40, n_all=40, variance=noise_variance(at))
     np.testing.assert_allclose(posterior.scale_1, np.tile(expected, (2, 1)), rtol=1e-6)
+
+
+def test_chains_that_run_away_begin_anew_with_a_quarter_of_the_rate(source_of, target):
+    fast = dataclasses.replace(QUICK, learning_rate=3.0)
+    posterior = sghmc.fit(source_of(), target, fast, seed=0, device="cpu")
+    (said,) = posterior.diagnostics.warnings
+    own = float(said.split(", with ")[1].split(" in the end")[0])
+    assert said.startswith("Chains diverged at a learning rate of 3 and began anew")
+    assert own in (3.0 / 4, 3.0 / 16, 3.0 / 64)
+    slow = sghmc.fit(source_of(), target, dataclasses.replace(QUICK, learning_rate=own), seed=0, device="cpu")
+    assert torch.equal(posterior.coordinates, slow.coordinates) and slow.diagnostics.warnings == ()
+    with pytest.raises(ConfigError, match="chains diverged at learning rates from 1e\\+06 down to 15625"):
+        sghmc.fit(source_of(), target, dataclasses.replace(QUICK, learning_rate=1e6), seed=0, device="cpu")
 
 
 def test_energy_has_the_noise_of_the_probe(source_of, target):

@@ -143,22 +143,23 @@ def test_step_for_a_ratio_gives_this_ratio_and_five_percent_are_ten_epochs():
 def test_chain_is_stable_below_the_step_of_the_formula_and_not_above():
     target, start = whitened_regression(32), torch.ones(4, 3, dtype=torch.float64)
     found = largest_curvature(
-        lambda x: target.row_gradient(x, torch.arange(32)[None]), start[0], generator=torch.Generator().manual_seed(0)
-    )
-    assert found == pytest.approx(32.0, rel=1e-6)
-    limit, run = largest_stable_step(found), RunConfig(0, 400, 400)
+        lambda x: target.row_gradient(x, torch.arange(32).expand(4, -1)), start,
+        generator=torch.Generator().manual_seed(0),
+    )  # fmt: skip
+    np.testing.assert_allclose(found, 32.0, rtol=1e-6)
+    limit, run = largest_stable_step(float(found[0])), RunConfig(0, 400, 400)
     _, below = sample(target, SgldConfig(0.98 * limit), start, config=run, seed=0)
     assert below.divergences == 0
     with pytest.raises(ConfigError, match=r"SgldConfig: all 4 chains diverged by iteration \d+. .* try a tenth of it"):
         sample(target, SgldConfig(1.1 * limit), start, config=run, seed=0)
 
 
-def test_largest_curvature_of_unequal_directions():
-    scales = torch.tensor([1.0, 5.0, 40.0], dtype=torch.float64)
-    found = largest_curvature(
-        lambda x: -scales * x, torch.zeros(3, dtype=torch.float64), generator=torch.Generator().manual_seed(0)
-    )
-    assert found == pytest.approx(40.0, rel=1e-4)
+def test_largest_curvature_of_unequal_directions_at_every_position():
+    """The second position is 30 units away, where differences are wider, and is a saddle that falls most steeply."""
+    scales = torch.tensor([[1.0, 5.0, 40.0], [-70.0, 5.0, 40.0]], dtype=torch.float64)
+    position = torch.tensor([[0.0, 0.0, 0.0], [0.0, 30.0, 0.0]], dtype=torch.float64)
+    found = largest_curvature(lambda x: -scales * x, position, generator=torch.Generator().manual_seed(0))
+    np.testing.assert_allclose(found, [40.0, -70.0], rtol=1e-4)
 
 
 @pytest.mark.parametrize("schedule", [Constant(), Polynomial(50.0), Stepwise(0.5, 30), Cyclical(40)], ids=repr)

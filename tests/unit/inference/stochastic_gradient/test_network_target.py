@@ -64,6 +64,19 @@ def test_position_comes_back_through_frames_and_units(problem):
     np.testing.assert_allclose(framed.state(everywhere), target.state(at), atol=1e-10)
 
 
+def test_frames_found_elsewhere_leave_positions_where_they_are(problem):
+    target, *_ = problem
+    at, rows = positions(target), torch.arange(12)
+    expected, _ = target.reframed(at[1:], rows)
+    framed, moved = target.reframed(at[:1], rows, found_at=at[1:])
+    for one, other in zip(framed.frames, expected.frames, strict=True):
+        assert torch.equal(one.information, other.information)
+    assert torch.equal(framed.units, expected.units)
+    assert moved.shape == at[:1].shape
+    np.testing.assert_allclose(framed.layers(moved)[0], target.layers(at[:1])[0], atol=1e-10)
+    np.testing.assert_allclose(framed.state(moved), target.state(at[:1]), atol=1e-10)
+
+
 def jacobian(target, position, rows):
     """Gradients of f (n, dim) at one position by every entry of it, by finite differences."""
     columns = []

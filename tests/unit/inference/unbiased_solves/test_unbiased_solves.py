@@ -8,6 +8,7 @@ import pytest
 
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.inference.checkpoints import Checkpoint
+from bandgap.inference.divergence import DivergedError
 from bandgap.inference.unbiased_solves import conjugate_gradients
 from bandgap.inference.unbiased_solves.budget import budget_of
 from bandgap.inference.unbiased_solves.conjugate_gradients import (
@@ -26,7 +27,6 @@ from bandgap.inference.unbiased_solves.langevin import (
 )
 from bandgap.inference.unbiased_solves.series import Truncation, mean_square_error
 from bandgap.inference.vecchia.exact import DenseSites
-from bandgap.inference.vecchia.langevin import DivergedError
 from bandgap.inference.vecchia.likelihood import Theta
 from bandgap.inference.vecchia.metropolis import MetropolisConfig, sample_metropolis
 from bandgap.inference.vecchia.scoring import find_mode

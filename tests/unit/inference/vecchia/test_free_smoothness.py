@@ -7,12 +7,13 @@ import pytest
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.inference.diagnostics import mean_error
+from bandgap.inference.divergence import DivergedError
 from bandgap.inference.stochastic_gradient.outcomes import RunConfig
 from bandgap.inference.stochastic_gradient.sgld import SgldConfig
 from bandgap.inference.vecchia.correlation import MOST_NU
 from bandgap.inference.vecchia.exact import DenseSites
 from bandgap.inference.vecchia.first_order import sample_first_order
-from bandgap.inference.vecchia.langevin import DivergedError, LangevinConfig, sample_langevin
+from bandgap.inference.vecchia.langevin import LangevinConfig, sample_langevin
 from bandgap.inference.vecchia.likelihood import Theta, build_blocks
 from bandgap.inference.vecchia.metropolis import MetropolisConfig, sample_metropolis
 from bandgap.inference.vecchia.scoring import find_mode

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from bandgap.foundation.errors import ConfigError
+from bandgap.inference.divergence import DivergedError
 from bandgap.inference.vecchia.batched import BatchedSites
 from bandgap.inference.vecchia.drift import drift, metric_slopes
-from bandgap.inference.vecchia.langevin import DivergedError
 from bandgap.inference.vecchia.likelihood import build_blocks
 from bandgap.inference.vecchia.published import PublishedConfig, published_step, sample_published
 from bandgap.inference.vecchia.scoring import find_mode

@@ -9,7 +9,8 @@ from scipy.optimize import minimize
 from bandgap.foundation.errors import Cancelled, ConfigError, InputError
 from bandgap.inference.checkpoints import Checkpoint, ForeignCheckpointError
 from bandgap.inference.diagnostics import ess_bulk, mean_error, rhat
-from bandgap.inference.vecchia.langevin import DivergedError, LangevinConfig, sample_by_smaller_steps, sample_langevin
+from bandgap.inference.divergence import DivergedError
+from bandgap.inference.vecchia.langevin import LangevinConfig, sample_by_smaller_steps, sample_langevin
 from bandgap.inference.vecchia.likelihood import build_blocks
 from bandgap.inference.vecchia.metropolis import MetropolisConfig, sample_metropolis
 from bandgap.inference.vecchia.scoring import find_mode
@@ -175,7 +176,7 @@ def test_killed_chains_resume_bit_for_bit(target, mode, tmp_path, sample, config
 
 def test_chains_that_diverge_are_named(target, mode):
     config = LangevinConfig(step=1.9, batch=20, control_variates=False, chains=2, warmup=0, draws=200)
-    with pytest.raises(InputError, match="all 2 chains diverged at a step of 1.9"):
+    with pytest.raises(DivergedError, match="all 2 chains diverged at a step of 1.9"):
         sample_langevin(target, mode, config, seed=0)
 
 
