@@ -144,7 +144,8 @@ def started(
     """Search a mode for every chain, let the chains settle about it, and find frames there again and again.
 
     Layer scales are held in the search and in half of the settling: at a mode most z are far smaller than they are in
-    the posterior, so that scales that followed them would run away.
+    the posterior, so that scales that followed them would run away. Where rows are few, frames are found where chains
+    have been in the settling before: at a few positions most of what bends the density elsewhere is not seen.
     """
     part = None if checkpoint is None else checkpoint.of_part(0)
     facts = {"sampler": repr(sampler), "seed": seed, "turn": turn, "problem": checkpoints.content_of(net, prior)}
