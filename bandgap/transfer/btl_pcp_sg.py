@@ -11,14 +11,14 @@ On QM9 with the demo's source, 8,000 rows and eight minutes of a slow core, medi
 chosen on: RMSE 0.206 eV, CRPS 0.1092, 90 % intervals covered 93 %, R-hat of predictions 1.13; an ensemble of some 130
 fine-tunings in the same time 0.207, 0.1094, 88 %, 33 to 85 networks of `nptl` 0.215, 0.114, 89 %.
 
-With 500 rows its predictive means differ from those of `btl_pcp_pe` by 0.09 posterior standard deviations, 0.76
-Monte-Carlo errors (medians over molecules), sd ratio 1.00. On 2,000 rows of (6, 4) networks near the source's, where
-HMC's chains agree, it is 0.05 to 0.07, ratio 0.98 to 1.00 (`tests/statistical`).
+With 500 rows its predictive means differ from those of `btl_pcp_pe` by 0.14 and 0.08 posterior standard deviations, 1.1
+and 0.75 Monte-Carlo errors (two splits, medians over molecules), sd ratio 1.08 and 0.98. On 2,000 rows of (6, 4)
+networks near the source's, where HMC's chains agree, it is 0.05 to 0.07, ratio 0.98 to 1.00 (`tests/statistical`).
 
-With few rows of little noise the posterior bends up to a hundred times as much away from the modes as there: frames and
-the step are found where chains have been while they settled (`stochastic_start`). On 353 lead-iodide perovskites with
-HSE gaps, from a source on PBE gaps, it errs by 0.246 eV with 100 and 0.184 with 250 labels (five splits); `btl_pcp_pe`,
-which is made for so few, by 0.241 and 0.168.
+With few rows of little noise the posterior bends up to a hundred times as much away from the modes as there: up to 256
+rows, frames and the step are found where chains have been while they settled (`stochastic_start`). On 353 lead-iodide
+perovskites with HSE gaps, from a source on PBE gaps, it errs by 0.246 eV with 100 and 0.184 with 250 labels (five
+splits); `btl_pcp_pe`, which is made for so few, by 0.241 and 0.168.
 
 A row that alone holds a direction of the weights is held by being in every batch (`stochastic_start.most_bent`): in one
 batch of sixteen it was not, and chains ran away after some thousands of iterations.
