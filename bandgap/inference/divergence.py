@@ -27,6 +27,6 @@ def first_that_stays(attempt: Callable[[int], T]) -> T | None:
     return None
 
 
-def part_of_attempt(checkpoint: Checkpoint | None, number: int) -> Checkpoint | None:
-    """Return the file of an attempt: the first one's own, and parts 1, 2, ... of it for the others."""
+def own_or_part(checkpoint: Checkpoint | None, number: int) -> Checkpoint | None:
+    """Return the file of one of several runs or attempts: the first has it alone, the others parts 1, 2, ... of it."""
     return checkpoint if checkpoint is None or not number else checkpoint.of_part(number)

@@ -16,7 +16,7 @@ and 0.75 Monte-Carlo errors (two splits, medians over molecules), sd ratio 1.08 
 networks near the source's, where HMC's chains agree, it is 0.05 to 0.07, ratio 0.98 to 1.00 (`tests/statistical`).
 
 With few rows of little noise the posterior bends up to a hundred times as much away from the modes as there: up to 256
-rows, frames and the step are found where chains have been while they settled (`stochastic_start`). On 353 lead-iodide
+rows, frames are found where chains have been while they settled (`stochastic_start`). On 353 lead-iodide
 perovskites with HSE gaps, from a source on PBE gaps, it errs by 0.246 eV with 100 and 0.184 with 250 labels (five
 splits); `btl_pcp_pe`, which is made for so few, by 0.241 and 0.168.
 

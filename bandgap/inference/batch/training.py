@@ -113,8 +113,8 @@ def train_stack(
     """Train all samples and return their weights on the CPU at the end of every cycle (one where there are none).
 
     `between` are the shared starts (in + 1, out) of the layers between first and last. Weights come as C (S, r, width)
-    and layers (S, in + 1, out); C has rows of zeros where a fold's rank is below the largest. Raises ConfigError where
-    training diverges.
+    and layers (S, in + 1, out); C has rows of zeros where a fold's rank is below the largest. Raises DivergedError
+    where training diverges.
     """
     order = np.argsort(samples.layer, kind="stable")
     size = chunk_size(layers, between, config=config, device=device)

@@ -129,7 +129,7 @@ def sample_first_order(
     """Return draws by any of the samplers, in Newton units: a step h makes an independent draw in about 1 / h.
 
     Starts are spread about the mode as widely as the posterior. Batches have the mode as control variate, unless they
-    hold all sites. Raises ConfigError where every chain has diverged.
+    hold all sites. Raises DivergedError where every chain has diverged.
     """
     own, k = site_target(target, mode), mode.eta.size
     generator = torch.Generator().manual_seed(seed)

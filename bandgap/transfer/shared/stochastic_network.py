@@ -10,13 +10,14 @@ from bandgap.foundation.progress import Progress, Update
 from bandgap.foundation.quantities import disagreement
 from bandgap.inference import diagnostics
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.divergence import DivergedError, first_that_stays
+from bandgap.inference.divergence import ATTEMPTS, DivergedError, first_that_stays
 from bandgap.inference.network.pcp_scales import PointEstimateScales
 from bandgap.inference.network.whitened_network import WhitenedNetwork
 from bandgap.inference.stochastic_gradient.gradients import control_variate
 from bandgap.inference.stochastic_gradient.halving import sample_and_halve
 from bandgap.inference.stochastic_gradient.network_target import NetworkTarget
 from bandgap.inference.stochastic_gradient.outcomes import Draws, Info, RunConfig
+from bandgap.inference.stochastic_gradient.protocol import SamplerWarning
 from bandgap.inference.stochastic_gradient.pruning import Matrix, Pruning, zero_smallest
 from bandgap.inference.stochastic_gradient.run import sample
 from bandgap.inference.stochastic_gradient.samplers import AnyConfig
@@ -86,10 +87,15 @@ def sample_stochastically(
     found = first_that_stays(attempt)
     if found is None:
         raise DivergedError(
-            f"sampler: all chains diverged, down to a step of {figures['step']:.3g}. Take a smaller widening, or a "
+            f"sampler: all chains diverged, down to a step of {figures['step']:.3g}. Set a smaller step, or take a "
             "longer search."
         )
     draws, info = found
+    if figures["step"] < config.step:
+        words = (
+            f"All chains diverged at a step of {config.step:.3g} and began anew, with {figures['step']:.3g} in the end."
+        )
+        info = replace(info, warnings=(*info.warnings, SamplerWarning("diverged", words)))
     figures["zero_share"] = info.zero_share
     return _posterior(target, prior, draws, info, standardiser, figures=figures, seed=seed)
 
@@ -107,24 +113,33 @@ def _pruned(
     """Run as long as a warm-up, sending the smallest moves of hidden layers back to the source again and again.
 
     They may return (`pruning`). The share rises to its full height in the end, which is exact for every layer. Return
-    the positions (chain, dim), and the share of what a pruning at once would have sent back that is not there.
+    the positions (chain, dim), and the share of what a pruning at once would have sent back that is not there. Where a
+    chain diverges all begin anew with half the step.
     """
     target, batch = begun.target, min(sampler.batch_size, begun.target.n_rows)
     matrices, length = _matrices(target), max(1, sampler.warmup)
     every = max(1, min(-(-target.n_rows // batch), length // PRUNINGS))
     pruning = Pruning(matrices, every, share=share, decay=LEAST_LEFT, slowness=max(1.0, length / every))
-    draws, info = sample(
-        target, config, begun.start, config=RunConfig(0, length, length, batch, longest_move=1e4), seed=seed + 1,
-        extras=begun.extras(pruning=pruning),
-        progress=lambda update: progress(Update("pruning", update.done, update.total)),
-        checkpoint=None if checkpoint is None else checkpoint.of_part(2),
-    )  # fmt: skip
-    if len(info.chains) < begun.start.shape[0]:
+
+    def attempt(halvings: int) -> Tensor:
+        draws, info = sample(
+            target, replace(config, step=config.step / 2**halvings), begun.start,
+            config=RunConfig(0, length, length, batch, longest_move=1e4), seed=seed + 1,
+            extras=begun.extras(pruning=pruning),
+            progress=lambda update: progress(Update("pruning", update.done, update.total)),
+            checkpoint=None if checkpoint is None else checkpoint.of_part(2 + 4 * halvings),
+        )  # fmt: skip
+        if len(info.chains) < begun.start.shape[0]:
+            raise DivergedError("some chains")
+        return draws.position[:, -1]
+
+    last = first_that_stays(attempt)
+    if last is None:
         raise DivergedError(
-            f"sampler: {begun.start.shape[0] - len(info.chains)} of {begun.start.shape[0]} chains diverged while "
-            "weights were sent back to the source's. Take a smaller widening or prune_share."
+            f"sampler: chains diverged while weights were sent back to the source's, {ATTEMPTS} times, each with half "
+            "the step of the one before. Set a smaller step or prune_share."
         )
-    found = zero_smallest(draws.position[:, -1], matrices, share=share)
+    found = zero_smallest(last, matrices, share=share)
     at_once = zero_smallest(begun.start, matrices, share=share) == 0
     return found, float((at_once & (found != 0)).sum() / at_once.sum().clamp(min=1))
 

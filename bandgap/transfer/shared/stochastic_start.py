@@ -27,8 +27,8 @@ from bandgap.inference.stochastic_gradient.sghmc import SghmcConfig
 from bandgap.inference.stochastic_gradient.step_size import batch_noise, largest_curvature
 
 FRAME_ROWS = 2048  # from which frames, batch noise and the largest curvature are found
-FEW_ROWS = 256  # up to which frames are found where chains have been, at so many positions of each at most:
-MOST_PLACES = 16
+FEW_ROWS = 256  # up to which frames are found where chains have been, at about so many positions of each:
+PLACES = 16
 MOST_STABLE = 0.25  # of the largest stable step
 ALWAYS = 64  # rows that every batch holds, as they bend the density most; at most this part of a batch:
 MOST_ALWAYS = 0.125
@@ -49,7 +49,8 @@ class SgSampler:
     `search` are steps of the search for a start; as long again as half of `warmup` chains settle about it. The step
     follows from `widening`, the share by which batch noise would widen the posterior's variance along a direction of
     usual curvature if SGHMC did not make up for most of it; `step` sets it by hand, in units of the posterior's rough
-    width. `control` takes a control variate at the start (twice the gradients). `halve` runs again with half the step
+    width; where all chains diverge they begin anew with half of it, up to three times, and a warning says so.
+    `control` takes a control variate at the start (twice the gradients). `halve` runs again with half the step
     and says whether predictions change (three times the time, at least four chains).
     """
 
@@ -192,7 +193,10 @@ def _judged(target: NetworkTarget, position: Tensor, rows: Tensor, batch: int, g
     def gradient(at: Tensor) -> Tensor:
         return batch_gradient(target, rows.expand(at.shape[0], -1))(at).total
 
-    curvature = max(1.0, float(largest_curvature(gradient, position, generator=generator, rounds=8).abs().max()))
+    found = largest_curvature(gradient, position, generator=generator, rounds=8).abs()
+    if not bool(found.isfinite().any()):
+        raise DivergedError("sampler: no chain has a finite gradient where it starts. Take a longer search.")
+    curvature = max(1.0, float(found[found.isfinite()].max()))
     always = most_bent(target, position, batch)
     of, drawn = target.n_rows - len(always), batch - len(always)
     variance = target.batch_variance(position, rows[~torch.isin(rows, always)], of=of, drawn=drawn)
@@ -218,13 +222,13 @@ def _settled(
 ) -> tuple[Tensor, Tensor | None]:
     """Run SGHMC with this share of its step for a part of the warm-up's length; return where chains are and have been.
 
-    Where they have been, (m, dim) of all chains in the run's second half, is None where there are more than `FEW_ROWS`.
-    Where a chain diverges all begin anew with half the step.
+    Where they have been, (m, dim) of all chains in the run's second half but for where they are, is None where there
+    are more rows than `FEW_ROWS`. Where a chain diverges all begin anew with half the step.
     """
     config = sampler_for(replace(sampler, name="sghmc", step=None), curvature=begun.curvature, noise=begun.noise(batch))
     length, chains = max(1, sampler.warmup // (2 * len(SETTLING))), begun.start.shape[0]
     few = begun.target.n_rows <= FEW_ROWS
-    places = min(MOST_PLACES, FRAME_ROWS // begun.target.n_rows)
+    places = min(PLACES, FRAME_ROWS // begun.target.n_rows)
     every = max(1, length // (2 * places)) if few else length
 
     def attempt(halvings: int) -> Tensor:
@@ -242,7 +246,7 @@ def _settled(
     if found is None:
         raise DivergedError(
             f"sampler: chains diverged while they settled, {ATTEMPTS} times, each with half the step of the one "
-            "before. Take a smaller widening, or a longer search."
+            "before. Take a longer search."
         )
     been = found[:, found.shape[1] // 2 : -1].flatten(0, 1)
     return found[:, -1], been if len(been) else None

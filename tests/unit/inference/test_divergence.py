@@ -6,7 +6,7 @@ import pytest
 
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.divergence import ATTEMPTS, DivergedError, first_that_stays, part_of_attempt
+from bandgap.inference.divergence import ATTEMPTS, DivergedError, first_that_stays, own_or_part
 
 
 @pytest.mark.parametrize("lasting", range(ATTEMPTS))
@@ -38,7 +38,7 @@ def test_there_is_no_answer_where_none_stays_and_another_error_ends_it():
 
 def test_every_attempt_has_a_file_of_its_own():
     whole = Checkpoint(Path("chains.safetensors"), every=7)
-    parts = [part_of_attempt(whole, number) for number in range(ATTEMPTS)]
+    parts = [own_or_part(whole, number) for number in range(ATTEMPTS)]
     assert parts[0] == whole
     assert len({part.path for part in parts}) == ATTEMPTS and {part.every for part in parts} == {7}
-    assert part_of_attempt(None, 2) is None
+    assert own_or_part(None, 2) is None

@@ -17,8 +17,8 @@ from tests.unit.inference.network.problems import plain, raw
 SHORT = SgSampler(chains=2, warmup=40, draws=24, keep=8, batch_size=10, search=40)
 
 
-def run(source, data, sampler, *, seed=0, device="cpu", checkpoint=None, progress=lambda update: None):
-    config = BtlPcpSgConfig(sampler=sampler)
+def run(source, data, sampler, *, seed=0, device="cpu", checkpoint=None, progress=lambda update: None, share=0.0):
+    config = BtlPcpSgConfig(sampler=sampler, prune_share=share)
     return fit(source, data, config, seed=seed, device=device, progress=progress, checkpoint=checkpoint)
 
 
@@ -48,6 +48,7 @@ def test_chains_that_run_away_begin_anew_with_half_the_step(source_of, target, t
     far = replace(SHORT, step=16.0 / curvature)
     whole = run(source, target, far)
     halvings = np.log2(far.step / whole.diagnostics.figures["step"])
+    assert any("began anew, with" in words for words in whole.diagnostics.warnings)
     assert halvings in (1, 2, 3) and np.isfinite(whole.mean_draws_eV(target.features)).all()
 
     checkpoint = Checkpoint(tmp_path / "chains.safetensors", every=5)
@@ -58,13 +59,26 @@ def test_chains_that_run_away_begin_anew_with_half_the_step(source_of, target, t
 
     with pytest.raises(KeyboardInterrupt):
         run(source, target, far, checkpoint=checkpoint, progress=kill)
-    again = run(source, target, far, checkpoint=checkpoint)
+    updates = []
+    again = run(source, target, far, checkpoint=checkpoint, progress=updates.append)
+    assert updates[-1].phase == "sampling" and min(u.done for u in updates if u.phase == "sampling") >= 60
+    assert not {"searching for a start", "settling"} & {u.phase for u in updates}
     assert (again.mean_draws_eV(target.features) == whole.mean_draws_eV(target.features)).all()
     assert again.diagnostics.figures["step"] == whole.diagnostics.figures["step"]
 
 
+def test_pruned_chains_that_run_away_begin_anew_too(source_of, target, monkeypatch):
+    monkeypatch.setattr("bandgap.inference.stochastic_gradient.run.REPORT_EVERY_S", 0.0)
+    source, updates = source_of(), []
+    curvature = run(source, target, SHORT, share=0.4).diagnostics.figures["largest_curvature"]
+    posterior = run(source, target, replace(SHORT, step=6.0 / curvature), share=0.4, progress=updates.append)
+    assert sum(u.phase == "pruning" and u.done == 1 for u in updates) > 1
+    assert posterior.diagnostics.figures["zero_share"] > 0.2
+    assert np.isfinite(posterior.mean_draws_eV(target.features)).all()
+
+
 def test_step_that_is_too_long_by_far_is_refused(source_of, target):
-    with pytest.raises(BandgapError, match=r"all chains diverged, down to a step of 125\. Take a smaller widening"):
+    with pytest.raises(BandgapError, match=r"all chains diverged, down to a step of 125\. Set a smaller step"):
         run(source_of(), target, replace(SHORT, step=1000.0))
 
 
