@@ -218,13 +218,13 @@ def test_config_refuses_paths_that_go_nowhere(setting):
 
 
 @pytest.mark.parametrize(
-    "coordinates, least, accepted", [("whitened", 0.9 * MAX_STEP, 0.95), ("partially centred", 0.15, 0.75)]
+    "coordinates, least, accepted", [("whitened", MAX_STEP * (1 - 1e-6), 0.95), ("partially centred", 0.15, 0.75)]
 )
 def test_step_stays_below_its_largest_where_every_path_is_accepted(problem, coordinates, least, accepted):
     """With scales next to nothing nothing pulls on the weights: unbounded, the adaptation would grow for ever.
 
-    In frames it begins anew at half of what it was, and has a quarter of the iterations left. Seeds 0 to 11 gave steps
-    of 0.68 to 0.7 and 0.22 to 0.54, and accepted 0.987 to 0.999 and 0.83 to 0.97.
+    In frames it begins anew at half of what it was, and has a quarter of the iterations left. There seeds 0 to 11
+    gave steps of 0.22 to 0.54, and 0.83 to 0.97 of the paths were accepted.
     """
     net, prior = problem
     config = SamplerConfig(chains=2, warmup=60, draws=20, keep=2, angle=2.5, coordinates=coordinates)
