@@ -59,7 +59,15 @@ def row_quadrature(alpha: Floats) -> tuple[Floats, Floats]:
         yield from parts(rows[~below])
 
     found = list(parts(np.arange(n)))
-    return np.concatenate([weights for _, weights in found]), alpha[np.concatenate([rows for rows, _ in found])]
+    return _once(np.concatenate([weights for _, weights in found]), alpha[np.concatenate([rows for rows, _ in found])])
+
+
+def _once(weights: Floats, rows: Floats) -> tuple[Floats, Floats]:
+    """Return weights (k,) and rows (k, L) with equal rows as one: rounding errors of components can ask for copies."""
+    different, first, number = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    if len(different) == len(rows):
+        return weights, rows
+    return np.bincount(number.reshape(-1), weights), rows[first]
 
 
 def _directions(count: int, layers: int, rng: np.random.Generator) -> Floats:

@@ -93,7 +93,8 @@ def as_of_here(folder: Path, facts_here: Mapping[str, Any]) -> None:
 def assert_went_on(run: Path, earlier: Path, *, drawn: int) -> None:
     """The run has the draws of its checkpoints, `drawn` of each chain of the second group, and predicts as the whole.
 
-    On a machine that rounds as the one did that wrote them, all draws are those of the run without a break, bit by bit.
+    On a machine that rounds as the one did that wrote them, all draws are those of the run without a break, but for the
+    order in which this version adds up what a step of a single chain takes.
     """
     whole = earlier / "shell/whole"
     made, wanted = (load_file(folder / "draws.safetensors") for folder in (run, whole))
@@ -106,7 +107,7 @@ def assert_went_on(run: Path, earlier: Path, *, drawn: int) -> None:
     np.testing.assert_allclose(found, before, atol=CLOSE_EV)
     if SAME_ARITHMETIC:
         for name, value in wanted.items():
-            np.testing.assert_array_equal(made[name].numpy(), value.numpy())
+            np.testing.assert_allclose(made[name].numpy(), value.numpy(), rtol=1e-4, atol=1e-5)
 
 
 def test_checkpoints_of_the_same_transfer_say_of_themselves_what_they_did(

@@ -86,9 +86,14 @@ def test_gradient_by_few_rows_is_that_of_the_density_by_few_rows():
     torch.testing.assert_close(few.log_density_and_gradient(state.detach())[1], expected, rtol=1e-9, atol=1e-9)
 
 
-def test_rows_of_a_layer_without_slopes_and_rows_all_equal():
+def test_rows_of_a_layer_without_slopes():
     alpha = rows_of("as networks have") * np.array([0.0, 1.0, 1.0])
     weights, few = row_quadrature(alpha)
     assert (few[:, 0] == 0).all() and weights @ few == pytest.approx(alpha.mean(0), rel=1e-5)
-    weights, few = row_quadrature(np.ones((ROWS, 3)))
-    assert len(weights) == 1 and weights[0] == pytest.approx(1.0, rel=1e-9)
+
+
+@pytest.mark.parametrize("value", [0.7, 1.0, 1e4])
+@pytest.mark.parametrize("layers", [1, 2, 4])
+def test_rows_that_are_all_equal_stand_once(value: float, layers: int):
+    weights, few = row_quadrature(np.full((ROWS, layers), value))
+    assert few.tolist() == [[value] * layers] and weights == pytest.approx([1.0], rel=1e-9)
