@@ -67,7 +67,7 @@ def _once(weights: Floats, rows: Floats) -> tuple[Floats, Floats]:
     different, first, number = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     if len(different) == len(rows):
         return weights, rows
-    return np.bincount(number.reshape(-1), weights), rows[first]
+    return np.bincount(number.reshape(-1), weights).astype(np.float64), rows[first]
 
 
 def _directions(count: int, layers: int, rng: np.random.Generator) -> Floats:

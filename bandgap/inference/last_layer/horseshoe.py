@@ -5,12 +5,15 @@ and 3.22, on the squares: lambda^2 | xi ~ InvGamma(1/2, 1/xi), where appendix B.
 with two degrees of freedom). The steps of a chain are in `horseshoe_sweep`.
 """
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.foundation.engines import engine_in_use, mapped
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference import diagnostics
@@ -89,18 +92,25 @@ def sample_horseshoe(
 ) -> tuple[HorseshoeDraws, HorseshoeInfo]:
     """Sample delta (p,), p >= 1, noise and scales; a chain's draws do not depend on how many chains there are.
 
-    The response should have a standard deviation near 1: the prior of the noise has no scale of its own.
+    Chains are a map over engines; elsewhere each reports at its end alone. The response should have a standard
+    deviation near 1: the prior of the noise has no scale of its own.
     """
-    total = config.chains * (config.warmup + config.draws)
+    length, elsewhere = config.warmup + config.draws, engine_in_use().remote
+
+    def report(chain: int, done: int) -> None:
+        told = {"chain": float(chain + 1)}
+        progress(Update("sampling the output layer", chain * length + done, config.chains * length, values=told))
+
+    tasks = (
+        (problem, config, prior, np.random.default_rng([seed, chain]), None if elsewhere else partial(report, chain))
+        for chain in range(config.chains)
+    )
     results = []
-    for chain in range(config.chains):
-        first = chain * (config.warmup + config.draws)
-
-        def report(done: int, first: int = first, chain: int = chain) -> None:
-            progress(Update("sampling the output layer", first + done, total, values={"chain": float(chain + 1)}))
-
-        rng = np.random.default_rng([seed, chain])
-        results.append(_run_chain(problem, config=config, prior=prior, rng=rng, report=report))
+    with contextlib.closing(mapped(_run_chain, tasks)) as runs:
+        for chain, result in enumerate(runs):
+            results.append(result)
+            if elsewhere:
+                report(chain, length)
     delta, sigma2, log_tau, centred, shares = zip(*results, strict=True)
     every = np.linspace(0, config.draws - 1, config.kept_of_chain).round().astype(int)
     noise, scale = np.stack(sigma2), np.stack(log_tau)
@@ -158,11 +168,10 @@ class HorseshoeChain:
 
 def _run_chain(
     problem: ReducedRegression,
-    *,
     config: HorseshoeConfig,
     prior: NoisePrior,
     rng: np.random.Generator,
-    report: Callable[[int], None],
+    report: Callable[[int], None] | None,
 ) -> tuple[Floats, Floats, Floats, int, Floats]:
     """Return kept draws of delta, noise variance and log tau of every draw, the number of centred ones, mean shares."""
     chain = HorseshoeChain(problem, prior=prior, rng=rng)
@@ -180,6 +189,6 @@ def _run_chain(
             share += kept_share_of(diagonal, state.variances)
             if at < kept.size and draw == kept[at]:
                 delta[at], at = state.delta, at + 1
-        if (i + 1) % REPORT_EVERY == 0 or i + 1 == config.warmup + config.draws:
+        if report is not None and ((i + 1) % REPORT_EVERY == 0 or i + 1 == config.warmup + config.draws):
             report(i + 1)
     return delta, sigma2, log_tau, chain.n_centred, share / config.draws

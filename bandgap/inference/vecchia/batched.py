@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from bandgap.inference.vecchia.correlation import correlations, log_slopes
-from bandgap.inference.vecchia.likelihood import N_THETA, Blocks, Terms, Theta, check_theta
+from bandgap.inference.vecchia.likelihood import N_THETA, Blocks, SentByFields, Terms, Theta, check_theta
 from bandgap.inference.vecchia.ordering import Floats, Ints
 
 ENTRIES_AT_ONCE: Final = {"cpu": 2**17, "cuda": 2**24}  # of all B: what a processor's cache and a card's memory hold
@@ -57,7 +57,7 @@ class Sums(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class BatchedSites:
+class BatchedSites(SentByFields):
     """Sites of a Vecchia likelihood on a torch device, in double precision."""
 
     blocks: Blocks

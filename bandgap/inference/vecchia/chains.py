@@ -1,8 +1,12 @@
 """Chains in blocks of iterations, every block with its own random numbers: they go on after a break bit for bit.
 
-A block's numbers come from (seed, block, chain) alone: what was cut off in the middle of a block is done again.
+A block's numbers come from (seed, block, chain) alone: what was cut off in the middle of a block is done again, and a
+chain is the same wherever it runs. Chains are a map over engines; elsewhere they take stretches of several blocks, as
+what they depend on is sent with each.
 """
 
+import itertools
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,12 +15,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from bandgap.foundation.engines import engine_in_use, mapped
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import Checkpoint, ForeignCheckpointError, content_of, facts_of, read, write
 from bandgap.inference.vecchia.ordering import Floats
 from bandgap.inference.vecchia.scoring import Mode
 
 BLOCK = 25  # iterations between reports; part of what a seed means
+STRETCH_S = 5.0  # from when on the stretches of chains elsewhere grow no more: they report and can be cancelled between
 Advance = Callable[[Floats, int, int, np.random.Generator], tuple[Floats, Floats]]
 """(state, first, last, rng) -> the state after iterations first to last, and what they passed (iteration, value)."""
 
@@ -51,13 +57,15 @@ def run_chains(
     problem: tuple[object, ...],
     block: int = BLOCK,
     phase: str = "sampling the covariance",
+    movable: bool = True,
     progress: Progress = no_progress,
     checkpoint: Checkpoint | None = None,
 ) -> tuple[Floats, Floats]:
     """Return what chains from `states` (chain, state) passed after the warm-up (chain, draw, value), and their ends.
 
     `settings` and `problem`, dataclasses or tuples of them, are all that `advance` depends on: chains go on from a file
-    of the same alone. Raises ForeignCheckpointError on another.
+    of the same alone. What is not `movable`, as it lies on this machine's GPU, runs here whatever the engine. Raises
+    ForeignCheckpointError on another's file.
     """
     total, made = warmup + draws, []
     whole = {
@@ -76,18 +84,21 @@ def run_chains(
         arrays, facts = read(checkpoint.path, expected=whole, device=torch.device("cpu"))
         states, first = arrays["states"].numpy(), int(facts["done"])
         made = [arrays["path"].numpy()]
+    elsewhere = movable and engine_in_use().remote
+    every = block if checkpoint is None else max(checkpoint.every // block, 1) * block
+    stretch = block
     while first < total:
-        last = min(first + block, total)
-        passed, after = [], np.empty_like(states)
-        for chain, state in enumerate(states):
-            rng = np.random.default_rng([seed, first, chain, 0xC4A1])
-            after[chain], path = advance(state, first, last, rng)
-            passed.append(path)
-        states = after
-        made.append(np.stack(passed)[:, max(warmup - first, 0) :])
+        begun, last = time.monotonic(), min(first + stretch, total)
+        tasks = [(advance, state, first, last, block, warmup, (seed, chain)) for chain, state in enumerate(states)]
+        moved = list(mapped(_along, tasks) if elsewhere else itertools.starmap(_along, tasks))
+        ends, paths = zip(*moved, strict=True)
+        states = np.array(ends)
+        made.append(np.stack(paths))
+        if checkpoint is not None and (last == total or last // every > first // every):
+            _keep(checkpoint, states, made, whole | {"done": last})
         first = last
-        if checkpoint is not None and (first == total or (first // block) % max(checkpoint.every // block, 1) == 0):
-            _keep(checkpoint, states, made, whole | {"done": first})
+        if elsewhere and time.monotonic() - begun < STRETCH_S:
+            stretch *= 2
         try:
             progress(Update(phase, first, total))
         except BaseException:
@@ -95,6 +106,19 @@ def run_chains(
                 _keep(checkpoint, states, made, whole | {"done": first})
             raise
     return np.concatenate(made, axis=1), states
+
+
+def _along(
+    advance: Advance, state: Floats, first: int, last: int, block: int, warmup: int, name: tuple[int, int]
+) -> tuple[Floats, Floats]:
+    """Return a chain's state after iterations first to last, and what it passed after the warm-up."""
+    seed, chain = name
+    passed = []
+    for begin in range(first, last, block):
+        rng = np.random.default_rng([seed, begin, chain, 0xC4A1])
+        state, path = advance(state, begin, min(begin + block, last), rng)
+        passed.append(path[max(warmup - begin, 0) :])
+    return state, np.concatenate(passed)
 
 
 def _refuse_unknown_settings(path: Path) -> None:

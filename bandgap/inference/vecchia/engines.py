@@ -42,3 +42,8 @@ def sites_on(blocks: Blocks, engine: Engine, *, device: torch.device) -> Sites:
     """Return the sites with the engine that sums over them."""
     batched = engine == "batched" or (engine == "auto" and device.type != "cpu")
     return BatchedSites(blocks, device) if batched else blocks
+
+
+def can_move(sites: Sites) -> bool:
+    """Return whether other machines can sum over the sites too: not where these lie on a GPU of this one."""
+    return not (isinstance(sites, BatchedSites) and sites.device.type != "cpu")

@@ -9,7 +9,7 @@ from scipy.linalg import cho_solve, lapack
 from scipy.spatial.distance import pdist, squareform
 
 from bandgap.foundation.errors import InputError
-from bandgap.inference.vecchia.likelihood import N_THETA, Terms, Theta, check_theta, matern_constants
+from bandgap.inference.vecchia.likelihood import N_THETA, SentByFields, Terms, Theta, check_theta, matern_constants
 from bandgap.inference.vecchia.ordering import Floats, Ints
 from bandgap.inference.vecchia.pair_kernels import correlate, fill_covariance
 
@@ -17,7 +17,7 @@ JITTER = 1e-8  # of sigma2, as a site's of the Vecchia likelihood
 
 
 @dataclass(frozen=True, eq=False)
-class DenseSites:
+class DenseSites(SentByFields):
     """All sites at once: points (n, q), covariates (n, p), y (n,). Costs n^3 and holds a few matrices (n, n)."""
 
     points: Floats

@@ -25,6 +25,7 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.divergence import ATTEMPTS, DivergedError, first_that_stays, own_or_part
 from bandgap.inference.vecchia.chains import Draws, at_mode, run_chains
+from bandgap.inference.vecchia.engines import can_move
 from bandgap.inference.vecchia.expansion import expand, observed_information
 from bandgap.inference.vecchia.ordering import Floats, Ints
 from bandgap.inference.vecchia.scoring import Mode
@@ -137,6 +138,7 @@ def sample_langevin(
         problem=(target, mode),
         seed=seed,
         rng=rng,
+        movable=can_move(target.sites),
         progress=progress,
         checkpoint=checkpoint,
     )
@@ -152,6 +154,7 @@ def run_langevin(
     problem: tuple[object, ...],
     seed: int,
     rng: np.random.Generator,
+    movable: bool = True,
     progress: Progress = no_progress,
     checkpoint: Checkpoint | None = None,
 ) -> tuple[Floats, dict[str, float], tuple[str, ...]]:
@@ -189,6 +192,7 @@ def run_langevin(
         seed=seed,
         settings=config,
         problem=problem,
+        movable=movable,
         progress=progress,
         checkpoint=checkpoint,
     )

@@ -5,9 +5,9 @@ with m = n - 1 it is the exact one. Sums over a batch of b sites are scaled by n
 information are then unbiased.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 import numpy as np
 from scipy.special import digamma, gammaln
@@ -85,8 +85,18 @@ class Sites(Protocol):
         ...
 
 
+class SentByFields:
+    """A dataclass of which other processes are sent the fields alone, not what it keeps by them to be quicker.
+
+    Some of that is room that is written to, and what comes from another process may be for reading alone.
+    """
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(cast(Any, self))}
+
+
 @dataclass(frozen=True, eq=False)
-class Blocks:
+class Blocks(SentByFields):
     """Sites in their order: points (n, q), covariates (n, p), y (n,), neighbours (n, m) with -1 where there are fewer.
 
     `order` (n,) are their places among the rows that were given.

@@ -16,6 +16,7 @@ from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.vecchia.chains import Draws, run_chains
+from bandgap.inference.vecchia.engines import can_move
 from bandgap.inference.vecchia.likelihood import Terms
 from bandgap.inference.vecchia.ordering import Floats
 from bandgap.inference.vecchia.scoring import Mode
@@ -138,6 +139,7 @@ def sample_metropolis(
         seed=seed,
         settings=config,
         problem=(target, mode),
+        movable=can_move(target.sites),
         progress=progress,
         checkpoint=checkpoint,
     )

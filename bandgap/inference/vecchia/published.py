@@ -18,6 +18,7 @@ from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.vecchia.batched import BatchedSites
 from bandgap.inference.vecchia.chains import Draws, run_chains
 from bandgap.inference.vecchia.drift import drift, metric_slopes
+from bandgap.inference.vecchia.engines import can_move
 from bandgap.inference.vecchia.langevin import FAR, batch_of, diverged
 from bandgap.inference.vecchia.likelihood import Blocks
 from bandgap.inference.vecchia.ordering import Floats, Ints
@@ -93,6 +94,7 @@ def sample_published(
         seed=seed,
         settings=config,
         problem=(target,),
+        movable=can_move(batched),
         progress=progress,
         checkpoint=checkpoint,
     )

@@ -1,9 +1,12 @@
 """Work on two workers of Dask and of Ray, one of them killed in the middle: the bytes of local."""
 
 import dataclasses
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +29,22 @@ from tests.unit.runs.ray_workers import RayWorkers
 pytestmark = pytest.mark.slow
 SAMPLER = {"sampler": {"chains": 4, "warmup": 60, "draws": 40, "keep": 12}}
 STACK = {"samples": 6, "choice_samples": 2, "training": {"epochs": 40, "chunk": 2}}
-SETTINGS = {"btl_pcp_pe": SAMPLER, "nptl": STACK}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "btl_pcp_pe": SAMPLER,
+    "nptl": STACK,
+    "last_layer_horseshoe": {"sampler": {"chains": 6, "warmup": 200, "draws": 4000, "keep": 12}},
+    "vecchia_gp": {"process": {"nu": 1.5, "metropolis": {"chains": 3, "warmup": 100, "draws": 4000}}},
+    "vecchia_gp by sites": {
+        "process": {
+            "nu": 1.5,
+            "likelihood": "vecchia",
+            "sampler": "sgrld",
+            "neighbours": 5,
+            "sgrld": {"batch": 9, "warmup": 100, "draws": 4000, "thin": 4},
+        }
+    },
+    "ulisse_gp": {"solves": {"chains": 3, "warmup": 100, "draws": 400}},
+}
 QUICK = {"training": {"max_epochs": 10, "batch_size": 8}}
 
 
@@ -40,6 +58,34 @@ def killing(cluster: Cluster | RayWorkers, when: Callable[[Update], bool]) -> tu
             cluster.kill_one()
 
     return note, told
+
+
+@contextmanager
+def killing_at_work(
+    cluster: Cluster | RayWorkers, when: Callable[[Update], bool]
+) -> Iterator[tuple[Progress, list[Update]]]:
+    """A progress that kills one worker right after the first time that `when` holds, as it computes what comes next."""
+    told: list[Update] = []
+    asked, ended = threading.Event(), threading.Event()
+
+    def kill() -> None:
+        asked.wait()
+        while not (cluster.killed or ended.wait(0.02)):
+            cluster.kill_one()
+
+    def note(update: Update, /) -> None:
+        told.append(update)
+        if when(update):
+            asked.set()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        yield note, told
+    finally:
+        ended.set()
+        asked.set()
+        killer.join()
 
 
 def test_descriptors_are_the_same_bytes_though_a_worker_is_killed(
@@ -62,7 +108,14 @@ def transferred(
     world: World, source: Path, out: Path, progress: Progress = no_progress, *, method: str = "btl_pcp_pe"
 ) -> dict[str, bytes]:
     """The files of draws of a run."""
-    how = {"method": method, "settings": SETTINGS[method], "n": 18, "n_test": 6, "seed": 1, "device": "cpu"}
+    how = {
+        "method": method.split(maxsplit=1)[0],
+        "settings": SETTINGS[method],
+        "n": 18,
+        "n_test": 6,
+        "seed": 1,
+        "device": "cpu",
+    }
     transfer_run(source, world.records, world.gaps_eV, out=out, progress=progress, **how)
     return {
         name: (out / name).read_bytes() for name in ("draws.safetensors", "summaries.safetensors", "predictions.csv")
@@ -80,6 +133,25 @@ def test_chains_are_the_same_bytes_though_a_worker_is_killed(
     monkeypatch.setenv(ENGINE, "")
     monkeypatch.setenv(SCHEDULER, "")
     assert found == transferred(world, source_folder, tmp_path / "local")
+
+
+@pytest.mark.parametrize("method", ["last_layer_horseshoe", "vecchia_gp", "vecchia_gp by sites", "ulisse_gp"])
+def test_chains_of_one_layer_and_of_kernels_are_the_same_bytes_though_a_worker_is_killed(
+    workers: Cluster | RayWorkers,
+    world: World,
+    source_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+) -> None:
+    phases = ("sampling the output layer", "sampling the covariance")
+    with killing_at_work(workers, lambda update: update.phase in phases and update.done > 0) as (note, told):
+        found = transferred(world, source_folder, tmp_path / "elsewhere", note, method=method)
+    last = [update for update in told if update.phase in phases][-1]
+    assert workers.killed == 1 and last.done == last.total
+    monkeypatch.setenv(ENGINE, "")
+    monkeypatch.setenv(SCHEDULER, "")
+    assert found == transferred(world, source_folder, tmp_path / "local", method=method)
 
 
 def test_cancelled_chains_end_at_once(
