@@ -6,6 +6,7 @@ import graphlib
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,7 @@ def imported_modules(source: str, *, package: str) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
 
 
+@cache
 def imports_of(path: Path) -> list[tuple[int, str]]:
     """Line and dotted name of every import in a file."""
     package = ".".join(path.relative_to(ROOT).parent.parts)

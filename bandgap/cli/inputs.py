@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from bandgap.structures.records import Records
     from bandgap.structures.spool import Spool, Tally
 
+READ_FIRST_BYTES = 64 * 2**20  # of files read before anything is predicted: some 100,000 molecules, ten seconds
+
 
 def say(text: str) -> None:
     """Write one line for the reader to stderr, beside the progress; stdout holds only results."""
@@ -55,6 +57,21 @@ def spool_ahead(paths: Sequence[Path]) -> Spool:
 
     _check_there(paths)
     return Spool.ahead(lambda: stream_paths(paths, limits=STREAM_LIMITS))
+
+
+def takes_long_to_read(paths: Sequence[Path]) -> bool:
+    """Return whether the files under the paths are so large that predictions should not wait for all of them.
+
+    Raises InputError for a path that does not exist.
+    """
+    _check_there(paths)
+    files = (file for path in paths for file in (path.rglob("*") if path.is_dir() else [path]))
+    total = 0
+    for file in files:
+        total += file.stat().st_size if file.is_file() else 0
+        if total > READ_FIRST_BYTES:
+            return True
+    return False
 
 
 def spool_structures(paths: Sequence[Path], *, progress: Progress) -> Spool:

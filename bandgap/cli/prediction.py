@@ -21,6 +21,7 @@ from bandgap.cli.inputs import (
     say,
     spool_ahead,
     spool_structures,
+    takes_long_to_read,
 )
 from bandgap.cli.report import print_figures, write_figures
 from bandgap.foundation.errors import InputError
@@ -61,7 +62,12 @@ def predict(
         ),
     ] = None,
     jobs: Annotated[
-        int, typer.Option(min=1, help="Processes that predict at the same time, each with one thread.")
+        int,
+        typer.Option(
+            min=1,
+            help="Processes that predict at the same time, each with one thread. With two or more, and where there are "
+            "more than 64 MB, another one reads beside them.",
+        ),
     ] = 1,
     chunk: Annotated[
         int,
@@ -80,7 +86,8 @@ def predict(
     below zero means that the model cannot rule out a gap of zero. The table grows as structures are done; killed in
     between, the same command goes on where it was.
     """
-    ahead = spool_ahead(structures) if jobs > 1 else None  # reads while what computes is loaded
+    beside = jobs > 1 or takes_long_to_read(structures)
+    ahead = spool_ahead(structures) if beside else None  # reads while what computes is loaded
 
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads

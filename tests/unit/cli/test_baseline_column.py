@@ -97,13 +97,13 @@ def test_from_a_source_with_all_its_networks(run: Run, tmp_path: Path) -> None:
 def test_what_is_missing_is_said(shell: Shell, run: Run, tmp_path: Path) -> None:
     crystals = write_frames(tmp_path / "a.extxyz", rows_of(40, seed=0))
     data = ("--structures", crystals, "--label", "gap_eV", "--method", "gaussian_process", "--source", "none")
-    none = shell("transfer", *data, "--baseline-column", "gap_pbe_eV", "--out", tmp_path / "run")
-    assert none.returncode == 1
+    none = run("transfer", *data, "--baseline-column", "gap_pbe_eV", "--out", tmp_path / "run")
+    assert none.exit_code == 1
     assert "no structure has the key 'gap_pbe_eV'. Keys with numbers: gap_eV (40 of 40), cheap_eV" in none.stderr
     table = write_table(tmp_path / "gaps.csv", rows_of(40, seed=0), "gap_eV")
     by_table = ("--structures", crystals, "--labels", table, "--method", "gaussian_process", "--source", "none")
-    none = shell("transfer", *by_table, "--baseline-column", "gap_pbe_eV", "--out", tmp_path / "run")
-    assert none.returncode == 1 and "no column 'gap_pbe_eV'" in none.stderr
+    none = run("transfer", *by_table, "--baseline-column", "gap_pbe_eV", "--out", tmp_path / "run")
+    assert none.exit_code == 1 and "no column 'gap_pbe_eV'" in none.stderr
     assert run("transfer", *data, "--out", tmp_path / "plain").exit_code == 0
     some = ("predict", "--model", tmp_path / "plain", "--structures", crystals, "--out", tmp_path / "new.csv")
     refused = shell(*some, "--baselines", table)

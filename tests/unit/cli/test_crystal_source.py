@@ -101,23 +101,23 @@ def test_every_method_without_transfer_does_without_a_source(run: Run, crystals:
     assert done.exit_code == 0 and "RMSE (eV)" in done.stdout
 
 
-def test_method_that_transfers_needs_a_source(shell: Shell, crystals: Path, tmp_path: Path) -> None:
+def test_method_that_transfers_needs_a_source(run: Run, crystals: Path, tmp_path: Path) -> None:
     data = ("--structures", crystals, "--label", "gap_eV", "--out", tmp_path / "run")
     for command in (("transfer",), ("compare", "--n", "20", "--n-test", "10", "--seeds", "1")):
-        refused = shell(command[0], "--source", "none", *data, *command[1:], "--method", "fine_tune")
-        assert refused.returncode == 1 and not (tmp_path / "run" / "manifest.json").exists()
+        refused = run(command[0], "--source", "none", *data, *command[1:], "--method", "fine_tune")
+        assert refused.exit_code == 1 and not (tmp_path / "run" / "manifest.json").exists()
         said = " ".join(refused.stderr.split())
         assert "fine_tune transfers from a source model, and the source is none. Give one (`--source DIR`" in said
         assert "or a method without transfer: bnn, target_only, kernel_ridge, gaussian_process, random_forest, " in said
 
 
-def test_descriptor_beside_a_source_is_refused(shell: Shell, crystals: Path, tmp_path: Path) -> None:
+def test_descriptor_beside_a_source_is_refused(run: Run, crystals: Path, tmp_path: Path) -> None:
     data = ("--structures", crystals, "--label", "gap_eV", "--out", tmp_path / "run")
-    refused = shell("transfer", "--source", "demo", *data, "--method", "kernel_ridge", "--preset", "oe62-16")
-    assert refused.returncode == 1
+    refused = run("transfer", "--source", "demo", *data, "--method", "kernel_ridge", "--preset", "oe62-16")
+    assert refused.exit_code == 1
     assert "A descriptor is given beside a source model, which has its own." in refused.stderr
-    few = shell("transfer", "--source", "none", *data, "--method", "kernel_ridge", "--species", "H", "O")
-    assert few.returncode == 1 and "Leave out `--preset` and `--species`" in " ".join(few.stderr.split())
+    few = run("transfer", "--source", "none", *data, "--method", "kernel_ridge", "--species", "H", "O")
+    assert few.exit_code == 1 and "Leave out `--preset` and `--species`" in " ".join(few.stderr.split())
 
 
 def test_methods_are_compared_without_a_source(run: Run, crystals: Path, tmp_path: Path) -> None:

@@ -159,8 +159,9 @@ def test_predict_killed_while_it_reads_keeps_the_rows_before_whatever_has_change
 
 
 @pytest.mark.skipif(not can_fork(), reason="reads ahead in a fork")
-def test_predict_with_several_jobs_begins_before_all_structures_are_read(
-    run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("jobs", "read_first"), [(2, 2**26), (1, 20_000)], ids=["two jobs", "large file"])
+def test_predict_begins_before_all_structures_are_read(
+    run: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int, read_first: int
 ) -> None:
     monkeypatch.setattr(chunks, "PROCESSES_FROM", 4)
     many, whole, out = tmp_path / "many.extxyz", tmp_path / "whole.csv", tmp_path / "t.csv"
@@ -178,9 +179,11 @@ def test_predict_with_several_jobs_begins_before_all_structures_are_read(
             yield record
 
     monkeypatch.setattr(reading, "stream_paths", wait_for_rows)
-    done = run(*words, "--out", out, "--jobs", 2)
+    monkeypatch.setattr("bandgap.cli.inputs.READ_FIRST_BYTES", read_first)
+    done = run(*words, "--out", out, "--jobs", jobs)
     assert done.exit_code == 0 and "300 structures: 300 ready, 0 with a warning, 0 refused." in done.stderr
     assert out.read_bytes() == whole.read_bytes()
+    assert many.stat().st_size > 20_000
 
 
 def test_predict_with_other_options_does_not_go_on_with_rows_of_these(
