@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -62,13 +64,16 @@ def spool_ahead(paths: Sequence[Path]) -> Spool:
 def takes_long_to_read(paths: Sequence[Path]) -> bool:
     """Return whether the files under the paths are so large that predictions should not wait for all of them.
 
-    Raises InputError for a path that does not exist.
+    Says of a path that cannot be looked at that it is small: reading it says why. Raises InputError for one that does
+    not exist.
     """
+    from bandgap.structures.reading import files_under
+
     _check_there(paths)
-    files = (file for path in paths for file in (path.rglob("*") if path.is_dir() else [path]))
     total = 0
-    for file in files:
-        total += file.stat().st_size if file.is_file() else 0
+    for file in (file for path in paths for file in files_under(path)):
+        with contextlib.suppress(OSError):
+            total += os.path.getsize(file)
         if total > READ_FIRST_BYTES:
             return True
     return False

@@ -65,8 +65,8 @@ def predict(
         int,
         typer.Option(
             min=1,
-            help="Processes that predict at the same time, each with one thread. With two or more, and where there are "
-            "more than 64 MB, another one reads beside them.",
+            help="Processes that predict at the same time, each with one thread. With two or more, or files of more "
+            "than 64 MB, another one reads beside them.",
         ),
     ] = 1,
     chunk: Annotated[
@@ -86,21 +86,23 @@ def predict(
     below zero means that the model cannot rule out a gap of zero. The table grows as structures are done; killed in
     between, the same command goes on where it was.
     """
-    beside = jobs > 1 or takes_long_to_read(structures)
+    from bandgap.foundation.forks import can_fork
+    from bandgap.storage.manifests import read_manifest
+
+    name = str(read_manifest(model, kind="run").get("baseline", ""))  # one job has to know all structures' baselines
+    beside = jobs > 1 or (not name and can_fork() and takes_long_to_read(structures))
     ahead = spool_ahead(structures) if beside else None  # reads while what computes is loaded
 
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
     from bandgap.predictions.table import check_level
     from bandgap.runs.chunks import ChunkPlan
-    from bandgap.storage.manifests import read_manifest
 
     set_threads()
     use_engine(engine, scheduler)
     check_level(level)
     with progress_bars() as progress:
         records = spool_structures(structures, progress=progress) if ahead is None else ahead
-        name = str(read_manifest(model, kind="run").get("baseline", ""))
         if baselines is not None and not name:
             raise typer.BadParameter("--baselines: this run was trained without a baseline. Leave the option out.")
         plan = ChunkPlan(model, level=level, interval=interval, cache=descriptor_cache(), size=chunk, n_jobs=jobs)

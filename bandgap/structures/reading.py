@@ -55,7 +55,7 @@ def stream_paths(
     Needs the memory of the files' names and of few structures: XYZ, PDB, Parquet and ASE databases of any size are read
     piece by piece, also out of archives. The text of another format is held, that of one file at a time.
     """
-    files = [file for path in paths for file in _files(Path(path))]
+    files = [file for path in paths for file in files_under(Path(path))]
     given = 0
     for done, file in enumerate(files):
         progress(Update("Reading structures", done, len(files), message=os.path.basename(file)))
@@ -65,7 +65,7 @@ def stream_paths(
     progress(Update("Reading structures", len(files), len(files)))
 
 
-def _files(path: Path) -> list[str]:
+def files_under(path: Path) -> list[str]:
     """Return the file, or the files under the folder in a fixed order; an empty folder stands for itself."""
     if not path.is_dir():
         return [str(path)]

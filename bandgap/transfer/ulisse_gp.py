@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.unbiased_solves.langevin import Problem, UlisseConfig, sample_by_smaller_steps, theta_at
@@ -53,7 +54,10 @@ def fit(
     (start,) = first.thetas
     priors = weak_priors(typical_scales(rows.points, rows.trend, rows.gaps))
     problem = Problem(rows.points, rows.trend, rows.gaps, priors)
-    draws = sample_by_smaller_steps(problem, start, config.solves, seed=seed, progress=progress, checkpoint=checkpoint)
+    with few_blas_threads():
+        draws = sample_by_smaller_steps(
+            problem, start, config.solves, seed=seed, progress=progress, checkpoint=checkpoint
+        )
     chains, length = draws.eta.shape[:2]
     chosen = np.linspace(0, length - 1, max(1, min(length, config.keep // chains))).round().astype(np.int64)
     theta = [[theta_at(eta, start) for eta in chain[chosen]] for chain in draws.eta]

@@ -1,8 +1,8 @@
 """Chains in blocks of iterations, every block with its own random numbers: they go on after a break bit for bit.
 
 A block's numbers come from (seed, block, chain) alone: what was cut off in the middle of a block is done again, and a
-chain is the same wherever it runs. Chains are a map over engines; elsewhere they take stretches of several blocks, as
-what they depend on is sent with each.
+chain is the same wherever it runs with as many threads. Chains are a map over engines; elsewhere they take stretches of
+several blocks, as what they depend on is sent with each.
 """
 
 import itertools
@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from bandgap.foundation.engines import engine_in_use, mapped
+from bandgap.foundation.machine import few_blas_threads, set_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import Checkpoint, ForeignCheckpointError, content_of, facts_of, read, write
 from bandgap.inference.vecchia.ordering import Floats
@@ -88,16 +89,16 @@ def run_chains(
     every = block if checkpoint is None else max(checkpoint.every // block, 1) * block
     stretch = block
     while first < total:
-        begun, last = time.monotonic(), min(first + stretch, total)
+        last = min(first + stretch, total)
         tasks = [(advance, state, first, last, block, warmup, (seed, chain)) for chain, state in enumerate(states)]
-        moved = list(mapped(_along, tasks) if elsewhere else itertools.starmap(_along, tasks))
-        ends, paths = zip(*moved, strict=True)
+        moved = list(mapped(_along_alone, tasks) if elsewhere else itertools.starmap(_along, tasks))
+        ends, paths, seconds = zip(*moved, strict=True)
         states = np.array(ends)
         made.append(np.stack(paths))
         if checkpoint is not None and (last == total or last // every > first // every):
             _keep(checkpoint, states, made, whole | {"done": last})
         first = last
-        if elsewhere and time.monotonic() - begun < STRETCH_S:
+        if elsewhere and max(seconds) < STRETCH_S:
             stretch *= 2
         try:
             progress(Update(phase, first, total))
@@ -108,17 +109,24 @@ def run_chains(
     return np.concatenate(made, axis=1), states
 
 
+def _along_alone(*task: Any) -> tuple[Floats, Floats, float]:
+    """Do `_along` in a process of its own, with as many threads as one has here: others round in another way."""
+    set_threads()
+    with few_blas_threads():
+        return _along(*task)
+
+
 def _along(
     advance: Advance, state: Floats, first: int, last: int, block: int, warmup: int, name: tuple[int, int]
-) -> tuple[Floats, Floats]:
-    """Return a chain's state after iterations first to last, and what it passed after the warm-up."""
-    seed, chain = name
+) -> tuple[Floats, Floats, float]:
+    """Return a chain's state after iterations first to last, what it passed after the warm-up, and the seconds."""
+    begun, (seed, chain) = time.monotonic(), name
     passed = []
     for begin in range(first, last, block):
         rng = np.random.default_rng([seed, begin, chain, 0xC4A1])
         state, path = advance(state, begin, min(begin + block, last), rng)
         passed.append(path[max(warmup - begin, 0) :])
-    return state, np.concatenate(passed)
+    return state, np.concatenate(passed), time.monotonic() - begun
 
 
 def _refuse_unknown_settings(path: Path) -> None:

@@ -26,6 +26,7 @@ from typing import Any, Literal
 import numpy as np
 
 from bandgap.foundation.errors import InputError
+from bandgap.foundation.machine import few_blas_threads
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.divergence import own_or_part
@@ -140,7 +141,8 @@ def fit(
 ) -> GaussianProcess:
     """Fit to observations y (n,) at points (n, q); covariates (n, p) default to an intercept.
 
-    The likelihood's device is `auto`, `cpu` or `cuda` (auto: the CPU, for batched tensors CUDA where there is one).
+    The likelihood's device is `auto`, `cpu` or `cuda` (auto: the CPU, for batched tensors CUDA where there is one); a
+    CPU computes with as many threads as `BANDGAP_THREADS` says, one by default, so that draws are the same everywhere.
     Raises InputError on values that are not finite, on tables of different lengths and on observations that the trend
     explains to the last digit, ConfigError on a device that is not there or not the engine's.
     """
@@ -158,13 +160,14 @@ def fit(
     targets = [Target(sites, own, nu=nu) for nu in choices]
     starts = [target.eta(start) for target in targets]
     said: dict[str, Any] = {"seed": seed, "progress": progress}
-    if config.sampler == "sgfs":
-        target, mode = _likeliest(targets, _maxima(targets, starts, config, **said, checkpoint=checkpoint))
-        draws = drawn_at_maximum(mode)
-    else:
-        target, mode = _mode(targets, starts, config, exact=exact, **said)
-        draws = sample_scales(blocks, target, mode, config, exact=exact, **said, checkpoint=checkpoint)
-        draws = replace(draws, warnings=(*far_from_mode(mode), *draws.warnings))
+    with few_blas_threads():
+        if config.sampler == "sgfs":
+            target, mode = _likeliest(targets, _maxima(targets, starts, config, **said, checkpoint=checkpoint))
+            draws = drawn_at_maximum(mode)
+        else:
+            target, mode = _mode(targets, starts, config, exact=exact, **said)
+            draws = sample_scales(blocks, target, mode, config, exact=exact, **said, checkpoint=checkpoint)
+            draws = replace(draws, warnings=(*far_from_mode(mode), *draws.warnings))
     chains, length = draws.eta.shape[:2]
     chosen = np.linspace(0, length - 1, max(1, min(length, config.keep // chains))).round().astype(np.int64)
     theta = np.array([[target.theta(eta) for eta in chain[chosen]] for chain in draws.eta])

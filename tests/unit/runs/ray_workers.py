@@ -1,5 +1,6 @@
 """Workers of Ray on this machine, which are killed while they compute; Ray replaces them."""
 
+import contextlib
 from dataclasses import dataclass
 
 
@@ -14,7 +15,8 @@ class RayWorkers:
         import psutil
 
         for process in psutil.Process().children(recursive=True):
-            if " ".join(process.cmdline()[:1]).startswith("ray::_inside"):
-                process.kill()
-                self.killed += 1
-                return
+            with contextlib.suppress(psutil.NoSuchProcess):  # it ended meanwhile
+                if " ".join(process.cmdline()[:1]).startswith("ray::_inside"):
+                    process.kill()
+                    self.killed += 1
+                    return

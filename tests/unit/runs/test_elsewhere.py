@@ -154,6 +154,30 @@ def test_chains_of_one_layer_and_of_kernels_are_the_same_bytes_though_a_worker_i
     assert found == transferred(world, source_folder, tmp_path / "local", method=method)
 
 
+def test_chains_of_a_kernel_that_were_cancelled_elsewhere_go_on_here(
+    workers: Cluster | RayWorkers, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def chains_of(told: list[Update]) -> list[int]:
+        return [update.done for update in told if update.phase == "sampling the covariance" and update.done]
+
+    there: list[Update] = []
+    here: list[Update] = []
+
+    def note(update: Update, /) -> None:
+        there.append(update)
+        if 1000 < max(chains_of([update]), default=0) < 4100:
+            raise Cancelled("enough")
+
+    with pytest.raises(Cancelled, match="enough"):
+        transferred(world, source_folder, tmp_path / "run", note, method="vecchia_gp")
+    assert np.diff(chains_of(there)).max() > 25, "a stretch is one block for ever"
+    monkeypatch.setenv(ENGINE, "")
+    monkeypatch.setenv(SCHEDULER, "")
+    again = transferred(world, source_folder, tmp_path / "run", here.append, method="vecchia_gp")
+    assert chains_of(here)[0] == chains_of(there)[-1] + 25
+    assert again == transferred(world, source_folder, tmp_path / "local", method="vecchia_gp")
+
+
 def test_cancelled_chains_end_at_once(
     workers: Cluster | RayWorkers, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

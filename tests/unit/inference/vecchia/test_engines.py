@@ -1,6 +1,7 @@
 """Loops and batched tensors: which is taken, and that fits and samplers do the same with either."""
 
-from dataclasses import replace
+import pickle
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from bandgap.inference.stochastic_gradient.outcomes import RunConfig
 from bandgap.inference.stochastic_gradient.sgld import SgldConfig
 from bandgap.inference.vecchia import batched, gp
 from bandgap.inference.vecchia.batched import BatchedSites
-from bandgap.inference.vecchia.engines import device_of, sites_on
+from bandgap.inference.vecchia.engines import can_move, device_of, sites_on
 from bandgap.inference.vecchia.first_order import sample_first_order
 from bandgap.inference.vecchia.langevin import LangevinConfig
 from bandgap.inference.vecchia.likelihood import Blocks, Theta
@@ -183,3 +184,19 @@ def test_covariance_without_a_factor_has_no_density_at_any_trend(wrap):
     found = wrap(blocks).terms(None, Theta(1.0, 1e9, 4.0, 1e-300), np.zeros(1))
     assert found.loglik == -np.inf
     assert log_likelihood(found, np.ones(1), n=30) == -np.inf
+
+
+def test_sites_on_a_gpu_stay_on_this_machine_and_others_may_move():
+    blocks = blocks_of(60, 2, TRUTH, m=8)
+    assert can_move(blocks) and can_move(BatchedSites(blocks, CPU))
+    assert not can_move(BatchedSites(blocks, torch.device("cuda")))
+
+
+@pytest.mark.parametrize("engine", ["loops", "batched"])
+def test_sites_are_sent_without_what_they_keep(engine):
+    sites = sites_on(blocks_of(60, 2, TRUTH, m=8), engine, device=CPU)
+    before = pickle.dumps(sites)
+    expected = sites.terms(None, THETA, np.zeros(sites.p))
+    assert vars(sites).keys() > {part.name for part in fields(sites)}  # distances, or the table on the device
+    assert pickle.dumps(sites) == before
+    assert pickle.loads(before).terms(None, THETA, np.zeros(sites.p)).loglik == expected.loglik

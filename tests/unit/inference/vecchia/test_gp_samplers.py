@@ -8,6 +8,7 @@ import pytest
 
 from bandgap.foundation.config import fingerprint, from_dict, to_dict
 from bandgap.foundation.errors import Cancelled, ConfigError
+from bandgap.foundation.machine import few_blas_threads
 from bandgap.inference.checkpoints import Checkpoint, ForeignCheckpointError
 from bandgap.inference.stochastic_gradient.samplers import CONFIGS
 from bandgap.inference.vecchia import gp
@@ -157,3 +158,16 @@ def test_settings_of_comparisons_are_stored_where_they_are_set_and_leave_older_o
     assert fingerprint(changed) != fingerprint(gp.GPConfig())
     with pytest.raises(ConfigError, match="GPConfig.sampler: found 'sgldd'. Accepted: auto, metropolis, sgrld, none"):
         from_dict(gp.GPConfig, {"sampler": "sgldd"})
+
+
+@pytest.mark.parametrize("sampler", ["metropolis", "none"])
+def test_draws_are_the_same_however_many_threads_numpy_may_take(sampler):
+    """From some 150 rows on products of matrices are computed by all threads, whose sums have another order."""
+    points, rows, y = field(300, 2, Theta(1.4, 0.9, 1.5, 0.15), seed=6, covariates=1)
+    brief = gp.GPConfig(nu=1.5, sampler=sampler, metropolis=MetropolisConfig(chains=2, warmup=10, draws=20))
+    found = []
+    for threads in (1, 2):
+        with few_blas_threads(threads):
+            found.append(gp.fit(points, y, brief, covariates=rows, seed=2))
+    assert found[0].theta.tobytes() == found[1].theta.tobytes()
+    assert found[0].beta.tobytes() == found[1].beta.tobytes()
