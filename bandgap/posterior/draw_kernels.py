@@ -21,7 +21,6 @@ from bandgap.posterior.draw_tiles import LINE, UNITS, WIDE, fetch, narrow_tile, 
 FAR_ZERO = 3.0  # standard deviations: a feature whose zero is farther from its mean counts as there in every structure
 FOUR = 4
 MANY = 16  # fours of rows, which together have most of the features
-TOGETHER = 4  # fours of features: about half of the grid of a pair of elements in the presets
 
 Singles = NDArray[np.float32]
 Floats = NDArray[np.float64]
@@ -42,11 +41,11 @@ class FoursOfRows:
     blocks: Places
     values: Singles  # (block, 4, 4)
 
-    def present(self) -> NDArray[np.bool_]:
-        """Return which blocks any row has, (n_blocks,), in wide groups, so that other rows have them already."""
-        groups = np.zeros(-(-self.n_blocks // TOGETHER), dtype=bool)
-        groups[self.blocks // TOGETHER] = True
-        return np.repeat(groups, TOGETHER)[: self.n_blocks]
+    def present(self, together: int = 1) -> NDArray[np.bool_]:
+        """Return which blocks any row has, (n_blocks,), or which groups of so many that lie beside each other."""
+        groups = np.zeros(-(-self.n_blocks // together), dtype=bool)
+        groups[self.blocks // together] = True
+        return np.repeat(groups, together)[: self.n_blocks]
 
 
 @dataclass(frozen=True, eq=False)

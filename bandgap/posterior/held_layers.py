@@ -16,6 +16,10 @@ from numpy.typing import NDArray
 
 from bandgap.posterior.draw_kernels import DrawnLayers
 
+# Fours of features that are made where one of them is there, so that the next structures have theirs already: the grid
+# of a pair of elements in the presets, or about half of it where all draws with the whole find no room.
+WIDELY, NARROWLY = 9, 4
+
 Layers = Callable[[int, int], DrawnLayers]
 
 
@@ -61,21 +65,24 @@ def held(
     owner: object,
     make: Callable[[int, int, NDArray[np.bool_]], DrawnLayers],
     *,
-    blocks: NDArray[np.bool_],
+    present: Callable[[int], NDArray[np.bool_]],
     n_bytes: int,
 ) -> tuple[Layers, NDArray[np.bool_]]:
     """Return the layers of `owner` as a function of chain and draw, and the blocks (block,) whose weights these have.
 
-    `make` is given chain, draw and the blocks; of those, all that are asked for are there. `n_bytes` are about those of
-    all layers with all blocks.
+    `make` is given chain, draw and the blocks; of those, all that rows have are there: `present(1)`, or with so many
+    together those beside them too. `n_bytes` are about those of all layers with all blocks.
     """
-    kept = _KEPT.get(owner)
+    kept, own = _KEPT.get(owner), present(1)
     if kept is None:
         whole = ROOM.ahead and n_bytes <= ROOM.n_bytes - _used()
-        kept = _KEPT[owner] = _Kept(np.ones_like(blocks) if whole else blocks)
-    if (blocks & ~kept.blocks).any():
-        kept.blocks, kept.n_bytes = kept.blocks | blocks, 0
+        kept = _KEPT[owner] = _Kept(np.full_like(own, whole))
+    if (own & ~kept.blocks).any():
+        kept.n_bytes = 0
         kept.layers.clear()
+        wide = kept.blocks | present(WIDELY)
+        fits = wide.mean() * n_bytes <= ROOM.n_bytes - _used()
+        kept.blocks = wide if fits else kept.blocks | present(NARROWLY)
     there, room = kept.blocks, ROOM.n_bytes - _used()
 
     def layer(chain: int, draw: int) -> DrawnLayers:

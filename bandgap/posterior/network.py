@@ -88,7 +88,7 @@ class NetworkPosterior:
             upper = [layer[chain, draw].numpy() for layer in self.upper]
             return drawn_layers(self._first_weights(chain, draw).numpy(), upper, base=rows.base, blocks=blocks)
 
-        layers, there = held(self, make, blocks=rows.present(), n_bytes=self._n_bytes)
+        layers, there = held(self, make, present=rows.present, n_bytes=self._n_bytes)
         places = (np.cumsum(there) - 1)[rows.blocks]
         values = np.empty((self.n_chains, self.n_draws, x.shape[0]))
         for chain in range(self.n_chains):

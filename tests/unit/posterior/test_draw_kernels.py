@@ -122,6 +122,19 @@ def test_all_features_are_kept_ahead_only_where_they_find_room(monkeypatch):
         assert posterior.mean_draws_eV(many).tobytes() == expected
 
 
+@pytest.mark.parametrize(("room", "blocks"), [(1.0, 9), (0.3, 12)], ids=["the grid of a pair", "half of it"])
+def test_fours_beside_those_that_are_there_are_made_too(monkeypatch, room, blocks):
+    posterior, features = posterior_of(90), features_of(6, 90)
+    features[:, 36:] = 0.0  # nine fours of 23
+    monkeypatch.setattr(held_layers, "_KEPT", weakref.WeakKeyDictionary())
+    monkeypatch.setattr(held_layers, "ROOM", held_layers.Room(int(room * posterior._n_bytes)))
+    for first in (4, 28):  # with others of these nine nothing is made anew
+        some = np.zeros_like(features)
+        some[:, first : first + 8] = features[:, first : first + 8]
+        posterior.mean_draws_eV(some)
+    assert held_layers._KEPT[posterior].blocks.nonzero()[0].tolist() == list(range(blocks))
+
+
 def test_a_look_in_passing_keeps_no_layers_and_agrees_to_rounding():
     posterior, features = posterior_of(), features_of(9, 37)
     with held_layers.in_passing():
@@ -171,7 +184,7 @@ def test_layers_are_made_once_where_there_is_room_and_given_back_with_their_owne
         return Layers(chain, draw, blocks.tolist())
 
     def layer(owner, draw, blocks=(True, False)):
-        layers, there = held_layers.held(owner, make, blocks=np.array(blocks), n_bytes=60)
+        layers, there = held_layers.held(owner, make, present=lambda together: np.array(blocks), n_bytes=60)
         return tuple(layers(0, draw))[:3], there.tolist()
 
     used = sum(kept.n_bytes for kept in held_layers._KEPT.values())
