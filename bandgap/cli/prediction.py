@@ -86,21 +86,22 @@ def predict(
     below zero means that the model cannot rule out a gap of zero. The table grows as structures are done; killed in
     between, the same command goes on where it was.
     """
-    from bandgap.foundation.forks import can_fork
-    from bandgap.storage.manifests import read_manifest
-
-    name = str(read_manifest(model, kind="run").get("baseline", ""))  # one job has to know all structures' baselines
-    beside = jobs > 1 or (not name and can_fork() and takes_long_to_read(structures))
-    ahead = spool_ahead(structures) if beside else None  # reads while what computes is loaded
+    ahead = spool_ahead(structures) if jobs > 1 else None  # reads while what computes is loaded
 
     from bandgap.foundation.engines import use_engine
+    from bandgap.foundation.forks import can_fork
     from bandgap.foundation.machine import set_threads
     from bandgap.predictions.table import check_level
     from bandgap.runs.chunks import ChunkPlan
+    from bandgap.storage.manifests import read_manifest
 
     set_threads()
     use_engine(engine, scheduler)
     check_level(level)
+    large = takes_long_to_read(structures)
+    name = str(read_manifest(model, kind="run").get("baseline", ""))
+    if ahead is None and large and not name and can_fork():  # baselines are asked of all structures at once
+        ahead = spool_ahead(structures)
     with progress_bars() as progress:
         records = spool_structures(structures, progress=progress) if ahead is None else ahead
         if baselines is not None and not name:
