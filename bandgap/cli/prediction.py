@@ -98,9 +98,9 @@ def predict(
     set_threads()
     use_engine(engine, scheduler)
     check_level(level)
-    large = takes_long_to_read(structures)
+    large = ahead is None and takes_long_to_read(structures)
     name = str(read_manifest(model, kind="run").get("baseline", ""))
-    if ahead is None and large and not name and can_fork():  # baselines are asked of all structures at once
+    if large and not name and can_fork():  # baselines are asked of all structures at once
         ahead = spool_ahead(structures)
     with progress_bars() as progress:
         records = spool_structures(structures, progress=progress) if ahead is None else ahead

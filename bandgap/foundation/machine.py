@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from threadpoolctl import threadpool_limits
 
@@ -52,6 +52,16 @@ def few_blas_threads(threads: int | None = None) -> AbstractContextManager[objec
     threads = _wanted_threads() if threads is None else threads
     limits: AbstractContextManager[object] = threadpool_limits(limits=threads)
     return limits
+
+
+def with_own_threads(function: Callable[..., T], *arguments: Any) -> T:
+    """Return `function(*arguments)`, computed in a process of its own with as many threads as one has here.
+
+    With others, sums are rounded in another way.
+    """
+    set_threads()
+    with few_blas_threads():
+        return function(*arguments)
 
 
 def _wanted_threads() -> int:

@@ -9,14 +9,13 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.engines import engine_in_use, mapped
 from bandgap.foundation.errors import ConfigError
-from bandgap.foundation.machine import few_blas_threads, set_threads
+from bandgap.foundation.machine import few_blas_threads, with_own_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference import diagnostics
 from bandgap.inference.last_layer.coefficient_updates import CoefficientUpdate, update_of
@@ -108,7 +107,7 @@ def sample_horseshoe(
         for chain in range(config.chains)
     )
     results = []
-    chain_of = _run_chain_alone if elsewhere else _run_chain
+    chain_of = partial(with_own_threads, _run_chain) if elsewhere else _run_chain
     with few_blas_threads(), contextlib.closing(mapped(chain_of, tasks, ahead=1)) as runs:
         for chain, result in enumerate(runs):
             results.append(result)
@@ -167,13 +166,6 @@ class HorseshoeChain:
         """Make one sweep, which leaves the posterior as it is."""
         self.state = sweep(self.state, self.update, self._moment, self._response, line=self.line, rng=self._rng)
         return self.state
-
-
-def _run_chain_alone(*task: Any) -> tuple[Floats, Floats, Floats, int, Floats]:
-    """Do `_run_chain` in a process of its own, with as many threads as one has here: others round in another way."""
-    set_threads()
-    with few_blas_threads():
-        return _run_chain(*task)
 
 
 def _run_chain(

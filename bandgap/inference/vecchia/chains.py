@@ -9,6 +9,7 @@ import itertools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 import torch
 
 from bandgap.foundation.engines import engine_in_use, mapped
-from bandgap.foundation.machine import few_blas_threads, set_threads
+from bandgap.foundation.machine import with_own_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import Checkpoint, ForeignCheckpointError, content_of, facts_of, read, write
 from bandgap.inference.vecchia.ordering import Floats
@@ -91,7 +92,9 @@ def run_chains(
     while first < total:
         last = min(first + stretch, total)
         tasks = [(advance, state, first, last, block, warmup, (seed, chain)) for chain, state in enumerate(states)]
-        moved = list(mapped(_along_alone, tasks) if elsewhere else itertools.starmap(_along, tasks))
+        moved = list(
+            mapped(partial(with_own_threads, _along), tasks) if elsewhere else itertools.starmap(_along, tasks)
+        )
         ends, paths, seconds = zip(*moved, strict=True)
         states = np.array(ends)
         made.append(np.stack(paths))
@@ -107,13 +110,6 @@ def run_chains(
                 _keep(checkpoint, states, made, whole | {"done": first})
             raise
     return np.concatenate(made, axis=1), states
-
-
-def _along_alone(*task: Any) -> tuple[Floats, Floats, float]:
-    """Do `_along` in a process of its own, with as many threads as one has here: others round in another way."""
-    set_threads()
-    with few_blas_threads():
-        return _along(*task)
 
 
 def _along(
