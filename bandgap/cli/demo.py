@@ -69,23 +69,24 @@ def _run(method: str, out: Path, seed: int, device: str, progress: Progress) -> 
     """Transfer the demo's source network by one method and return the run's manifest."""
     from bandgap.datasets.demo import demo_source_folder, load_demo
     from bandgap.foundation.machine import cores
+    from bandgap.runs.requests import TransferRequest
     from bandgap.runs.transfer import transfer_run
     from bandgap.storage.manifests import read_manifest
 
-    crystals = load_demo("crystals")
-    folder = transfer_run(
-        demo_source_folder(),
-        crystals.records,
-        crystals.gaps_eV,
+    request = TransferRequest(
         method=method,
         n=N_TRAIN,
         n_test=N_TEST,
         seed=seed,
-        out=out,
-        level_of_theory=crystals.level_of_theory,
-        device=device,
-        cache=descriptor_cache(),
+        device=device,  # type: ignore[arg-type]  # the request checks it
         n_jobs=cores(),
+    )
+    folder = transfer_run(
+        demo_source_folder(),
+        load_demo("crystals"),
+        request,
+        out=out,
+        cache=descriptor_cache(),
         progress=progress,
     )
     return read_manifest(folder, kind="run")
@@ -106,7 +107,8 @@ def shown_result(run: Path) -> dict[str, Any]:
     ends = {"gap_eV": heldout.gaps_eV, "mean_eV": heldout.predictions.mean_eV, "lower_eV": lower, "upper_eV": upper}
     return {
         "how": "bandgap demo, then bandgap demo-data result",
-        **{name: manifest[name] for name in ("method", "title", "n", "seed", "level_of_theory")},
+        **{name: manifest[name] for name in ("method", "title", "n", "level_of_theory")},
+        "seed": manifest["request"]["seed"],
         "n_test": len(heldout),
         "metrics": {name: round(manifest["metrics"][name], 4) for name in SHOWN_FIGURES},
         "crystals": {"id": list(heldout.predictions.ids), "formula": list(heldout.predictions.formulas)}

@@ -96,21 +96,22 @@ def _run(method: str, out: Path, seed: int, device: str, progress: Progress) -> 
     """Fit one method to the learned part of the target, from the source or without, and predict the held-out part."""
     from bandgap.datasets.demo import HELD_OUT, inorganic_source_folder, load_inorganic
     from bandgap.foundation.machine import cores
+    from bandgap.runs.requests import TransferRequest
     from bandgap.runs.transfer import transfer_run
 
     target = load_inorganic("target")
     transfer_run(
         inorganic_source_folder() if method in TRANSFERS else None,
-        target.records,
-        target.gaps_eV,
-        method=method,
-        test_ids=target.table["id"][target.table["part"] == HELD_OUT].tolist(),
-        seed=seed,
+        target,
+        TransferRequest(
+            method=method,
+            test_ids=tuple(target.table["id"][target.table["part"] == HELD_OUT]),
+            seed=seed,
+            device=device,  # type: ignore[arg-type]  # the request checks it
+            n_jobs=cores(),
+        ),
         out=out,
-        level_of_theory=target.level_of_theory,
-        device=device,
         cache=descriptor_cache(),
-        n_jobs=cores(),
         progress=progress,
     )
 

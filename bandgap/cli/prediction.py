@@ -99,7 +99,7 @@ def predict(
     use_engine(engine, scheduler)
     check_level(level)
     large = ahead is None and takes_long_to_read(structures)
-    name = str(read_manifest(model, kind="run").get("baseline", ""))
+    name = str(read_manifest(model, kind="run")["request"]["baseline"])
     if large and not name and can_fork():  # baselines are asked of all structures at once
         ahead = spool_ahead(structures)
     with progress_bars() as progress:

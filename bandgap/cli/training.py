@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -12,7 +12,6 @@ from bandgap.cli import options
 from bandgap.cli.bars import EpochClock, progress_bars
 from bandgap.cli.inputs import (
     LabelChoice,
-    chosen_descriptor,
     descriptor_cache,
     descriptor_of,
     load_baseline,
@@ -21,6 +20,8 @@ from bandgap.cli.inputs import (
     say,
 )
 from bandgap.cli.report import check_out, print_run
+from bandgap.cli.request_options import takes_request
+from bandgap.runs.requests import TransferRequest
 
 if TYPE_CHECKING:
     from bandgap.sources.model import SourceConfig
@@ -173,6 +174,7 @@ def _trainer(network: str, preset: str | None, species: str | None, *, config: "
     return functools.partial(train_graph_source_run, config=replace(config, hidden=HIDDEN))
 
 
+@takes_request(TransferRequest)
 def transfer(
     source: options.Source,
     structures: options.Structures,
@@ -181,62 +183,22 @@ def transfer(
     labels: options.Labels = None,
     unit: options.LabelUnit = None,
     column: options.GapColumn = None,
-    baseline_column: options.BaselineColumn = None,
-    preset: options.OwnPreset = None,
-    species: options.OwnSpecies = None,
-    method: Annotated[str | None, typer.Option(help="See --list-methods. Default: as the page Train proposes.")] = None,
-    n: Annotated[
-        int | None, typer.Option("--n", min=1, help="Labelled structures to learn from; default: all but the test set.")
-    ] = None,
-    n_test: Annotated[int | None, typer.Option(min=0, help="Labelled structures to hold back for testing.")] = None,
-    conformal_share: options.ConformalShare = 0.0,
-    by_formula: Annotated[
-        bool, typer.Option("--by-formula", help="Keep all structures of one formula on one side of the split.")
-    ] = False,
-    test_known: Annotated[
-        bool,
-        typer.Option(
-            "--test-known",
-            help="Hold back structures of the source's elements alone, to compare with a method that takes no others.",
-        ),
-    ] = False,
-    seed: options.Seed = 0,
     level_of_theory: options.LevelOfTheory = "",
-    levels: Annotated[
-        str,
-        typer.Option(
-            metavar="METHOD",
-            help="Learn from each structure's own frontier levels too: GFN1-xTB (needs the extra xtb), "
-            "GFN1-xTB-supercell (at more k points where a cell is small, as of inorganic crystals) or none. "
-            "Gaussian processes, kernel ridge and trees take all three, other methods the gap as a baseline.",
-        ),
-    ] = "none",
-    device: options.Device = "auto",
-    jobs: options.Jobs = 1,
     engine: options.Engine = None,
     scheduler: options.Scheduler = None,
-    settings: Annotated[
-        list[str], typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method. May be repeated.")
-    ] = [],  # noqa: B006 - typer copies it
-    head: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Of a source of several sets: the set to start from; default: by measurement."
-        ),
-    ] = None,
-    checkpoint_every: Annotated[
-        int,
-        typer.Option(min=0, metavar="N", help="Iterations of a network's sampler between two checkpoints; 0: none."),
-    ] = 100,
     list_methods: Annotated[
         bool, typer.Option("--list-methods", is_eager=True, callback=_list_methods, help="Name the methods and end.")
     ] = False,
+    *,
+    request: TransferRequest,
 ) -> None:
-    """Transfer a source network to labelled crystals and write a run folder.
+    """Transfer a source model to labelled crystals and write a run folder.
 
-    Rows are sorted by id and permuted by the seed: the first ones are the test set, the next N the training set. Killed
-    while it samples a network, the same command goes on from its last checkpoint to the same result.
+    Rows are sorted by identifier and permuted by the seed: the first ones are the test set, the next N the training
+    set. If the command is killed while it samples a network, the same command resumes from the last checkpoint, to the
+    same result.
     """
+    from bandgap.datasets.table import LabelledSet
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
     from bandgap.runs.transfer import transfer_run
@@ -246,55 +208,17 @@ def transfer(
     use_engine(engine, scheduler)
     check_out(out)
     choice = LabelChoice(label, labels, unit=unit, column=column, level_of_theory=level_of_theory)
-    chosen = parse_settings(settings)
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)
         gaps, level_of_theory = load_gaps(records, choice)
-        baseline = None if baseline_column is None else load_baseline(records, baseline_column, table=labels)
+        baseline = load_baseline(records, request.baseline, table=labels) if request.baseline else None
         folder = transfer_run(
             source_path(source),
-            records,
-            gaps,
-            method=method,
-            n=n,
-            n_test=n_test,
-            seed=seed,
-            head=head,
-            descriptor=chosen_descriptor(preset, species),
-            checkpoint_every=checkpoint_every,
-            conformal_share=conformal_share,
-            by_formula=by_formula,
-            test_known=test_known,
+            LabelledSet(records, gaps, level_of_theory, baseline_eV=baseline),
+            request,
             out=out,
-            level_of_theory=level_of_theory,
-            baseline_eV=baseline,
-            baseline=baseline_column or "",
-            levels=levels,  # type: ignore[arg-type]  # it checks the word
-            settings=chosen,
-            device=device,
             cache=descriptor_cache(),
-            n_jobs=jobs,
             progress=progress,
         )
     print_run(folder, read_manifest(folder, kind="run"))
     say(f"Next: bandgap predict --model {folder} --structures NEW --out predictions.csv")
-
-
-def parse_settings(texts: list[str]) -> dict[str, Any]:
-    """Turn NAME=VALUE words into settings; a value is JSON where it can be (3, 0.5, true, [1, 2]), else text.
-
-    >>> parse_settings(["lam=0.5", "standardise=target"])
-    {'lam': 0.5, 'standardise': 'target'}
-    """
-    import json
-
-    settings: dict[str, Any] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise typer.BadParameter(f"--set {text!r}. Write NAME=VALUE, such as --set lam=1.")
-        try:
-            settings[name.strip()] = json.loads(value)
-        except json.JSONDecodeError:
-            settings[name.strip()] = value
-    return settings

@@ -8,16 +8,16 @@ import gzip
 import hashlib
 import importlib.resources
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from bandgap.datasets.table import LabelledSet
 from bandgap.foundation.errors import ArtifactError, InputError
-from bandgap.structures import Limits, StructureRecord, read_structures
+from bandgap.structures import Limits, read_structures
 
 DemoName = Literal["molecules", "crystals"]
 InorganicName = Literal["source", "target"]
@@ -27,15 +27,14 @@ HELD_OUT = "held out"  # in the column `part` of its tables
 
 
 @dataclass(frozen=True, eq=False)
-class DemoSet:
-    """Structures with their gaps in eV (n,), the method behind the gaps, and the table of everything known of them."""
+class DemoSet(LabelledSet):
+    """A labelled set that is shipped, with its name and a table of its properties.
 
-    name: str
-    records: list[StructureRecord]
-    gaps_eV: NDArray[np.float64]
-    level_of_theory: str
-    licence: str
-    table: pd.DataFrame  # one row for each record, in the same order; columns in data/README.md
+    The table has one row for each record, in the same order; its columns are described in data/README.md.
+    """
+
+    name: str = field(kw_only=True)
+    table: pd.DataFrame = field(kw_only=True)
 
 
 def data_folder() -> Path:
@@ -85,7 +84,14 @@ def _load(folder: Path, name: str) -> DemoSet:
             f"{folder}: {file}.gz and {name}.csv do not list the same structures. Install bandgap again."
         )
     gaps_eV = table["gap_eV"].to_numpy(dtype=np.float64)
-    return DemoSet(name, records, gaps_eV, manifest["sets"][name]["level_of_theory"], manifest["licence"], table)
+    return DemoSet(
+        records,
+        gaps_eV,
+        level_of_theory=manifest["sets"][name]["level_of_theory"],
+        licence=manifest["licence"],
+        name=name,
+        table=table,
+    )
 
 
 def demo_source_folder() -> Path:

@@ -21,12 +21,17 @@ NO_BASELINE = "has no value in the baseline's column."
 
 @dataclass(frozen=True, eq=False)
 class LabelledSet:
-    """Structures of one origin with their gaps (n,) in eV, NaN where there is none."""
+    """Structures of one origin with their gaps (n,) in eV, NaN where there is none.
+
+    `baseline_eV` (n,) is a gap of each structure at a cheaper level of theory, NaN where there is none; None where the
+    set has no baseline.
+    """
 
     records: Sequence[StructureRecord]
     gaps_eV: NDArray[np.floating[Any]]
     level_of_theory: str = ""
     licence: str = ""
+    baseline_eV: NDArray[np.floating[Any]] | None = None
 
 
 @dataclass(frozen=True)

@@ -117,11 +117,11 @@ def settings_of(run: StoredRun) -> Iterator[tuple[str, str]]:
     yield "level of theory", str(manifest.get("level_of_theory", ""))
     yield "learned from", str(manifest.get("n", ""))
     yield "held out", str(len(manifest.get("split", {}).get("test", ())))
-    yield "split by", "formula" if manifest.get("split", {}).get("by_formula") else "structure"
+    yield "split by", "formula" if manifest["request"]["by_formula"] else "structure"
     yield "tested on", "elements of the source" if _tested_on_known(manifest) else "all elements"
-    yield "electron levels", str(manifest.get("levels", "none"))
+    yield "electron levels", str(manifest["request"]["levels"])
     yield "held back for conformal intervals", str(len(conformal.get("ids", ())))
-    yield "seed", str(manifest.get("seed", ""))
+    yield "seed", str(manifest["request"]["seed"])
     yield "source model", run.source
     yield "its networks", str(source.get("members", ""))
     yield "its output", str(source.get("head", ""))
@@ -217,7 +217,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, st
 def _tested_on_known(manifest: Mapping[str, Any]) -> bool:
     """Return whether the test set holds the elements of the source alone: asked for, or as the others were left out."""
     lacking = any(structure.get("elements") for structure in manifest.get("left_out") or ())
-    return bool(manifest.get("split", {}).get("test_known")) or lacking
+    return bool(manifest["request"]["test_known"]) or lacking
 
 
 def _taken_and_left_out(run: StoredRun) -> tuple[int, int]:

@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS structure (
   gap_eV REAL, info TEXT NOT NULL DEFAULT '{}', PRIMARY KEY (dataset, row)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS run (
   id TEXT PRIMARY KEY, workspace TEXT NOT NULL, job TEXT NOT NULL, dataset TEXT NOT NULL, source TEXT NOT NULL,
-  method TEXT NOT NULL, title TEXT NOT NULL, fingerprint TEXT NOT NULL, config TEXT NOT NULL, created REAL NOT NULL);
+  method TEXT NOT NULL, title TEXT NOT NULL, fingerprint TEXT NOT NULL, request TEXT NOT NULL, created REAL NOT NULL);
 CREATE INDEX IF NOT EXISTS run_of_workspace ON run (workspace, created);
 CREATE INDEX IF NOT EXISTS structure_to_count ON structure (dataset, status, gap_eV);
 CREATE TABLE IF NOT EXISTS job (

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from bandgap.inference.network.sampler_config import SamplerConfig
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.store import JobStore
+from bandgap.runs.requests import TransferRequest
 
 START_S = 8.0  # a new process, its imports, reading structures and writing the run
 DESCRIBE_S = 1e-4  # an atom of a crystal: 5 ms for 56 of them (`descriptors.presets`)
@@ -73,11 +74,11 @@ class Work:
     levels: bool = False  # whether electron levels are computed
 
     @staticmethod
-    def of(config: Mapping[str, Any]) -> "Work":
-        """Return what the settings of a run ask for."""
-        sampler = config.get("settings", {}).get("sampler", {})
+    def of(request: TransferRequest) -> "Work":
+        """Return what a request asks for; it has a method and a number of structures, as pages give them."""
+        sampler = request.settings.get("sampler", {})
         iterations = sampler["warmup"] + sampler["draws"] if {"warmup", "draws"} <= set(sampler) else None
-        return Work(str(config["method"]), int(config["n"]), iterations, levels="levels" in config)
+        return Work(str(request.method), request.n or 0, iterations, levels=request.levels != "none")
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,11 @@ def past_transfers(jobs: JobStore, *, limit: int = 60) -> list[PastRun]:
     Runs that went on from a checkpoint are left out.
     """
     found = finished_jobs(jobs, "transfer", limit=limit)
-    return [PastRun(Work.of(payload), seconds) for payload, result, seconds in found if not result.get("resumed")]
+    return [
+        PastRun(Work.of(TransferRequest.of(payload["request"])), seconds)
+        for payload, result, seconds in found
+        if not result.get("resumed")
+    ]
 
 
 def finished_jobs(jobs: JobStore, kind: str, *, limit: int) -> list[tuple[dict[str, Any], dict[str, Any], float]]:
@@ -172,9 +177,11 @@ def atoms_to_describe(jobs: JobStore, dataset: Dataset, source: str, *, levels: 
     rows = jobs.database.rows(
         "SELECT payload FROM job WHERE workspace = ? AND kind = 'transfer' AND state = 'finished'", dataset.workspace
     )
-    done = (json.loads(row["payload"]) for row in rows)
-    if any((p["dataset"], p["source"], "levels" in p) == (dataset.id, source, levels) for p in done):
-        return 0
+    for row in rows:
+        payload = json.loads(row["payload"])
+        has_levels = payload["request"]["levels"] != "none"
+        if (payload["dataset"], payload["source"], has_levels) == (dataset.id, source, levels):
+            return 0
     (row,) = jobs.database.rows(
         "SELECT total(n_atoms) FROM structure WHERE dataset = ? AND gap_eV IS NOT NULL AND status != 'refused'",
         dataset.id,

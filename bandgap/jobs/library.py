@@ -16,6 +16,7 @@ from bandgap.jobs.database import Database
 from bandgap.jobs.disk import check_quota
 from bandgap.jobs.home import Home
 from bandgap.jobs.rows import Dataset, Origin, Purpose, RunRow, StoredFile, Verdict, check_upload
+from bandgap.runs.requests import TransferRequest
 
 Kind = Literal["source", "method", "descriptor", "system"]
 
@@ -145,13 +146,12 @@ class Library:
         run_id: str,
         dataset: str,
         source: str,
-        method: str,
+        request: TransferRequest,
         title: str,
-        config: Mapping[str, Any],
     ) -> None:
-        """Note a run and its settings; the same run again changes nothing."""
-        settings = (fingerprint(config), json.dumps(dict(config)))
-        values = (run_id, workspace, job, dataset, source, method, title, *settings, time.time())
+        """Add a run with its request; the same run again changes nothing."""
+        stored = (fingerprint(request.work), json.dumps(request.to_values()))
+        values = (run_id, workspace, job, dataset, source, str(request.method), title, *stored, time.time())
         with self.database.writing() as connection:
             connection.execute("INSERT OR IGNORE INTO run VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
 
@@ -195,4 +195,4 @@ def _dataset(row: sqlite3.Row) -> Dataset:
 
 
 def _run(row: sqlite3.Row) -> RunRow:
-    return RunRow(**{**dict(row), "config": json.loads(row["config"])})
+    return RunRow(**{**dict(row), "request": TransferRequest.of(json.loads(row["request"]))})

@@ -49,7 +49,7 @@ def kept(home: Home, payload: Mapping[str, Any]) -> Kept | None:
     known = [iteration for iteration in done if iteration]
     if not known:
         return None
-    sampler = payload.get("settings", {}).get("sampler", {})
+    sampler = payload["request"]["settings"].get("sampler", {})
     wanted = sampler["warmup"] + sampler["draws"] if {"warmup", "draws"} <= set(sampler) else None
     return Kept(min(known), wanted)
 

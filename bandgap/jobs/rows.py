@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from bandgap.foundation.errors import InputError
+from bandgap.runs.requests import TransferRequest
 
 Origin = Literal["upload", "demo", "demo-inorganic", "folder"]
 Purpose = Literal["training", "prediction"]
@@ -76,7 +77,7 @@ class RunRow:
     method: str
     title: str
     fingerprint: str
-    config: Mapping[str, Any]
+    request: TransferRequest
     created: float
 
 

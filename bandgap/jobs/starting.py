@@ -6,14 +6,13 @@ run is finished, as the same settings and seed give the same result. Only a run 
 
 import hashlib
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from bandgap.foundation.config import fingerprint
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.store import Job, JobStore
+from bandgap.runs.requests import TransferRequest
 
 
 @dataclass(frozen=True)
@@ -26,15 +25,20 @@ class Started:
 
 
 def start_transfer(
-    jobs: JobStore, library: Library, dataset: Dataset, *, config: Mapping[str, Any], title: str
+    jobs: JobStore,
+    library: Library,
+    dataset: Dataset,
+    *,
+    source: str,
+    request: TransferRequest,
+    title: str,
 ) -> Started:
-    """Queue a transfer to a data set and note its run, or return the run that did or does just that.
+    """Queue a transfer to a data set and add its run, or return the run that did or does the same work.
 
-    `config` holds source, method, n, n_test, seed, conformal_share, by_formula, device and settings, and
-    levels and baseline where there are to be any.
+    `source` is the id of a source model in the workspace, or `NO_SOURCE`. The request names its method.
     """
     workspace = dataset.workspace
-    work = fingerprint([dataset.id, _gaps(library, dataset), dict(config)])
+    work = fingerprint([dataset.id, _gaps(library, dataset), source, request.work])
     earlier = [job for job in jobs.jobs(workspace, kinds=["transfer"], limit=10_000) if _work(job) == work]
     if earlier and (earlier[0].active or earlier[0].state == "finished"):
         return Started(earlier[0].subject, earlier[0], new=False)
@@ -45,7 +49,13 @@ def start_transfer(
             workspace,
             "transfer",
             title=title,
-            payload={**config, "dataset": dataset.id, "run": run_id, "work": work},
+            payload={
+                "dataset": dataset.id,
+                "source": source,
+                "request": request.to_values(),
+                "run": run_id,
+                "work": work,
+            },
             subject=run_id,
             submit_key=key,
         )
@@ -54,10 +64,9 @@ def start_transfer(
             job=job.id,
             run_id=run_id,
             dataset=dataset.id,
-            source=str(config["source"]),
-            method=str(config["method"]),
+            source=source,
+            request=request,
             title=title,
-            config=config,
         )
     return Started(run_id, job, new=True)
 

@@ -25,9 +25,9 @@ from bandgap.posterior import PredictiveDraws
 from bandgap.predictions.mixtures import mixture_quantiles, mixture_sd
 from bandgap.runs.compared_fits import ComparedFit, fit_key
 from bandgap.runs.compared_tables import Compared, Given, Members
+from bandgap.runs.fitting import fit_members
 from bandgap.runs.results import LEVEL, conformal_figures, conformal_scores
 from bandgap.runs.split_rows import split_of
-from bandgap.runs.transfer import fit_members
 from bandgap.sources.head_choice import choose_head
 from bandgap.sources.recalibration import source_gaps_eV, standardiser_for
 from bandgap.transfer import TargetData, get_method, without_source

@@ -46,7 +46,7 @@ class Run:
     @property
     def baseline(self) -> str:
         """Name of the value beside the features that it needs of every structure, "" for none."""
-        return str(self.manifest.get("baseline", ""))
+        return str(self.manifest["request"]["baseline"])
 
 
 def save_run(

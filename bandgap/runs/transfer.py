@@ -1,30 +1,34 @@
-"""The transfer of a source to labelled crystals, from records to the folder of a run."""
+"""The transfer of a source model to labelled structures: from records and a request to the folder of a run.
+
+`transfer_run` has four stages: `prepare` (method, descriptor, features), `split_rows` (training, calibration and test
+rows), `fit` (the posterior) and `report` (predictions of the test rows, manifest).
+"""
 
 import datetime
 import shutil
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from bandgap.datasets.table import learnable
-from bandgap.descriptors import MBTRConfig, similarity_features
+from bandgap.datasets.table import LabelledSet, Table, learnable
+from bandgap.descriptors import DescriptorConfig, config_for, similarity_features
 from bandgap.descriptors.cache import DescriptorCache
-from bandgap.descriptors.electron_levels import Levels, refuse_own_gaps
+from bandgap.descriptors.electron_levels import refuse_own_gaps
 from bandgap.foundation.config import to_dict
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.machine import peak_memory_bytes
-from bandgap.foundation.progress import Progress, Update, no_progress, progress_of
-from bandgap.inference.checkpoints import CHECKPOINT, CHECKPOINT_EVERY, Checkpoint, ForeignCheckpointError
-from bandgap.posterior import Posterior, mix
-from bandgap.predictions.conformal import too_few
-from bandgap.predictions.domain import fit_domain
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.checkpoints import CHECKPOINT, Checkpoint, ForeignCheckpointError
+from bandgap.posterior import Posterior
+from bandgap.predictions.conformal import ConformalScores, too_few
+from bandgap.predictions.domain import Domain, fit_domain
 from bandgap.predictions.store import PREDICTIONS_CSV, QUANTILES, save_predictions
-from bandgap.runs.origin import origin_of
+from bandgap.predictions.table import Predictions
+from bandgap.runs.fitting import fit_members
+from bandgap.runs.origin import Origin, origin_of
+from bandgap.runs.requests import TransferRequest
 from bandgap.runs.results import (
     LEVEL,
     conformal_scores,
@@ -40,226 +44,339 @@ from bandgap.sources.cards import left_out_sentence
 from bandgap.sources.head_choice import choose_head
 from bandgap.sources.model import SourceModel
 from bandgap.sources.proposed import proposed_method
-from bandgap.structures import StructureRecord
 from bandgap.transfer import Method, TargetData
-from bandgap.transfer.shared.baseline import fit_baseline, with_baseline
 
 DEFAULT_TEST_SHARE = 0.2
 
 
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What a request asks for, made concrete: method with its settings, origin, descriptor, features of the rows."""
+
+    request: TransferRequest  # with the method's name
+    theory_level: str
+    method: Method
+    config: Any
+    origin: Origin
+    descriptor: DescriptorConfig
+    table: Table
+    facts: dict[str, Any]  # of the data, for the manifest
+
+
+@dataclass(frozen=True, eq=False)
+class SplitTables:
+    """The rows of a split: to learn from, held back for conformal intervals, and to test on."""
+
+    train: Table
+    held_back: Table
+    test: Table
+
+    @property
+    def all_records(self) -> list[Any]:
+        """Records of all three."""
+        return [*self.train.records, *self.held_back.records, *self.test.records]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A posterior, the output and the networks of the source that it started from, and the seconds of the fit."""
+
+    posterior: Posterior
+    head: str
+    head_errors_eV: dict[str, float]
+    models: list[SourceModel]
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutResult:
+    """What the posterior predicts of the test rows, and how good that is; empty where no rows were held out."""
+
+    predictions: Predictions | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+    rhat: dict[str, float] = field(default_factory=dict)
+    far: dict[str, float] = field(default_factory=dict)
+
+
 def transfer_run(
-    source_folder: Path | str | None,
-    records: Sequence[StructureRecord],
-    gaps_eV: NDArray[np.floating[Any]],
+    source: Path | str | None,
+    data: LabelledSet,
+    request: TransferRequest | None = None,
     *,
-    method: str | None = None,
-    n: int | None = None,
-    n_test: int | None = None,
-    test_ids: Collection[str] | None = None,
-    seed: int = 0,
-    head: str | None = None,
-    descriptor: MBTRConfig | None = None,
-    conformal_share: float = 0.0,
-    by_formula: bool = False,
-    test_known: bool = False,
-    out: Path,
-    level_of_theory: str = "",
-    levels: Levels = "none",
-    baseline_eV: NDArray[np.floating[Any]] | None = None,
-    baseline: str = "",
-    settings: Mapping[str, Any] | None = None,
-    device: str = "auto",
+    out: Path | str,
     cache: DescriptorCache | None = None,
-    n_jobs: int = 1,
-    progress: Progress = no_progress,
-    checkpoint_every: int = CHECKPOINT_EVERY,
     checkpoints: Path | None = None,
+    progress: Progress = no_progress,
 ) -> Path:
-    """Transfer a source model to labelled crystals, write the run to `out` and return `out`.
+    """Transfer a source model to labelled structures and write the run to a folder.
 
-    Rows are sorted by id and permuted by the seed; the first `n_test` (default: a fifth, or what `n` leaves if that is
-    less) are the test set, the next `n` (default: the rest) the training set. Of these the last, a share of
-    `conformal_share`, are held back from the fit for conformal intervals; with `by_formula` no formula is in two of
-    these sets, and the test set may be a little smaller. With `test_ids` the structures of these ids are the test set,
-    and the seed draws the training set alone. With `test_known` the test set is drawn among the structures of elements
-    that the source has, as for a method that leaves the others out, whose runs are then tested on the same.
+    Rows are sorted by identifier and permuted by the seed; the first `request.n_test` (default: a fifth, or what
+    `request.n` leaves if that is less) are the test set, the next `request.n` (default: the rest) the training set.
 
-    A source of several sets starts from the output of the set `head` (default: the one that `head_choice` finds), a
-    source of several networks gives the mixture of their posteriors. With `levels` the structures' own electron levels
-    by this method are features too, in eV, or their gap a baseline (`Method`). Raises InputError when there are too few
-    rows, and for levels where the gaps are of such a calculation themselves.
+    Parameters
+    ----------
+    source
+        Folder of a source model. None: a method without transfer, and the descriptor that the request names, or the
+        one for the elements of the structures.
+    data
+        Structures with their gaps (n,) in eV, NaN where there is none, and their baseline if the request names one.
+    request
+        Method, split, inputs and settings. Default: the proposed method with its defaults.
+    out
+        Folder to write.
+    cache
+        Cache of descriptors on disk.
+    checkpoints
+        Folder in which a method that samples a network saves its state (default: "checkpoint" in `out`). A run that
+        finds files there resumes from them, to the same posterior. It is removed at the end.
+    progress
+        Called with every step; may raise `Cancelled`.
 
-    With `baseline_eV` (n,), such as the gap of every structure at a cheaper level of theory (NaN: none, and it is left
-    out), every method learns what a straight line in it leaves of the gaps; `baseline` is its name, and a prediction
-    needs it of every new structure.
+    Returns
+    -------
+    Path
+        The folder `out`.
 
-    The default method is the proposed one (`sources.proposed`). Without a source (None) the method is one without
-    transfer, and the structures' descriptor is `descriptor` (default: the one for their elements, `descriptor_for`).
-    Raises ConfigError for a method that transfers, and for a descriptor beside a source, which has its own.
-
-    A method that samples a network leaves its state every `checkpoint_every` iterations (0: never) in the folder
-    `checkpoints` (default: "checkpoint" in `out`), goes on from it where there is one, to the same posterior, and the
-    folder is removed at the end. Raises ForeignCheckpointError where it is of another run.
+    Raises
+    ------
+    InputError
+        When there are too few rows, when a baseline is named and not given, and for electron levels where the gaps are
+        of such a calculation themselves.
+    ConfigError
+        For a method that transfers where there is no source, and for a descriptor where there is one.
+    ForeignCheckpointError
+        When the files in `checkpoints` are of another run.
     """
-    kept = Path(out) / CHECKPOINT if checkpoints is None else checkpoints
-    checkpoint = Checkpoint(kept / "chains.safetensors", checkpoint_every) if checkpoint_every else None
     started = time.perf_counter()
-    refuse_own_gaps(levels, level_of_theory)
-    method = method or proposed_method(transfers=source_folder is not None)
-    origin = origin_of(source_folder, method, records, gaps_eV, descriptor=descriptor)
-    chosen, of_source = origin.method, origin.sources is not None
-    config = chosen.configure(settings or {})
-    descriptor = replace(origin.descriptor, levels=levels)
+    folder = Path(out)
+    prepared = prepare(source, data, request or TransferRequest(), cache=cache, progress=progress)
+    tables = split_rows(prepared, n_given=len(data.records))
+    unfinished = folder / CHECKPOINT if checkpoints is None else checkpoints
+    fitted = fit(prepared, tables, checkpoints=unfinished, progress=progress)
+    report(prepared, tables, fitted, folder=folder, started=started, progress=progress)
+    if prepared.request.checkpoint_every:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return folder
+
+
+def prepare(
+    source: Path | str | None,
+    data: LabelledSet,
+    request: TransferRequest,
+    *,
+    cache: DescriptorCache | None = None,
+    progress: Progress = no_progress,
+) -> Prepared:
+    """Choose method and descriptor, and compute the features of all rows that can be learned from."""
+    _check_baseline(data, request)
+    refuse_own_gaps(request.levels, data.level_of_theory)
+    request = request.changed(method=request.method or proposed_method(transfers=source is not None))
+    assert request.method is not None
+    descriptor = None
+    if request.preset or request.species:
+        descriptor = config_for(preset=request.preset, species=request.species)
+    origin = origin_of(source, request.method, data.records, data.gaps_eV, descriptor=descriptor)
+    config = origin.method.configure(request.settings)
+    descriptor = replace(origin.descriptor, levels=request.levels)
+    of_source = origin.sources is not None
     table = learnable(
-        records,
-        gaps_eV,
+        data.records,
+        data.gaps_eV,
         descriptor=descriptor,
         of_source=of_source,
-        baseline_eV=baseline_eV,
+        baseline_eV=data.baseline_eV,
         cache=cache,
-        n_jobs=n_jobs,
+        n_jobs=request.n_jobs,
         progress=progress,
     )
+    return Prepared(
+        request=request,
+        theory_level=data.level_of_theory,
+        method=origin.method,
+        config=config,
+        origin=origin,
+        descriptor=descriptor,
+        table=table,
+        facts=table.facts(n_given=len(data.records), of_source=of_source),
+    )
+
+
+def split_rows(prepared: Prepared, *, n_given: int) -> SplitTables:
+    """Draw the rows to learn from, to hold back for conformal intervals and to test on."""
+    request, table = prepared.request, prepared.table
+    n_test = request.n_test
     if n_test is None:
-        n_test = min(round(DEFAULT_TEST_SHARE * len(table)), max(0, len(table) - (n or 0)))
-    facts = table.facts(n_given=len(records), of_source=of_source)
-    among, known = None, origin.known
-    if test_known and known is not None:
-        among = [id for id, found in zip(table.ids, table.elements, strict=True) if found <= known]
-    draw: dict[str, Any] = {"n_train": n, "seed": seed, "conformal_share": conformal_share}
+        n_left = max(0, len(table) - (request.n or 0))
+        n_test = min(round(DEFAULT_TEST_SHARE * len(table)), n_left)
+    draw: dict[str, Any] = {
+        "n_train": request.n,
+        "seed": request.seed,
+        "conformal_share": request.conformal_share,
+    }
     try:
-        split = (
-            split_of(table, n_test=n_test, by_formula=by_formula, among=among, **draw)
-            if test_ids is None
-            else split_on(table, test_ids=test_ids, **draw)
-        )
-    except InputError as error:  # fewer than were given: say where the others are
-        left_out = left_out_sentence(facts | {"descriptor": to_dict(descriptor)})
-        raise InputError(f"{error} {left_out}".rstrip()) from error
-    train, held_back, test = (table.rows(rows) for rows in (split.train, split.held_back, split.test))
+        if request.test_ids is not None:
+            split = split_on(table, test_ids=request.test_ids, **draw)
+        else:
+            among = _ids_of_known_elements(prepared)
+            split = split_of(table, n_test=n_test, by_formula=request.by_formula, among=among, **draw)
+    except InputError as error:  # fewer rows than structures: say which were left out
+        facts = prepared.facts | {"descriptor": to_dict(prepared.descriptor)}
+        raise InputError(f"{error} {left_out_sentence(facts)}".rstrip()) from error
+    return SplitTables(table.rows(split.train), table.rows(split.held_back), table.rows(split.test))
+
+
+def fit(
+    prepared: Prepared,
+    tables: SplitTables,
+    *,
+    checkpoints: Path,
+    progress: Progress = no_progress,
+) -> Fitted:
+    """Fit the method to the training rows, from the output of the source that fits them best or that was asked for."""
+    request, origin, train = prepared.request, prepared.origin, tables.train
     data = TargetData(train.inputs, train.gaps_eV, baseline=train.baseline_eV is not None)
     members = origin.members(data)
-    head = None if origin.lacking else head
-    head, head_errors = choose_head(members, data.features, data.gaps_eV, seed=seed, head=head)
-    wanted = origin.fitted_from(members, head, data)
-    models = [member[head] for member in wanted]
-    fit_started = time.perf_counter()
+    head, head_errors_eV = choose_head(
+        members, data.features, data.gaps_eV, seed=request.seed, head=None if origin.lacking else request.head
+    )
+    members = origin.fitted_from(members, head, data)
+    every = request.checkpoint_every
+    checkpoint = Checkpoint(checkpoints / "chains.safetensors", every) if every else None
+    started = time.perf_counter()
     try:
         posterior = fit_members(
-            chosen,
-            wanted,
+            prepared.method,
+            members,
             data,
-            config,
+            prepared.config,
             head=head,
-            seed=seed,
-            device=device,
+            seed=request.seed,
+            device=request.device,
             progress=progress,
             checkpoint=checkpoint,
         )
     except ForeignCheckpointError as error:
-        raise ForeignCheckpointError(f"{error} All files of the unfinished run are in {kept}.") from error
-    fit_s = time.perf_counter() - fit_started
-    shapes = similarity_features(train.features, descriptor)
-    domain = fit_domain(shapes, ids=train.ids, elements=train.elements, source_species=origin.elements)
-    conformal = conformal_scores(posterior, held_back) if len(held_back) else None
-    figures: dict[str, float] = {}
-    rhat: dict[str, float] = {}
-    far: dict[str, float] = {}
-    if len(test):
+        raise ForeignCheckpointError(f"{error} All files of the unfinished run are in {checkpoints}.") from error
+    seconds = time.perf_counter() - started
+    return Fitted(posterior, head, head_errors_eV, [member[head] for member in members], seconds)
+
+
+def report(
+    prepared: Prepared,
+    tables: SplitTables,
+    fitted: Fitted,
+    *,
+    folder: Path,
+    started: float,
+    progress: Progress = no_progress,
+) -> None:
+    """Predict the test rows and write predictions, posterior and manifest; `started` is the run's first moment."""
+    train = tables.train
+    domain = fit_domain(
+        similarity_features(train.features, prepared.descriptor),
+        ids=train.ids,
+        elements=train.elements,
+        source_species=prepared.origin.elements,
+    )
+    conformal = conformal_scores(fitted.posterior, tables.held_back) if len(tables.held_back) else None
+    result = HeldOutResult()
+    if len(tables.test):
         progress(Update("predicting the test set"))
-        draws = posterior.predictive_draws(test.inputs)
-        predictions = table_predictions(
-            draws, test, descriptor=descriptor, domain=domain, level_of_theory=level_of_theory, conformal=conformal
-        )
-        figures = figures_of(draws, predictions, test.gaps_eV)
-        rhat = prediction_rhat(draws.means_eV, members=posterior.n_members)
-        far = far_figures(posterior, test.inputs)
-        Path(out).mkdir(parents=True, exist_ok=True)
-        predictions.to_csv(Path(out) / PREDICTIONS_CSV)
-        save_predictions(Path(out) / QUANTILES, predictions)
-    warnings = [*posterior.diagnostics.warnings, *origin.warnings]
-    if conformal is not None and (short := too_few(len(conformal), level=LEVEL)):
-        warnings.append(short)
-    everybody = [*train.records, *held_back.records, *test.records]
-    manifest = {
-        "method": chosen.name,
-        "title": chosen.title,
-        "config": to_dict(config),
-        "levels": levels,
-        **({} if baseline_eV is None else {"baseline": baseline or "baseline"}),
-        "seed": seed,
-        "n": len(train),
-        "level_of_theory": level_of_theory,
-        **facts,
-        "source": {**origin.facts(head, models, everybody), "head_errors_eV": head_errors},
-        "split": {"train": train.ids, "test": test.ids, "by_formula": by_formula}
-        | ({"test_known": True} if test_known else {}),
-        "test_gaps_eV": test.gaps_eV.tolist(),
-        "conformal": None if conformal is None else {"ids": conformal.ids, "scores": conformal.scores.tolist()},
-        "metrics": figures,
-        "diagnostics": grouped_diagnostics(posterior, rhat, far=far, warnings=warnings),
-        "warnings": warnings,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "elapsed_s": {"fit": fit_s, "all": time.perf_counter() - started},
-        "peak_memory_bytes": peak_memory_bytes(),
-    }
+        result = held_out_result(prepared, tables.test, fitted.posterior, domain=domain, conformal=conformal)
+        folder.mkdir(parents=True, exist_ok=True)
+        assert result.predictions is not None
+        result.predictions.to_csv(folder / PREDICTIONS_CSV)
+        save_predictions(folder / QUANTILES, result.predictions)
+    manifest = _manifest(prepared, tables, fitted, result, conformal=conformal)
+    manifest["elapsed_s"] = {"fit": fitted.seconds, "all": time.perf_counter() - started}
+    manifest["peak_memory_bytes"] = peak_memory_bytes()
     save_run(
-        Path(out),
-        posterior,
-        descriptor=descriptor,
+        folder,
+        fitted.posterior,
+        descriptor=prepared.descriptor,
         domain=domain,
         manifest=manifest,
         references=train.records,
         baseline_eV=train.baseline_eV,
     )
-    if checkpoint is not None:
-        shutil.rmtree(kept, ignore_errors=True)
-    return Path(out)
 
 
-def fit_members(
-    method: Method,
-    members: Sequence[Mapping[str, SourceModel]],
-    data: TargetData,
-    config: Any,
+def held_out_result(
+    prepared: Prepared,
+    test: Table,
+    posterior: Posterior,
     *,
-    head: str,
-    seed: int,
-    device: str = "auto",
-    progress: Progress = no_progress,
-    checkpoint: Checkpoint | None = None,
-) -> Posterior:
-    """Fit a method from the output `head` of every network of a source; return the equal-weight mixture of posteriors.
+    domain: Domain,
+    conformal: ConformalScores | None,
+) -> HeldOutResult:
+    """Return predictions of the test rows with their errors, scores, coverage and R-hat."""
+    draws = posterior.predictive_draws(test.inputs)
+    predictions = table_predictions(
+        draws,
+        test,
+        descriptor=prepared.descriptor,
+        domain=domain,
+        level_of_theory=prepared.theory_level,
+        conformal=conformal,
+    )
+    return HeldOutResult(
+        predictions,
+        metrics=figures_of(draws, predictions, test.gaps_eV),
+        rhat=prediction_rhat(draws.means_eV, members=posterior.n_members),
+        far=far_figures(posterior, test.inputs),
+    )
 
-    The first network has the given seed, the others seeds of their own made from it. A method that takes all networks
-    together returns one posterior. Where the data have a baseline, a line in it is fitted first, beside the first
-    network's prediction, and the method to what it leaves. With `checkpoint` every network has files of its own, from
-    which a method that can goes on.
-    """
-    if data.baseline:
-        column = data.features.shape[1] - 1
-        first = members[0][head]
-        line, left = fit_baseline(first, data.features, data.gaps_eV, column=column, beside_source=method.transfers)
-        rest = fit_members(
-            method,
-            members,
-            TargetData(data.features[:, :column], left),
-            config,
-            head=head,
-            seed=seed,
-            device=device,
-            progress=progress,
-            checkpoint=checkpoint,
+
+def _manifest(
+    prepared: Prepared,
+    tables: SplitTables,
+    fitted: Fitted,
+    result: HeldOutResult,
+    *,
+    conformal: ConformalScores | None,
+) -> dict[str, Any]:
+    """Return what the manifest says of a run."""
+    warnings = [*fitted.posterior.diagnostics.warnings, *prepared.origin.warnings]
+    if conformal is not None and (problem := too_few(len(conformal), level=LEVEL)):
+        warnings.append(problem)
+    source = prepared.origin.facts(fitted.head, fitted.models, tables.all_records)
+    return {
+        "method": prepared.method.name,
+        "title": prepared.method.title,
+        "config": to_dict(prepared.config),
+        "request": prepared.request.to_values(),
+        "n": len(tables.train),
+        "level_of_theory": prepared.theory_level,
+        **prepared.facts,
+        "source": {**source, "head_errors_eV": fitted.head_errors_eV},
+        "split": {"train": tables.train.ids, "test": tables.test.ids},
+        "test_gaps_eV": tables.test.gaps_eV.tolist(),
+        "conformal": None if conformal is None else {"ids": conformal.ids, "scores": conformal.scores.tolist()},
+        "metrics": result.metrics,
+        "diagnostics": grouped_diagnostics(fitted.posterior, result.rhat, far=result.far, warnings=warnings),
+        "warnings": warnings,
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _check_baseline(data: LabelledSet, request: TransferRequest) -> None:
+    """Raise InputError unless the data have a baseline exactly when the request names one."""
+    if request.baseline and data.baseline_eV is None:
+        raise InputError(
+            f"baseline: the request names {request.baseline!r}, but the data have no baseline. Give the values in eV, "
+            "NaN for none: LabelledSet(..., baseline_eV=values)."
         )
-        return with_baseline(rest, line, seed=seed)
-    if method.fit_together is not None:
-        return method.fit_together(members, data, config, head=head, seed=seed, device=device, progress=progress)
-    posteriors = []
-    for i, member in enumerate(members):
-        own = seed if i == 0 else int(np.random.SeedSequence([seed, i]).generate_state(1)[0] % 2**31)
-        note = progress if len(members) == 1 else progress_of(f"network {i + 1} of {len(members)}", progress)
-        part = None if checkpoint is None else checkpoint.of_part(i)
-        posteriors.append(
-            method.fit_or_resume(member[head], data, config, seed=own, device=device, progress=note, checkpoint=part)
+    if data.baseline_eV is not None and not request.baseline:
+        raise InputError(
+            "baseline: the data have baseline values, but the request does not name them. "
+            'Name them: TransferRequest(baseline="gap_pbe_eV").'
         )
-    return mix(posteriors)
+
+
+def _ids_of_known_elements(prepared: Prepared) -> Collection[str] | None:
+    """Return the structures among which the test rows are drawn, None for all."""
+    known = prepared.origin.known
+    if not prepared.request.test_known or known is None:
+        return None
+    table = prepared.table
+    return [id_ for id_, elements in zip(table.ids, table.elements, strict=True) if elements <= known]

@@ -117,7 +117,7 @@ def baseline_of(
     What a table has (`ids`, `files`, `gaps_eV`) goes before what the store has. Raises InputError where no structure
     has any.
     """
-    name = str(run.config.get("baseline", ""))
+    name = run.request.baseline
     if not name:
         return None
     ids, files, values = names_and_numbers(library, dataset.id, name)

@@ -17,6 +17,7 @@ from bandgap.jobs.rows import Dataset, Verdict
 from bandgap.jobs.store import Job
 
 if TYPE_CHECKING:
+    from bandgap.datasets.table import LabelledSet
     from bandgap.structures import StructureRecord
     from bandgap.structures.spool import Spool
 
@@ -60,14 +61,16 @@ def _records(library: Library, dataset: Dataset, *, progress: Progress) -> Itera
     progress(Update("reading structures", len(files), len(files)))
 
 
-def labelled_records(
-    library: Library, dataset: Dataset, *, baseline: str = "", progress: Progress
-) -> tuple[list[StructureRecord], NDArray[np.float64], NDArray[np.float64] | None]:
-    """Return the records that can be learned from (not refused, with a gap), their gaps (n,) and baseline (n,) in eV.
+def labelled_set(
+    library: Library, dataset: Dataset, *, baseline: str = "", licence: str = "", progress: Progress
+) -> LabelledSet:
+    """Return the structures that can be learned from: not refused, and with a gap.
 
-    The baseline is the number of this name that the store has of a structure, NaN for none; None where none is named.
-    Raises InputError when what is read now is not what was checked.
+    `baseline` names a number that the store has for the structures; it becomes the set's baseline, NaN where a
+    structure has none. Raises InputError when the files no longer contain the structures that were checked.
     """
+    from bandgap.datasets.table import LabelledSet
+
     records, verdicts = read_records(library, dataset, progress=progress), library.verdicts(dataset.id)
     if [record.id for record in records] != [v.id for v in verdicts]:
         raise InputError(
@@ -75,7 +78,13 @@ def labelled_records(
         )
     chosen = [k for k, v in enumerate(verdicts) if v.gap_eV is not None and records[k].status != "refused"]
     gaps = np.array([verdicts[k].gap_eV for k in chosen], dtype=np.float64)
-    return [records[k] for k in chosen], gaps, numbers([verdicts[k] for k in chosen], baseline) if baseline else None
+    return LabelledSet(
+        [records[k] for k in chosen],
+        gaps,
+        level_of_theory=dataset.level_of_theory,
+        licence=licence,
+        baseline_eV=numbers([verdicts[k] for k in chosen], baseline) if baseline else None,
+    )
 
 
 def numbers(verdicts: Sequence[Verdict], name: str) -> NDArray[np.float64]:

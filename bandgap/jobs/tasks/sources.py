@@ -14,7 +14,7 @@ from bandgap.jobs.library import Library
 from bandgap.jobs.server_files import VARIABLE, allowed_folder, checked_file
 from bandgap.jobs.source_estimates import MEGNET
 from bandgap.jobs.store import Job
-from bandgap.jobs.tasks.records import labelled_records
+from bandgap.jobs.tasks.records import labelled_set
 
 if TYPE_CHECKING:
     from bandgap.datasets.table import LabelledSet
@@ -110,15 +110,12 @@ def labelled_molecules(
 
     Raises InputError when the file may not be opened, and when there are too few or too many structures.
     """
-    from bandgap.datasets.table import LabelledSet
-
     licence = str(payload.get("licence", ""))
     if payload.get("file"):
         found = _from_file(str(payload["file"]), str(payload["level"]), licence, progress=progress)
     else:
         dataset = library.dataset(workspace, str(payload["dataset"]))
-        records, gaps, _ = labelled_records(library, dataset, progress=progress)
-        found = LabelledSet(records, gaps, dataset.level_of_theory, licence)
+        found = labelled_set(library, dataset, licence=licence, progress=progress)
     n = len(found.records)
     if not MIN_LABELLED <= n <= MAX_STRUCTURES:
         raise InputError(

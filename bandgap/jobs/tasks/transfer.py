@@ -10,22 +10,9 @@ from bandgap.jobs import resuming
 from bandgap.jobs.home import Home
 from bandgap.jobs.sources import source_path
 from bandgap.jobs.store import Job
-from bandgap.jobs.tasks.records import dataset_of, labelled_records
+from bandgap.jobs.tasks.records import dataset_of, labelled_set
+from bandgap.runs.requests import TransferRequest
 from bandgap.sources.cards import NO_SOURCE
-
-SETTINGS = (
-    "method",
-    "n",
-    "n_test",
-    "seed",
-    "conformal_share",
-    "by_formula",
-    "test_known",
-    "levels",
-    "baseline",
-    "settings",
-    "device",
-)
 
 
 def transfer(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
@@ -41,20 +28,17 @@ def transfer(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
 
     set_threads()
     library, dataset = dataset_of(job, home)
-    named = str(job.payload.get("baseline", ""))
-    records, gaps, baseline = labelled_records(library, dataset, baseline=named, progress=progress)
+    request = TransferRequest.of(job.payload["request"])
+    data = labelled_set(library, dataset, baseline=request.baseline, progress=progress)
     checkpoints = resuming.checkpoints_of(home, job.payload)
     resumed, source = checkpoints.exists(), job.payload["source"]
 
     def run() -> Path:
         return transfer_run(
             None if source == NO_SOURCE else source_path(library, job.workspace, source),
-            records,
-            gaps,
-            baseline_eV=baseline,
-            **{name: value for name, value in job.payload.items() if name in SETTINGS},
+            data,
+            request,
             out=home.run_folder(job.payload["run"]),
-            level_of_theory=dataset.level_of_theory,
             cache=DescriptorCache(home.cache),
             progress=progress,
             checkpoints=checkpoints,

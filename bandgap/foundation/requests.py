@@ -1,0 +1,251 @@
+"""Base of the requests: frozen, validated and serialisable descriptions of one piece of work.
+
+A request is the only place where a setting is named, typed, bounded and explained. The command line makes its options
+from the fields, the dashboard its widgets, the documentation its tables; job table and manifest store
+`Request.to_values`, and "repeat this run" prints `Request.command_options`.
+"""
+
+import json
+import numbers
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+
+from bandgap.foundation.errors import ConfigError
+
+FieldKind = Literal["flag", "integer", "number", "text", "choice", "integers", "texts", "settings"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How one field of a request is shown to a user.
+
+    Parameters
+    ----------
+    label
+        Name of the widget on a page, such as "Labelled structures".
+    help
+        One or two sentences: help text of the command-line option, of the widget and of the documentation.
+    option
+        Name of the command-line option, such as "--n-test". Default: the field's name with hyphens. None: the field
+        has no option of its own.
+    metavar
+        Placeholder of the value in the help text of the command line.
+    on_page
+        Whether the dashboard draws a widget for it under "More settings". Fields for which a page draws a widget of
+        its own have False.
+    """
+
+    label: str
+    help: str
+    option: str | None = ""
+    metavar: str | None = None
+    on_page: bool = False
+
+
+@dataclass(frozen=True)
+class RequestField:
+    """One field of a request type: its name, kind of value, default, bounds and texts.
+
+    `choices` are the accepted values of a choice. `minimum` and `maximum` are the smallest and the largest accepted
+    number, and numbers must be smaller than `below`; each is None where there is no such bound.
+    """
+
+    name: str
+    kind: FieldKind
+    default: Any
+    setting: Setting
+    optional: bool = False
+    choices: tuple[str, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    below: float | None = None
+
+    @property
+    def option(self) -> str | None:
+        """Name of the command-line option, None where there is none."""
+        if self.setting.option is None:
+            return None
+        return self.setting.option or "--" + self.name.replace("_", "-")
+
+    @property
+    def accepted(self) -> str:
+        """Accepted values in words.
+
+        >>> RequestField("n", "integer", None, Setting("", ""), minimum=1).accepted
+        'a whole number from 1'
+        """
+        match self.kind:
+            case "choice":
+                return ", ".join(self.choices)
+            case "flag":
+                return "true or false"
+            case "text":
+                return "text"
+            case "integers":
+                return "whole numbers"
+            case "texts":
+                return "a list of texts"
+            case "settings":
+                return "settings by name"
+            case _:
+                return _number_words(self)
+
+    def option_texts(self, value: Any) -> list[str]:
+        """Return a value as texts of the command line, one for each time that the option is given.
+
+        >>> RequestField("settings", "settings", {}, Setting("", "")).option_texts({"lam": 0.5, "kind": "a"})
+        ['lam=0.5', 'kind=a']
+        """
+        if self.kind == "settings":
+            return [f"{name}={v if isinstance(v, str) else json.dumps(v)}" for name, v in value.items()]
+        if self.kind in ("integers", "texts"):
+            return [",".join(map(str, value))]
+        if self.kind == "number":
+            return [f"{value:g}"]
+        return [str(value)]
+
+
+class Request(BaseModel):
+    """Base of the request types; a wrong value raises ConfigError with the field, the value and what is accepted.
+
+    Equal requests describe the same work. Fields in `execution` say how fast the work is done and not what it
+    gives: `work` leaves them out.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True)
+    execution: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise ConfigError(_sentence(type(self), error)) from None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_values(cls, values: Any) -> Any:
+        """Turn numpy numbers into Python's, and lists into tuples, as JSON and pages give them."""
+        return {name: _plain(value) for name, value in values.items()} if isinstance(values, Mapping) else values
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """Return the request that `to_values` wrote down."""
+        return cls(**values)
+
+    @classmethod
+    def field(cls, name: str) -> RequestField:
+        """Return the description of one field."""
+        return _described(name, cls.model_fields[name])
+
+    @classmethod
+    def fields(cls) -> list[RequestField]:
+        """Return the descriptions of all fields in their order."""
+        return [cls.field(name) for name in cls.model_fields]
+
+    def to_values(self) -> dict[str, Any]:
+        """Return all fields as plain values that JSON can hold."""
+        return self.model_dump(mode="json")
+
+    @property
+    def work(self) -> dict[str, Any]:
+        """Fields that differ from their defaults, without those that only change how fast the work is done."""
+        return self.model_dump(mode="json", exclude_defaults=True, exclude=set(self.execution))
+
+    def changed(self, **values: Any) -> Self:
+        """Return a copy with some fields changed and checked."""
+        return type(self)(**{**{name: getattr(self, name) for name in self.model_fields_set}, **values})
+
+    def command_options(self) -> list[tuple[str, str]]:
+        """Return the command-line options that give this request; flags have an empty text."""
+        options: list[tuple[str, str]] = []
+        for field in type(self).fields():
+            value = getattr(self, field.name)
+            if field.option is None or value == field.default:
+                continue
+            texts = [""] if field.kind == "flag" else field.option_texts(value)
+            options += [(field.option, text) for text in texts]
+        return options
+
+
+def _described(name: str, info: FieldInfo) -> RequestField:
+    """Return the description of a field of pydantic's."""
+    setting = next((item for item in info.metadata if isinstance(item, Setting)), None)
+    if setting is None:
+        raise TypeError(f"field {name!r} of a request has no Setting in its annotation")
+    bounds: dict[str, float] = {}
+    for item in info.metadata:
+        for attribute in ("ge", "le", "lt"):
+            if getattr(item, attribute, None) is not None:
+                bounds[attribute] = getattr(item, attribute)
+    arguments = typing.get_args(info.annotation)
+    optional = type(None) in arguments
+    hint = next(a for a in arguments if a is not type(None)) if optional else info.annotation
+    return RequestField(
+        name=name,
+        kind=_kind_of(hint),
+        default=info.get_default(call_default_factory=True),
+        setting=setting,
+        optional=optional,
+        choices=tuple(map(str, typing.get_args(hint))) if typing.get_origin(hint) is Literal else (),
+        minimum=bounds.get("ge"),
+        maximum=bounds.get("le"),
+        below=bounds.get("lt"),
+    )
+
+
+def _kind_of(hint: Any) -> FieldKind:
+    """Return the kind of value of an annotation."""
+    plain: dict[Any, FieldKind] = {bool: "flag", int: "integer", float: "number", str: "text"}
+    if hint in plain:
+        return plain[hint]
+    origin = typing.get_origin(hint)
+    if origin is Literal:
+        return "choice"
+    if origin is tuple:
+        return "integers" if typing.get_args(hint)[0] is int else "texts"
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return "settings"
+    raise TypeError(f"a field of a request has the annotation {hint}, for which there is no widget and no option")
+
+
+def _number_words(field: RequestField) -> str:
+    words = ["a whole number" if field.kind == "integer" else "a number"]
+    if field.minimum is not None:
+        words.append(f"from {field.minimum:g}")
+    if field.maximum is not None:
+        words.append(f"to {field.maximum:g}")
+    if field.below is not None:
+        words.append(f"to less than {field.below:g}")
+    return " ".join(words)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    if isinstance(value, list):
+        return tuple(value)
+    return value
+
+
+def _sentence(request_type: type[Request], error: ValidationError) -> str:
+    """Return the first problem that pydantic found as one sentence."""
+    problem = error.errors(include_url=False)[0]
+    if not problem["loc"]:
+        return str(problem["msg"]).removeprefix("Value error, ")
+    name = str(problem["loc"][0])
+    if name not in request_type.model_fields:
+        return f"unknown setting {name!r}. Accepted: {', '.join(request_type.model_fields)}."
+    if problem["type"] == "missing":
+        return f"setting {name!r} is missing."
+    field = request_type.field(name)
+    found = problem["input"]
+    return f"{name}: found {found!r}. Accepted: {field.accepted}{' or none' if field.optional else ''}."

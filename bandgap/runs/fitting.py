@@ -1,0 +1,76 @@
+"""The fit of a method from every network of a source, and the mixture of the posteriors."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bandgap.foundation.progress import Progress, no_progress, progress_of
+from bandgap.inference.checkpoints import Checkpoint
+from bandgap.posterior import Posterior, mix
+from bandgap.sources.model import SourceModel
+from bandgap.transfer import Method, TargetData
+from bandgap.transfer.shared.baseline import fit_baseline, with_baseline
+
+
+def fit_members(
+    method: Method,
+    members: Sequence[Mapping[str, SourceModel]],
+    data: TargetData,
+    config: Any,
+    *,
+    head: str,
+    seed: int,
+    device: str = "auto",
+    progress: Progress = no_progress,
+    checkpoint: Checkpoint | None = None,
+) -> Posterior:
+    """Fit a method from the output `head` of every network of a source; return the mixture of posteriors.
+
+    The posteriors of the networks have equal weights. The first network uses the given seed, the others use seeds that
+    are derived from it. A method that takes all networks together returns one posterior. Where the data have a
+    baseline, a straight line in it is fitted first, together with the first network's prediction, and the method
+    learns the residuals. With `checkpoint` every network has its own file, from which a resumable method resumes.
+    """
+    if data.baseline:
+        column = data.features.shape[1] - 1
+        line, residuals_eV = fit_baseline(
+            members[0][head], data.features, data.gaps_eV, column=column, beside_source=method.transfers
+        )
+        posterior = fit_members(
+            method,
+            members,
+            TargetData(data.features[:, :column], residuals_eV),
+            config,
+            head=head,
+            seed=seed,
+            device=device,
+            progress=progress,
+            checkpoint=checkpoint,
+        )
+        return with_baseline(posterior, line, seed=seed)
+    if method.fit_together is not None:
+        return method.fit_together(members, data, config, head=head, seed=seed, device=device, progress=progress)
+    posteriors = []
+    for i, member in enumerate(members):
+        member_progress = progress
+        if len(members) > 1:
+            member_progress = progress_of(f"network {i + 1} of {len(members)}", progress)
+        posterior = method.fit_or_resume(
+            member[head],
+            data,
+            config,
+            seed=_member_seed(seed, i),
+            device=device,
+            progress=member_progress,
+            checkpoint=None if checkpoint is None else checkpoint.of_part(i),
+        )
+        posteriors.append(posterior)
+    return mix(posteriors)
+
+
+def _member_seed(seed: int, i: int) -> int:
+    """Return the seed of network i: the seed itself for the first, derived ones for the others."""
+    if i == 0:
+        return seed
+    return int(np.random.SeedSequence([seed, i]).generate_state(1)[0] % 2**31)
