@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from bandgap.inference.vecchia import gp
     from bandgap.predictions.table import Predictions
     from bandgap.runs.prediction import predict_run
+    from bandgap.runs.requests import PredictRequest, SourceRequest, TransferRequest
+    from bandgap.runs.source import train_source_run
     from bandgap.runs.stored import load_run
     from bandgap.runs.transfer import transfer_run
     from bandgap.sources.stored import load_source
-    from bandgap.sources.training import train_source_run, train_sources_run
+    from bandgap.sources.training import train_sources_run
     from bandgap.structures import read_paths, read_structures
 
 __version__ = "0.1.0"
@@ -31,7 +33,10 @@ __all__ = [
     "DescriptorCache",
     "LabelledSet",
     "MBTRConfig",
+    "PredictRequest",
     "Predictions",
+    "SourceRequest",
+    "TransferRequest",
     "config_for",
     "demo_source_folder",
     "featurize",
@@ -55,7 +60,10 @@ _MODULE_OF = {
     "DescriptorCache": "bandgap.descriptors.cache",
     "LabelledSet": "bandgap.datasets.table",
     "MBTRConfig": "bandgap.descriptors",
+    "PredictRequest": "bandgap.runs.requests",
     "Predictions": "bandgap.predictions.table",
+    "SourceRequest": "bandgap.runs.requests",
+    "TransferRequest": "bandgap.runs.requests",
     "config_for": "bandgap.descriptors",
     "demo_source_folder": "bandgap.datasets.demo",
     "featurize": "bandgap.descriptors",
@@ -68,7 +76,7 @@ _MODULE_OF = {
     "read_labels": "bandgap.datasets.labels",
     "read_paths": "bandgap.structures",
     "read_structures": "bandgap.structures",
-    "train_source_run": "bandgap.sources.training",
+    "train_source_run": "bandgap.runs.source",
     "train_sources_run": "bandgap.sources.training",
     "transfer_run": "bandgap.runs.transfer",
     "unlabelled_cifs": "bandgap.datasets.demo",

@@ -16,7 +16,7 @@ from bandgap.evaluation.calibrators import Calibrator, measured_part
 from bandgap.evaluation.heldout import HeldOut
 from bandgap.evaluation.reliability import coverage_of
 from bandgap.foundation.errors import ArtifactError
-from bandgap.predictions.table import IntervalKind
+from bandgap.predictions.interval_kinds import IntervalKind
 
 
 def page() -> None:

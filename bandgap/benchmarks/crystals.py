@@ -43,7 +43,7 @@ from bandgap.sources.no_source import no_source, own_descriptor
 from bandgap.sources.proposed import proposed_method
 from bandgap.sources.sets import open_sources
 from bandgap.sources.stored import source_fingerprint
-from bandgap.sources.training import train_source_run
+from bandgap.sources.training import train_source_folder
 from bandgap.storage.manifests import MANIFEST
 from bandgap.structures import StructureRecord, read_paths
 from bandgap.transfer import TargetData, get_method
@@ -262,7 +262,7 @@ def _trained_source(job: _Job) -> Path:
     folder = job.out / "source"
     if not (folder / MANIFEST).is_file():
         labelled = _labelled(SETS[SOURCE_SET], job)
-        train_source_run(
+        train_source_folder(
             labelled.records,
             labelled.gaps_eV,
             descriptor=PRESETS[PRESET],

@@ -60,10 +60,12 @@ def write_growing(
             if not told and records.is_read:
                 say_tally(records.tally)
                 told = True
-            text = chunk.predictions.to_csv(level=plan.level, kind=plan.interval)
+            text = chunk.predictions.to_csv(level=plan.request.probability, kind=plan.request.interval)
             texts = {"table": text if table.rows == 0 else text.partition("\n")[2]}
             if extxyz is not None:
-                blocks = predicted_blocks(chunk.predictions, chunk.records, level=plan.level, kind=plan.interval)
+                blocks = predicted_blocks(
+                    chunk.predictions, chunk.records, level=plan.request.probability, kind=plan.request.interval
+                )
                 texts["structures"] = "".join(blocks)
             table.commit(len(chunk), counts_of(chunk.predictions), **texts)
         if not told:

@@ -68,13 +68,13 @@ def make(
     from bandgap.descriptors import config_for
     from bandgap.sources.domain import DOMAIN
     from bandgap.sources.model import SourceConfig
-    from bandgap.sources.training import train_source_run
+    from bandgap.sources.training import train_source_folder
 
     with progress_bars() as progress:
         make_inorganic_demo(raw, out, progress=progress)
         found = load_inorganic("source", folder=out)
         learned = (found.table["part"] != HELD_OUT).to_numpy().nonzero()[0]
-        train_source_run(
+        train_source_folder(
             [found.records[row] for row in learned],
             found.gaps_eV[learned],
             descriptor=config_for(preset=PRESET),

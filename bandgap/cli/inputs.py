@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from bandgap.datasets.table import LabelledSet
     from bandgap.descriptors import MBTRConfig
     from bandgap.descriptors.cache import DescriptorCache
     from bandgap.structures import StructureRecord
@@ -165,6 +166,16 @@ def load_gaps(records: Sequence[StructureRecord], choice: LabelChoice) -> tuple[
     return gaps, level_of_theory
 
 
+def load_labelled(paths: Sequence[Path], choice: LabelChoice, *, baseline: str = "", progress: Progress) -> LabelledSet:
+    """Read structures with their gaps, and with the baseline of this name if one is given."""
+    from bandgap.datasets.table import LabelledSet
+
+    records = load_structures(paths, progress=progress)
+    gaps, level_of_theory = load_gaps(records, choice)
+    baseline_eV = load_baseline(records, baseline, table=choice.table) if baseline else None
+    return LabelledSet(records, gaps, level_of_theory, baseline_eV=baseline_eV)
+
+
 def load_baseline(records: Records, name: str, *, table: Path | None = None) -> NDArray[np.float64]:
     """Return the baseline (n,) in eV of every record, NaN where there is none: a column of the table, or a key.
 
@@ -186,18 +197,18 @@ def load_baseline(records: Records, name: str, *, table: Path | None = None) -> 
     return values
 
 
-def descriptor_of(preset: str | None, species: str | None) -> MBTRConfig:
+def descriptor_of(preset: str | None, species: Sequence[str] | None) -> MBTRConfig:
     """Return the descriptor settings that --preset or --species names."""
     from bandgap.descriptors import config_for
 
     if (preset is None) == (species is None):
         raise typer.BadParameter("give either --preset (such as oe62-16) or --species (such as H C N O).")
-    return config_for(preset=preset, species=species_list(species))
+    return config_for(preset=preset, species=species)
 
 
 def chosen_descriptor(preset: str | None, species: str | None) -> MBTRConfig | None:
     """Return the descriptor settings that --preset or --species names, None where neither is given."""
-    return descriptor_of(preset, species) if preset or species else None
+    return descriptor_of(preset, species_list(species)) if preset or species else None
 
 
 def descriptor_cache() -> DescriptorCache:

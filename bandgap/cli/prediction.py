@@ -24,7 +24,9 @@ from bandgap.cli.inputs import (
     takes_long_to_read,
 )
 from bandgap.cli.report import print_figures, write_figures
+from bandgap.cli.request_options import takes_request
 from bandgap.foundation.errors import InputError
+from bandgap.runs.requests import PredictRequest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from bandgap.structures import StructureRecord
 
 
+@takes_request(PredictRequest)
 def predict(
     model: Annotated[Path, typer.Option(metavar="DIR", help="Run folder that `bandgap transfer` wrote.")],
     structures: options.Structures,
@@ -43,8 +46,6 @@ def predict(
             help="Table to write, one row for every structure: Parquet where it ends in .parquet, else CSV.",
         ),
     ],
-    level: options.Level = 0.95,
-    interval: options.Interval = "prediction",
     baselines: Annotated[
         Path | None,
         typer.Option(
@@ -61,24 +62,10 @@ def predict(
             "interval in the comment lines. Refused ones are left out.",
         ),
     ] = None,
-    jobs: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="Processes that predict at the same time, each with one thread. With two or more, or files of more "
-            "than 64 MB, another one reads beside them.",
-        ),
-    ] = 1,
-    chunk: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Structures that are predicted and written at once, by each process: fewer need less memory.",
-        ),
-    ] = 512,
     engine: options.Engine = None,
     scheduler: options.Scheduler = None,
+    *,
+    request: PredictRequest,
 ) -> None:
     """Predict band gaps with intervals for new structures and write them as a CSV.
 
@@ -86,18 +73,16 @@ def predict(
     below zero means that the model cannot rule out a gap of zero. The table grows as structures are done; killed in
     between, the same command goes on where it was.
     """
-    ahead = spool_ahead(structures) if jobs > 1 else None  # reads while what computes is loaded
+    ahead = spool_ahead(structures) if request.n_jobs > 1 else None  # reads while what computes is loaded
 
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.forks import can_fork
     from bandgap.foundation.machine import set_threads
-    from bandgap.predictions.table import check_level
     from bandgap.runs.chunks import ChunkPlan
     from bandgap.storage.manifests import read_manifest
 
     set_threads()
     use_engine(engine, scheduler)
-    check_level(level)
     large = ahead is None and takes_long_to_read(structures)
     name = str(read_manifest(model, kind="run")["request"]["baseline"])
     if large and not name and can_fork():  # baselines are asked of all structures at once
@@ -106,7 +91,7 @@ def predict(
         records = spool_structures(structures, progress=progress) if ahead is None else ahead
         if baselines is not None and not name:
             raise typer.BadParameter("--baselines: this run was trained without a baseline. Leave the option out.")
-        plan = ChunkPlan(model, level=level, interval=interval, cache=descriptor_cache(), size=chunk, n_jobs=jobs)
+        plan = ChunkPlan(model, request, cache=descriptor_cache())
         found = write_growing(
             records,
             plan,

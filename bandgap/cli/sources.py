@@ -89,7 +89,7 @@ def train_sources(
     unknown = sorted((set(own_levels) | set(own_licences)) - set(files))
     if unknown:
         raise ConfigError(f"There is no set {unknown[0]!r}. Given: {', '.join(files)}.")
-    descriptor, widths = descriptor_of(preset, species), whole_numbers(hidden)
+    descriptor, widths = descriptor_of(preset, options.species_list(species)), whole_numbers(hidden)
     with progress_bars() as progress:
         given = load_sets(files, label, levels=own_levels, licences=own_licences, progress=progress)
         training = JointTrainingConfig() if steps is None else JointTrainingConfig(steps=steps)

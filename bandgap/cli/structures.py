@@ -62,7 +62,7 @@ def featurize(
     from bandgap.foundation.engines import use_engine
 
     use_engine(engine, scheduler)
-    config = descriptor_of(preset, species)
+    config = descriptor_of(preset, options.species_list(species))
     if out.suffix != ".npz":
         raise typer.BadParameter(f"--out is {out}. Give a file name that ends in .npz.")
     with progress_bars() as progress:

@@ -1,30 +1,20 @@
 """`bandgap train-source` and `bandgap transfer`: a source model, and its transfer to labelled crystals."""
 
-import functools
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bandgap.cli import options
 from bandgap.cli.bars import EpochClock, progress_bars
-from bandgap.cli.inputs import (
-    LabelChoice,
-    descriptor_cache,
-    descriptor_of,
-    load_baseline,
-    load_gaps,
-    load_structures,
-    say,
-)
+from bandgap.cli.inputs import LabelChoice, descriptor_cache, descriptor_of, load_labelled, say
 from bandgap.cli.report import check_out, print_run
 from bandgap.cli.request_options import takes_request
-from bandgap.runs.requests import TransferRequest
+from bandgap.foundation.progress import Progress
+from bandgap.runs.requests import SourceRequest, TransferRequest
 
 if TYPE_CHECKING:
-    from bandgap.sources.model import SourceConfig
+    from bandgap.datasets.table import LabelledSet
 
 
 def source_path(source: Path) -> Path | None:
@@ -50,6 +40,7 @@ def _list_methods(asked: bool) -> None:
     raise typer.Exit
 
 
+@takes_request(SourceRequest)
 def train_source(
     out: options.Out,
     structures: options.Structures = [],  # noqa: B006 - typer copies it
@@ -63,37 +54,11 @@ def train_source(
     level: Annotated[
         str, typer.Option(help="Which gaps of the OE62 file: pbe, pbe0, pbe0_water, gw or another that it has.")
     ] = "pbe0",
-    preset: options.Preset = None,
-    species: options.Species = None,
-    network: Annotated[
-        Literal["perceptron", "megnet"],
-        typer.Option(
-            help="perceptron: learns from the descriptor of --preset or --species; megnet: learns its own features "
-            "from the structures, by a graph network (needs the extra graph)."
-        ),
-    ] = "perceptron",
-    split: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TRAIN,STOP",
-            help="Numbers of structures to train on and to stop by; the error on the rest is told. 40000,10000 is the "
-            "split of OE62 that the method was published with. Default: four fifths and one fifth, no rest.",
-        ),
-    ] = None,
-    max_epochs: Annotated[
-        int | None, typer.Option(min=1, help="Epochs at most; default: 150, fewer where nothing is gained any more.")
-    ] = None,
-    seed: options.Seed = 0,
     level_of_theory: options.LevelOfTheory = "",
-    licence: Annotated[
-        str, typer.Option(help="Licence of the data, such as CC-BY-4.0. It travels with the source model and its runs.")
-    ] = "",
-    variational: options.Variational = False,
-    snapshots: options.Snapshots = None,
-    device: options.Device = "auto",
-    jobs: options.Jobs = 1,
     engine: options.Engine = None,
     scheduler: options.Scheduler = None,
+    *,
+    request: SourceRequest,
 ) -> None:
     """Train a source model on many structures with known gaps.
 
@@ -101,77 +66,42 @@ def train_source(
     """
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
+    from bandgap.runs.source import check_network, train_source_run
     from bandgap.storage.manifests import read_manifest
 
     set_threads()
     use_engine(engine, scheduler)
     check_out(out)
-    asked = _source_config(split, max_epochs, variational=variational, snapshots=snapshots)
-    train = _trainer(network, preset, species, config=asked)
+    is_graph = request.network == "megnet"
+    check_network(request)
+    if not is_graph:
+        descriptor_of(request.preset, request.species)
     with progress_bars() as progress:
         if oe62 is not None:
             if structures or label or labels:
                 raise typer.BadParameter("--oe62 brings structures and gaps: leave out --structures and --label(s).")
-            from bandgap.datasets.oe62 import read_oe62
-
-            data = read_oe62(oe62, level=level, progress=progress)  # type: ignore[arg-type]  # it checks the level
-            say(data.summary)
-            records, gaps = data.records, data.gaps_eV
-            level_of_theory = level_of_theory or data.level_of_theory
-            del data
+            data = _oe62_set(oe62, level, level_of_theory, progress=progress)
         else:
             if not structures:
                 raise typer.BadParameter("give --structures PATH, or --oe62 FILE.")
             choice = LabelChoice(label, labels, unit=unit, column=column, level_of_theory=level_of_theory)
-            records = load_structures(structures, progress=progress)
-            gaps, level_of_theory = load_gaps(records, choice)
-        clock = EpochClock(progress, f"training the {'graph' if network == 'megnet' else 'source'} network")
-        folder = train(
-            records,
-            gaps,
-            level_of_theory=level_of_theory,
-            licence=licence,
-            out=out,
-            seed=seed,
-            device=device,
-            cache=descriptor_cache(),
-            n_jobs=jobs,
-            progress=clock,
-        )
+            data = load_labelled(structures, choice, progress=progress)
+        clock = EpochClock(progress, f"training the {'graph' if is_graph else 'source'} network")
+        folder = train_source_run(data, request, out=out, cache=descriptor_cache(), progress=clock)
     print_run(folder, read_manifest(folder, kind="source"))
     if clock.sentence:
-        typer.echo(f"graph network: {clock.sentence}" if network == "megnet" else clock.sentence)
+        typer.echo(f"graph network: {clock.sentence}" if is_graph else clock.sentence)
     say(f"Next: bandgap transfer --source {folder} --structures CRYSTALS --labels CSV --out RUN")
 
 
-def _source_config(
-    split: str | None, max_epochs: int | None, *, variational: bool, snapshots: int | None
-) -> "SourceConfig":
-    from bandgap.networks.training import TrainingConfig
-    from bandgap.sources.model import SourceConfig
+def _oe62_set(file: Path, level: str, level_of_theory: str, *, progress: Progress) -> "LabelledSet":
+    """Return the molecules of an OE62 file with one kind of gap."""
+    from bandgap.datasets.oe62 import read_oe62
+    from bandgap.datasets.table import LabelledSet
 
-    return SourceConfig(
-        training=TrainingConfig() if max_epochs is None else TrainingConfig(max_epochs=max_epochs),
-        variational=options.variational_configs(variational),
-        snapshots=options.snapshot_config(snapshots),
-        split=None if split is None else options.parse_split(split),
-    )
-
-
-def _trainer(network: str, preset: str | None, species: str | None, *, config: "SourceConfig") -> Callable[..., Path]:
-    """Return the training of this network with its descriptor; refuses what does not go together."""
-    if network == "perceptron":
-        from bandgap.sources.training import train_source_run
-
-        return functools.partial(train_source_run, descriptor=descriptor_of(preset, species), config=config)
-    if preset is not None or species is not None:
-        raise typer.BadParameter("--network megnet learns its own features: leave out --preset and --species.")
-    if config.split is not None:
-        raise typer.BadParameter("--split is for --network perceptron: a graph network would see all structures.")
-    import bandgap.networks.megnet  # noqa: F401 - before structures are read, it says where its package is missing
-    from bandgap.sources.graph_training import HIDDEN, train_graph_source_run
-
-    return functools.partial(train_graph_source_run, config=replace(config, hidden=HIDDEN))
+    data = read_oe62(file, level=level, progress=progress)  # type: ignore[arg-type]  # it checks the level
+    say(data.summary)
+    return LabelledSet(data.records, data.gaps_eV, level_of_theory or data.level_of_theory)
 
 
 @takes_request(TransferRequest)
@@ -198,7 +128,6 @@ def transfer(
     set. If the command is killed while it samples a network, the same command resumes from the last checkpoint, to the
     same result.
     """
-    from bandgap.datasets.table import LabelledSet
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
     from bandgap.runs.transfer import transfer_run
@@ -209,12 +138,10 @@ def transfer(
     check_out(out)
     choice = LabelChoice(label, labels, unit=unit, column=column, level_of_theory=level_of_theory)
     with progress_bars() as progress:
-        records = load_structures(structures, progress=progress)
-        gaps, level_of_theory = load_gaps(records, choice)
-        baseline = load_baseline(records, request.baseline, table=labels) if request.baseline else None
+        data = load_labelled(structures, choice, baseline=request.baseline, progress=progress)
         folder = transfer_run(
             source_path(source),
-            LabelledSet(records, gaps, level_of_theory, baseline_eV=baseline),
+            data,
             request,
             out=out,
             cache=descriptor_cache(),

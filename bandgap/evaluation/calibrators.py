@@ -19,7 +19,8 @@ from bandgap.evaluation.heldout import HeldOut
 from bandgap.evaluation.metrics import coverage, mean_width
 from bandgap.foundation.errors import ArtifactError, BandgapError, InputError
 from bandgap.predictions.conformal import ConformalScores, scores_of, smallest_calibration_set
-from bandgap.predictions.table import IntervalKind, Predictions
+from bandgap.predictions.interval_kinds import IntervalKind
+from bandgap.predictions.table import Predictions
 
 CalibratorKind = Literal["conformal", "variance"]
 

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from bandgap.evaluation.calibration import coverage_curve
 from bandgap.evaluation.metrics import coverage, mae, mean_width, r2, rmse
 from bandgap.foundation.errors import ArtifactError, InputError
+from bandgap.predictions.interval_kinds import IntervalKind
 from bandgap.predictions.store import QUANTILES, load_predictions
-from bandgap.predictions.table import LEVELS, NUMBERS, TEXTS, IntervalKind, Predictions
+from bandgap.predictions.table import LEVELS, NUMBERS, TEXTS, Predictions
 
 Floats = NDArray[np.float64]
 Key = tuple[str, str]  # id and file of a structure

@@ -17,7 +17,7 @@ from bandgap.evaluation.calibration import CoverageCurve, chance_range, coverage
 from bandgap.evaluation.heldout import HeldOut
 from bandgap.evaluation.metrics import coverage, mean_width, rmse
 from bandgap.predictions.conformal import available
-from bandgap.predictions.table import IntervalKind
+from bandgap.predictions.interval_kinds import IntervalKind
 
 Floats = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ from bandgap.datasets.gaps import mixed_levels_warning
 from bandgap.evaluation.heldout import HeldOut, figures_at
 from bandgap.evaluation.paired import Figure, PairedDifference, common_rows, paired_difference, sentence
 from bandgap.foundation.errors import InputError
-from bandgap.predictions.table import check_level
+from bandgap.predictions.interval_kinds import check_level
 
 MOST_RUNS, FEWEST_RUNS = 8, 2
 NOT_THERE = "-"

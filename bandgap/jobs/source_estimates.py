@@ -9,7 +9,7 @@ by a factor of two or more, until trainings on it correct the rates. They are of
 import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -18,6 +18,7 @@ from bandgap.jobs.estimates import LAST_RUNS, START_S, Estimate, finished_jobs
 from bandgap.jobs.library import Library
 from bandgap.jobs.server_files import ServerFile
 from bandgap.jobs.store import JobStore
+from bandgap.runs.requests import SourceRequest
 
 ATOM_S = 1.6e-4  # reading, describing, and the keys by which a transfer finds what it shares with the source
 ADAM = (2e-3, 27e-9, 64)  # seconds of a step, seconds of it by weight, rows of a batch
@@ -25,7 +26,6 @@ VARIATIONAL = (4e-3, 64e-9, 50)
 SNAPSHOTS = (2e-3, 24e-9, 64)
 FISHER_S = 2.5e-10  # a row and weight
 GRAPH_S = 1.2e-4  # an atom and epoch of MEGNet: 8 s for 2,000 crystals with 34 atoms each
-MEGNET = "megnet"  # how the settings of a training name it
 TRAINED_SHARE = 0.8  # of the rows; the others are held out
 VARIATIONAL_EPOCHS, SNAPSHOT_EPOCHS = 3 * 60, 30  # three weights of KL are tried; burn-in and snapshots
 POINTS = 36  # of the descriptor, for every element and for every pair of elements
@@ -104,10 +104,17 @@ def reference_seconds(work: SourceWork) -> float:
     return seconds
 
 
-def work_asked(payload: Mapping[str, Any], given: Molecules, *, features: int, device: str) -> SourceWork:
-    """Return what the settings of a training ask for, with every epoch that they allow."""
-    epochs, graph = int(payload["max_epochs"]), payload.get("network") == MEGNET
-    return SourceWork(given.n, given.atoms, features, epochs=epochs, device=device, graph=graph, **_network(payload))
+def work_asked(request: SourceRequest, given: Molecules, *, features: int, device: str) -> SourceWork:
+    """Return what a request asks for, with every epoch that it allows."""
+    return SourceWork(
+        given.n,
+        given.atoms,
+        features,
+        epochs=request.max_epochs,
+        device=device,
+        graph=request.network == "megnet",
+        **_network(request),
+    )
 
 
 def own_features(elements: int) -> int:
@@ -142,12 +149,19 @@ def past_trainings(jobs: JobStore, *, limit: int = 60) -> list[PastTraining]:
     What each has done is in the result of its job, as `jobs.tasks.sources` notes it; older ones without are left out.
     """
     return [
-        PastTraining(SourceWork(**result["work"], **_network(payload)), seconds, str(payload.get("file", "")))
+        PastTraining(
+            SourceWork(**result["work"], **_network(SourceRequest.of(payload["request"]))),
+            seconds,
+            str(payload.get("file", "")),
+        )
         for payload, result, seconds in finished_jobs(jobs, "train_source", limit=limit)
         if result.get("work")
     ]
 
 
-def _network(payload: Mapping[str, Any]) -> dict[str, Any]:
-    parts = {name: bool(payload.get(name)) for name in ("variational", "snapshots")}
-    return {"hidden": tuple(payload.get("hidden", (128, 64))), **parts}
+def _network(request: SourceRequest) -> dict[str, Any]:
+    return {
+        "hidden": request.hidden_widths,
+        "variational": request.variational,
+        "snapshots": request.snapshots is not None,
+    }

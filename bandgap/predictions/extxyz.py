@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bandgap.foundation.errors import ArtifactError
-from bandgap.predictions.table import IntervalKind, Predictions
+from bandgap.predictions.interval_kinds import IntervalKind
+from bandgap.predictions.table import Predictions
 
 if TYPE_CHECKING:
     from bandgap.structures import StructureRecord

@@ -12,15 +12,16 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from bandgap.foundation.csv_tables import csv_of_columns, rearm
-from bandgap.foundation.errors import ConfigError, InputError, shown
+from bandgap.foundation.errors import InputError
 from bandgap.predictions.conformal import ConformalScores, available
+from bandgap.predictions.interval_kinds import IntervalKind, check_kind, check_level
 from bandgap.predictions.mixtures import (
     by_structure,
     checked_mixture,
@@ -34,9 +35,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Floats = NDArray[np.float64]
-IntervalKind = Literal["prediction", "credible", "conformal"]
 
-INTERVAL_KINDS: tuple[IntervalKind, ...] = get_args(IntervalKind)
 
 LEVELS: Floats = np.arange(1, 200) / 200.0
 """The probabilities of the stored quantiles: 0.005, 0.010, ..., 0.995."""
@@ -192,23 +191,6 @@ def predictions_from_draws(
         level_of_theory=level_of_theory,
         conformal=conformal,
     )
-
-
-def check_kind(kind: str) -> None:
-    """Raise ConfigError for a kind of interval that there is not."""
-    if kind not in INTERVAL_KINDS:
-        raise ConfigError(
-            f"interval is {shown(kind)}. Accepted: prediction (of a new gap), credible (of the mean), conformal (of a "
-            "new gap, by held-back structures)."
-        )
-
-
-def check_level(level: float) -> float:
-    """Return the level; raise ConfigError outside 0.01 to 0.99, what 199 stored quantiles support."""
-    if not 0.01 - 1e-9 <= level <= 0.99 + 1e-9:
-        hint = f" For {level:g} % write {level / 100:g}." if 1 <= level <= 99 else ""
-        raise ConfigError(f"level is {level:g}. Accepted: 0.01 to 0.99, such as 0.95.{hint}")
-    return level
 
 
 def read_predictions_csv(source: Path | str | bytes) -> "pd.DataFrame":

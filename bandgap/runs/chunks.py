@@ -20,20 +20,20 @@ from bandgap.evaluation.calibrators import FILE as CALIBRATOR
 from bandgap.evaluation.calibrators import Calibrator
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.engines import engine_in_use, mapped
-from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.forks import can_fork, mapped_by_forks
 from bandgap.foundation.machine import few_blas_threads, set_threads
 from bandgap.foundation.progress import RATE, Progress, Update, no_progress
 from bandgap.predictions.details import PredictionDetails
-from bandgap.predictions.table import IntervalKind, Predictions
+from bandgap.predictions.interval_kinds import IntervalKind
+from bandgap.predictions.table import Predictions
 from bandgap.runs.prediction import draw_records, load_for, record_details, record_predictions
+from bandgap.runs.requests import PredictRequest
 from bandgap.runs.stored import DOMAIN, DRAWS, Run
 from bandgap.storage.manifests import MANIFEST
 from bandgap.structures import StructureRecord
 from bandgap.structures.packed import PackedRecord, unpacked
 from bandgap.structures.spool import Spool
 
-CHUNK = 512  # structures: half a second of work, and about 15 MB with all draws of a network
 FIRST = 128  # structures that are predicted before processes are forked
 PROCESSES_FROM = 2_000  # structures; of fewer only what is slow to describe is spread over processes
 
@@ -59,23 +59,14 @@ class Chunk:
 
 @dataclass(frozen=True)
 class ChunkPlan:
-    """How an input is predicted: where from, with which interval, how much at once and in how many processes.
+    """How an input is predicted: the folder of the run, the request, and the cache of descriptors.
 
-    The rows do not depend on `size` and `n_jobs`. A calibrator that is stored with the run is applied where
-    `calibrated`. Raises ConfigError where one of both is below 1.
+    The rows do not depend on the request's `chunk_size` and `n_jobs`.
     """
 
     model_folder: Path
-    level: float = 0.95
-    interval: IntervalKind = "prediction"
+    request: PredictRequest = PredictRequest()
     cache: DescriptorCache | None = None
-    size: int = CHUNK
-    n_jobs: int = 1
-    calibrated: bool = True
-
-    def __post_init__(self) -> None:
-        if self.size < 1 or self.n_jobs < 1:
-            raise ConfigError(f"chunks of {self.size}, {self.n_jobs} processes. Accepted: whole numbers from 1.")
 
 
 def predict_chunks(
@@ -98,7 +89,8 @@ def predict_chunks(
     raises, but for a baseline, which the caller checks.
     """
     known = n if callable(n) else lambda: n
-    spread = plan.n_jobs > 1 or engine_in_use().remote
+    request = plan.request
+    spread = request.n_jobs > 1 or engine_in_use().remote
     items: Iterable[StructureRecord | PackedRecord] = records
     if spread and isinstance(records, Spool):
         items = records.packed()
@@ -106,7 +98,7 @@ def predict_chunks(
     head = list(islice(left, PROCESSES_FROM)) if known() is None else []  # so many at least, or all
     n_left = len(head) if (total := known()) is None else total - first
     shares = spread and n_left >= PROCESSES_FROM
-    size = max(1, min(plan.size, -(-n_left // plan.n_jobs))) if shares else plan.size
+    size = max(1, min(request.chunk_size, -(-n_left // request.n_jobs))) if shares else request.chunk_size
     parts = _parts(chain(head, left), size=size, first=first, baseline_eV=baseline_eV, labelled=labelled)
     started, said = time.monotonic(), Update("predicting", first, total)
 
@@ -125,11 +117,11 @@ def predict_chunks(
 def work_of(plan: ChunkPlan, *, has_baseline: bool) -> str:
     """Return the name of the work that a plan does: the same where the same structures get the same rows."""
     folder = plan.model_folder
-    paths = [folder / name for name in (MANIFEST, DRAWS, DOMAIN, *([CALIBRATOR] if plan.calibrated else []))]
+    paths = [folder / name for name in (MANIFEST, DRAWS, DOMAIN, *([CALIBRATOR] if plan.request.calibrated else []))]
     facts = {
         "model": [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths if path.exists()],
         "baseline": has_baseline,
-        "interval": [plan.level, plan.interval],
+        "interval": [plan.request.probability, plan.request.interval],
         "version": version("bandgap"),
     }
     return fingerprint(facts)
@@ -164,12 +156,12 @@ def _parts(
 def _alone(parts: Iterator[Part], plan: ChunkPlan, progress: Progress) -> Iterator[Chunk]:
     run, calibrator = _loaded(plan)
     for part in parts:
-        found = _predicted(part, run, calibrator, plan.cache, n_jobs=plan.n_jobs, progress=progress)
+        found = _predicted(part, run, calibrator, plan.cache, n_jobs=plan.request.n_jobs, progress=progress)
         yield Chunk(part[0], *found)
 
 
 def _loaded(plan: ChunkPlan) -> tuple[Run, Calibrator | None]:
-    return load_for(plan.model_folder, level=plan.level, interval=plan.interval, calibrated=plan.calibrated)
+    return load_for(plan.model_folder, plan.request)
 
 
 def _predicted(
@@ -221,17 +213,18 @@ def _elsewhere(parts: Iterator[Part], plan: ChunkPlan, over: _Map) -> Generator[
             held.append(part[0])
             yield part, own
 
-    with contextlib.closing(over(_in_process, tasks(), n_jobs=plan.n_jobs, ahead=2)) as found:
+    with contextlib.closing(over(_in_process, tasks(), n_jobs=plan.request.n_jobs, ahead=2)) as found:
         for predictions, details in found:
             yield Chunk(held.popleft(), predictions, details)
 
 
-_Key = tuple[Path, float, IntervalKind, bool]
+_Key = tuple[Path, float, IntervalKind, bool]  # what a loaded model depends on
 _LOADED: dict[_Key, tuple[Run, Calibrator | None]] = {}  # of this process and its forks
 
 
 def _key(plan: ChunkPlan) -> _Key:
-    return plan.model_folder, plan.level, plan.interval, plan.calibrated
+    request = plan.request
+    return plan.model_folder, request.probability, request.interval, request.calibrated
 
 
 def _in_process(part: Part, plan: ChunkPlan) -> Found:

@@ -19,7 +19,8 @@ from bandgap.posterior.together import draws_together
 from bandgap.predictions.conformal import available, conformal_quantile
 from bandgap.predictions.details import PredictionDetails, keep_jointly, noise_variances
 from bandgap.predictions.domain import Judgement
-from bandgap.predictions.table import IntervalKind, Predictions, check_kind, check_level, predictions_from_draws
+from bandgap.predictions.table import Predictions, predictions_from_draws
+from bandgap.runs.requests import PredictRequest
 from bandgap.runs.stored import Run, load_run
 from bandgap.structures import StructureRecord
 
@@ -39,39 +40,55 @@ class DrawnRecords:
 def predict_run(
     model_folder: Path | str,
     records: Sequence[StructureRecord],
+    request: PredictRequest | None = None,
     *,
-    level: float = 0.95,
-    interval: IntervalKind = "prediction",
-    calibrated: bool = True,
     baseline_eV: Floats | None = None,
     cache: DescriptorCache | None = None,
-    n_jobs: int = 1,
     progress: Progress = no_progress,
 ) -> Predictions:
-    """Predict the gaps of new structures with a stored run: one row for every record, refused ones with empty numbers.
+    """Predict the gaps of new structures with a stored run.
 
-    `level` and `interval` are only checked here; every level and kind is in what is returned. A calibrator that is
-    stored with the run is applied, unless `calibrated` is False. A run with a baseline needs that of every record,
-    `baseline_eV` (n,), and refuses those that have none (NaN). Raises ConfigError or InputError where the run gives no
-    interval of this kind and level, InputError where a baseline is missing, or given to a run that has none.
+    Parameters
+    ----------
+    model_folder
+        Folder that `transfer_run` wrote.
+    records
+        Structures to predict, n of them.
+    request
+        Kind and probability of the intervals. They are checked here; the result has every kind and probability.
+    baseline_eV
+        Baseline (n,) in eV of every structure, NaN for none, if the run was trained with one. Structures without it
+        are refused.
+    cache
+        Cache of descriptors on disk.
+    progress
+        Called with every step; may raise `Cancelled`.
+
+    Returns
+    -------
+    Predictions
+        One row for each record; refused structures have empty numbers.
+
+    Raises
+    ------
+    ConfigError, InputError
+        When the run gives no interval of this kind and probability, when a baseline is missing, and when one is given
+        to a run that was trained without.
     """
-    run, calibrator = load_for(model_folder, level=level, interval=interval, calibrated=calibrated)
-    drawn = _drawn(run, records, baseline_eV, cache=cache, n_jobs=n_jobs, progress=progress)
+    request = request or PredictRequest()
+    run, calibrator = load_for(model_folder, request)
+    drawn = _drawn(run, records, baseline_eV, cache=cache, n_jobs=request.n_jobs, progress=progress)
     predictions = record_predictions(run, records, drawn)
     return predictions if calibrator is None else calibrator.apply(predictions)
 
 
-def load_for(
-    model_folder: Path | str, *, level: float, interval: IntervalKind, calibrated: bool = True
-) -> tuple[Run, Calibrator | None]:
+def load_for(model_folder: Path | str, request: PredictRequest) -> tuple[Run, Calibrator | None]:
     """Return a stored run with its calibrator; raises ConfigError or InputError as `predict_run` does."""
-    check_level(level)
-    check_kind(interval)
     run = load_run(model_folder)
-    calibrator = load_calibrator(Path(model_folder)) if calibrated else None
-    if interval == "conformal":
-        given = run.conformal if calibrator is None else calibrator.conformal or run.conformal
-        conformal_quantile(available(given).scores, level)
+    calibrator = load_calibrator(Path(model_folder)) if request.calibrated else None
+    if request.interval == "conformal":
+        scores = run.conformal if calibrator is None else calibrator.conformal or run.conformal
+        conformal_quantile(available(scores).scores, request.probability)
     return run, calibrator
 
 

@@ -7,12 +7,12 @@ here; it then has an option, a widget and an entry in the documentation.
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from bandgap.foundation.requests import Request, Setting
+from bandgap.predictions.interval_kinds import IntervalKind, check_level
 
 Device = Literal["auto", "cpu", "cuda"]
-IntervalKind = Literal["prediction", "credible", "conformal"]
 
 _SEED = Setting("Seed", "Seed of every random number; the same seed gives the same result.")
 _DEVICE = Setting("Device", "Where to train and sample: auto takes a CUDA device if there is one.")
@@ -122,4 +122,143 @@ class TransferRequest(Request):
     def _one_descriptor(self) -> "TransferRequest":
         if self.preset is not None and self.species is not None:
             raise ValueError("preset and species are both given. Give one of them: each names a descriptor.")
+        return self
+
+
+class PredictRequest(Request):
+    """Which intervals are predicted, and how much is computed at a time. Model, structures and output are separate."""
+
+    execution: ClassVar[frozenset[str]] = frozenset({"chunk_size", "n_jobs"})
+
+    probability: Annotated[
+        float,
+        Setting("Level", "Probability that the interval states, between 0.01 and 0.99.", option="--level"),
+    ] = 0.95
+    interval: Annotated[
+        IntervalKind,
+        Setting(
+            "Interval",
+            "prediction: where a new crystal's gap falls; credible: where the mean is, without scatter; conformal: as "
+            "prediction, but by crystals that the run held back (transfer --conformal-share).",
+        ),
+    ] = "prediction"
+    calibrated: Annotated[
+        bool,
+        Setting(
+            "Use the calibrator", "Apply the calibrator that is stored with the run, if there is one.", option=None
+        ),
+    ] = True
+    chunk_size: Annotated[
+        int,
+        Field(ge=1),
+        Setting(
+            "Structures at a time",
+            "Structures that each process predicts and writes at a time: fewer need less memory.",
+            option="--chunk",
+            metavar="N",
+        ),
+    ] = 512
+    n_jobs: Annotated[
+        int,
+        Field(ge=1),
+        Setting(
+            "Processes",
+            "Processes that predict at the same time, each with one thread. With two or more, or files of more than "
+            "64 MB, another process reads the files.",
+            option="--jobs",
+        ),
+    ] = 1
+
+    @field_validator("probability")
+    @classmethod
+    def _stored(cls, probability: float) -> float:
+        return check_level(probability)
+
+
+class SourceRequest(Request):
+    """How a source model is trained: network, descriptor, data split and settings. Data and output are separate."""
+
+    execution: ClassVar[frozenset[str]] = frozenset({"n_jobs"})
+
+    network: Annotated[
+        Literal["perceptron", "megnet"],
+        Setting(
+            "Network",
+            "perceptron: learns from the descriptor of --preset or --species; megnet: learns its own features from the "
+            "structures, by a graph network (needs the extra graph).",
+        ),
+    ] = "perceptron"
+    preset: Annotated[str | None, Setting("Descriptor", _PRESET, metavar="NAME")] = None
+    species: Annotated[tuple[str, ...] | None, Setting("Elements", _SPECIES, metavar="SYMBOLS")] = None
+    hidden: Annotated[
+        tuple[int, ...] | None,
+        Setting(
+            "Hidden units",
+            "Widths of the hidden layers; default: 128,64, and 1024,512 for megnet (Abba 2023, section 3.5).",
+            metavar="WIDTHS",
+        ),
+    ] = None
+    split: Annotated[
+        tuple[int, int] | None,
+        Setting(
+            "Structures to train on and to stop by",
+            "Numbers of structures to train on and to stop by; the error on the rest is reported. 40000,10000 is the "
+            "split of OE62 that the method was published with. Default: four fifths and one fifth, no rest.",
+            metavar="TRAIN,STOP",
+        ),
+    ] = None
+    max_epochs: Annotated[
+        int,
+        Field(ge=1),
+        Setting("Epochs at most", "Epochs at most; training ends earlier when the held-out error no longer falls."),
+    ] = 150
+    seed: Annotated[int, Field(ge=0), _SEED] = 0
+    licence: Annotated[
+        str,
+        Setting(
+            "Licence of the data",
+            "Licence of the data, such as CC-BY-4.0. It is stored with the source model and its runs.",
+        ),
+    ] = ""
+    variational: Annotated[
+        bool,
+        Setting("Also fit a variational posterior", "Also fit a variational posterior of the weights (minutes)."),
+    ] = False
+    variational_steps: Annotated[
+        int | None,
+        Field(ge=1),
+        Setting("Steps of the variational fit", "Steps of the variational fit at most.", option=None),
+    ] = None
+    snapshots: Annotated[
+        int | None,
+        Field(ge=2),
+        Setting(
+            "Snapshots of the training",
+            "Also keep the last K snapshots of SGD on the source's data.",
+            metavar="K",
+        ),
+    ] = None
+    device: Annotated[Device, _DEVICE] = "auto"
+    n_jobs: Annotated[
+        int,
+        Field(ge=1),
+        Setting("Processes", "Processes that compute descriptors at the same time.", option="--jobs"),
+    ] = 1
+
+    @property
+    def hidden_widths(self) -> tuple[int, ...]:
+        """Widths of the hidden layers, by default those of the network."""
+        if self.hidden is not None:
+            return self.hidden
+        return (1024, 512) if self.network == "megnet" else (128, 64)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "SourceRequest":
+        own_descriptor = self.preset is not None or self.species is not None
+        if self.preset is not None and self.species is not None:
+            raise ValueError("preset and species are both given. Give one of them: each names a descriptor.")
+        if self.network == "megnet" and own_descriptor:
+            raise ValueError("network megnet learns its own features: leave out preset and species.")
+        if self.network == "megnet" and self.split is not None:
+            raise ValueError("split is for network perceptron: a graph network would see all structures.")
         return self

@@ -38,7 +38,7 @@ from bandgap.networks.perceptron import NetworkConfig, Params, forward
 from bandgap.networks.training import ADAM_EPS, Epoch, TrainingConfig
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.one_set import first_state
-from bandgap.sources.training import train_source_run
+from bandgap.sources.training import train_source_folder
 from bandgap.structures import StructureRecord
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def train_graph_source_run(
         device=device,
         progress=progress,
     )
-    return train_source_run(
+    return train_source_folder(
         records,
         gaps_eV,
         descriptor=DescriptorConfig(graph=trained.body),

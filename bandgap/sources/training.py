@@ -28,7 +28,7 @@ from bandgap.structures.displaced import DISPLACEMENT, check_displacement, displ
 FILES_NAMED = 20  # of a source's data files, in its card
 
 
-def train_source_run(
+def train_source_folder(
     records: Sequence[StructureRecord],
     gaps_eV: NDArray[np.floating[Any]],
     *,

@@ -15,7 +15,7 @@ from bandgap.jobs.added_sources import add_folder
 from bandgap.jobs.worker import work_all
 from bandgap.networks.training import TrainingConfig
 from bandgap.sources.model import SourceConfig
-from bandgap.sources.training import train_source_run
+from bandgap.sources.training import train_source_folder
 from bandgap.structures import read_structures
 from tests.app.conftest import Workspace, texts
 from tests.app.test_actions import click, upload
@@ -78,7 +78,7 @@ def test_source_of_the_shell_command_is_listed_on_both_pages(visit: Visit, works
 
 
 def any_crystals() -> SourceTraining:
-    return functools.partial(train_source_run, descriptor=config_for(species=("Cs", "I", "Pb")))
+    return functools.partial(train_source_folder, descriptor=config_for(species=("Cs", "I", "Pb")))
 
 
 def of_graphs() -> SourceTraining:
@@ -90,7 +90,7 @@ def of_graphs() -> SourceTraining:
 
 def of_a_potential() -> SourceTraining:
     pytest.importorskip("chgnet")
-    return functools.partial(train_source_run, descriptor=PRESETS["chgnet"])
+    return functools.partial(train_source_folder, descriptor=PRESETS["chgnet"])
 
 
 @pytest.mark.parametrize(

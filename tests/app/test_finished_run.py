@@ -17,7 +17,7 @@ from bandgap.jobs.home import Home
 from bandgap.jobs.worker import work_all
 from bandgap.networks.training import TrainingConfig
 from bandgap.sources.model import SourceConfig
-from bandgap.sources.training import train_source_run
+from bandgap.sources.training import train_source_folder
 from bandgap.structures import read_structures
 from tests.app.conftest import BROKEN, WATER, Workspace, empty_workspace, texts
 
@@ -64,7 +64,7 @@ def train_source(out: Path) -> Path:
     config = SourceConfig(hidden=(8, 4), training=TrainingConfig(max_epochs=5))
     descriptor = config_for(species=("H", "O"))
     gaps = np.linspace(6.0, 9.0, 80)
-    return train_source_run(records, gaps, descriptor=descriptor, config=config, out=out, seed=0, device="cpu")
+    return train_source_folder(records, gaps, descriptor=descriptor, config=config, out=out, seed=0, device="cpu")
 
 
 def predict(workspace: Workspace, run: str) -> str:

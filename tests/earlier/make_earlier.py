@@ -28,7 +28,7 @@ from bandgap.networks.joint_training import JointTrainingConfig
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.training import TrainingConfig
 from bandgap.networks.variational import VariationalConfig
-from bandgap.predictions.table import IntervalKind
+from bandgap.predictions.interval_kinds import IntervalKind
 from bandgap.sources.model import SourceConfig
 from bandgap.storage.manifests import read_manifest
 from tests.earlier.arithmetic import arithmetic
@@ -129,7 +129,7 @@ def make_sources(folder: Path) -> None:
     )
     facts: dict[str, Any] = {"level_of_theory": LEVEL_OF_THEORY, "licence": "CC0-1.0"}
     work: dict[str, Any] = {"config": config, "device": "cpu"}
-    bandgap.train_source_run(records, gaps, descriptor=plain, out=folder / "sources/plain", seed=1, **facts, **work)
+    bandgap.train_source_folder(records, gaps, descriptor=plain, out=folder / "sources/plain", seed=1, **facts, **work)
     half = len(records) // 2
     bandgap.train_sources_run(
         {

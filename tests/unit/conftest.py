@@ -15,7 +15,7 @@ from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.training import TrainingConfig
 from bandgap.networks.variational import VariationalConfig
 from bandgap.sources.model import SourceConfig
-from bandgap.sources.training import train_source_run, train_sources_run
+from bandgap.sources.training import train_source_folder, train_sources_run
 from bandgap.structures import Problem, StructureRecord
 
 DESCRIPTOR = MBTRConfig(
@@ -82,7 +82,7 @@ def world() -> World:
 @pytest.fixture(scope="session")
 def source_folder(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A source model trained for a moment on 36 molecules; tests must not change it."""
-    return train_source_run(
+    return train_source_folder(
         world.source_records,
         world.source_gaps_eV,
         descriptor=DESCRIPTOR,

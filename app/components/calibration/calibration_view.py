@@ -14,7 +14,7 @@ from bandgap.evaluation.reliability import (
     width_table,
 )
 from bandgap.foundation.quantities import Quantity
-from bandgap.predictions.table import IntervalKind
+from bandgap.predictions.interval_kinds import IntervalKind
 from components.shared.drawing import figure_with_table
 
 

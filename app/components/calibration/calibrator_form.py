@@ -20,7 +20,7 @@ from bandgap.evaluation.calibrators import (
 from bandgap.evaluation.heldout import HeldOut
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.rows import RunRow
-from bandgap.predictions.table import IntervalKind
+from bandgap.predictions.interval_kinds import IntervalKind
 from components.shared import frame, stores, tables, words
 
 KIND_NAMES: Mapping[CalibratorKind, str] = {"conformal": "conformal", "variance": "variance scaling"}

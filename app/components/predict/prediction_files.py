@@ -10,7 +10,8 @@ from bandgap.foundation.csv_tables import csv_of_columns
 from bandgap.jobs.repeating import predict_command
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.details import PredictionDetails
-from bandgap.predictions.table import IntervalKind, Predictions
+from bandgap.predictions.interval_kinds import IntervalKind
+from bandgap.predictions.table import Predictions
 
 UNITS = {
     "mean_eV": "eV",

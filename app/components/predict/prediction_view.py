@@ -13,7 +13,8 @@ from bandgap.jobs.rows import RunRow
 from bandgap.predictions.counting import counts_of, domain_sentence
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.extxyz import with_interval
-from bandgap.predictions.table import COLUMNS, NEGATIVE_END_NOTE, IntervalKind, Predictions
+from bandgap.predictions.interval_kinds import IntervalKind
+from bandgap.predictions.table import COLUMNS, NEGATIVE_END_NOTE, Predictions
 from components.predict import prediction_files, prediction_table
 from components.predict.next_list import next_view
 from components.shared import tables, words

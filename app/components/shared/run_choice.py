@@ -10,7 +10,7 @@ import streamlit as st
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.conformal import ConformalScores, available, too_few
-from bandgap.predictions.table import INTERVAL_KINDS, IntervalKind
+from bandgap.predictions.interval_kinds import INTERVAL_KINDS, IntervalKind
 from components.shared import frame, stores, words
 from components.shared.run_files import finished_runs
 

@@ -14,7 +14,8 @@ from bandgap.evaluation.calibrators import Calibrator, load_calibrator
 from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.jobs.service.limits import Refusal
 from bandgap.jobs.service.questions import Choice, Question
-from bandgap.predictions.table import INTERVAL_KINDS, IntervalKind, Predictions, check_kind, check_level
+from bandgap.predictions.interval_kinds import INTERVAL_KINDS, IntervalKind, check_kind, check_level
+from bandgap.predictions.table import Predictions
 from bandgap.runs.prediction import DrawnRecords, Floats, Request, draw_requests, record_predictions
 from bandgap.runs.stored import Run, load_run
 from bandgap.structures.records import StructureRecord

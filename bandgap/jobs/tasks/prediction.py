@@ -28,6 +28,7 @@ from bandgap.jobs.store import Job
 from bandgap.jobs.tasks.data import write_shapes
 from bandgap.jobs.tasks.records import dataset_of, spool_records, verdict
 from bandgap.predictions.table import STATUSES
+from bandgap.runs.requests import PredictRequest
 from bandgap.structures.shapes import has_shapes
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ def predict(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     labelled = known if known.size == len(records) else np.zeros(len(records), dtype=bool)
     baseline = baseline_of(library, dataset, run, job.payload.get("baselines"))
     plan = ChunkPlan(  # as trained: pages apply a stored calibrator
-        home.run_folder(run_id), cache=DescriptorCache(home.cache), size=CHUNK, calibrated=False
+        home.run_folder(run_id),
+        PredictRequest(chunk_size=CHUNK, calibrated=False),
+        cache=DescriptorCache(home.cache),
     )
     work = [work_of(plan, has_baseline=baseline is not None), hashlib.sha256(labelled.tobytes()).hexdigest()]
     parts, made_of = resuming.parts_of(home, job.payload), RowDigest(records, baseline)

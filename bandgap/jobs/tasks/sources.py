@@ -1,8 +1,7 @@
 """The jobs that train a source model, from a data set or a file of the server's folder, and that check an added one."""
 
-import functools
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +11,9 @@ from bandgap.jobs.added_sources import check_source, unpack
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.server_files import VARIABLE, allowed_folder, checked_file
-from bandgap.jobs.source_estimates import MEGNET
 from bandgap.jobs.store import Job
 from bandgap.jobs.tasks.records import labelled_set
+from bandgap.runs.requests import SourceRequest
 
 if TYPE_CHECKING:
     from bandgap.datasets.table import LabelledSet
@@ -29,46 +28,27 @@ def train_source(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     """Train a source model and write its folder; a job that does not finish leaves none."""
     from bandgap.descriptors.cache import DescriptorCache
     from bandgap.foundation.machine import set_threads
+    from bandgap.runs.source import check_network, train_source_run
 
     set_threads()
     library, payload = Library(home), job.payload
-    graph = payload.get("network") == MEGNET
-    if graph:
-        import bandgap.networks.megnet  # noqa: F401 - before structures are read, it says where its package is missing
+    request = SourceRequest.of(payload["request"])
+    check_network(request)  # before structures are read
     data = labelled_molecules(library, job.workspace, payload, progress=progress)
-    train = _of_graphs() if graph else _of_vectors(descriptor_of(payload, data))
     out = home.source_folder(payload["source"])
     try:
-        train(
-            data.records,
-            data.gaps_eV,
-            config=source_config(payload),
+        train_source_run(
+            data,
+            request,
             out=out,
-            seed=payload["seed"],
-            level_of_theory=data.level_of_theory,
-            licence=data.licence,
-            device=payload.get("device", "auto"),
+            descriptor=descriptor_of(request, data) if request.network == "perceptron" else None,
             cache=DescriptorCache(home.cache),
             progress=progress,
         )
     except BaseException:
         shutil.rmtree(out, ignore_errors=True)
         raise
-    return {"folder": out.name, "work": work_done(out, data, device=payload.get("device", "auto"))}
-
-
-def _of_vectors(descriptor: "MBTRConfig") -> Callable[..., Path]:
-    """Return the training of a source network on vectors of this descriptor."""
-    from bandgap.sources.training import train_source_run
-
-    return functools.partial(train_source_run, descriptor=descriptor)
-
-
-def _of_graphs() -> Callable[..., Path]:
-    """Return the training of a source network on what a graph network learns beside it."""
-    from bandgap.sources.graph_training import train_graph_source_run
-
-    return train_graph_source_run
+    return {"folder": out.name, "work": work_done(out, data, device=request.device)}
 
 
 def add_source(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
@@ -110,7 +90,7 @@ def labelled_molecules(
 
     Raises InputError when the file may not be opened, and when there are too few or too many structures.
     """
-    licence = str(payload.get("licence", ""))
+    licence = str(payload["request"]["licence"])
     if payload.get("file"):
         found = _from_file(str(payload["file"]), str(payload["level"]), licence, progress=progress)
     else:
@@ -125,16 +105,18 @@ def labelled_molecules(
     return found
 
 
-def descriptor_of(payload: Mapping[str, Any], data: "LabelledSet") -> "MBTRConfig":
-    """Return the descriptor settings that a job names: a preset, or those for the elements of its structures.
+def descriptor_of(request: SourceRequest, data: "LabelledSet") -> "MBTRConfig":
+    """Return the descriptor that a request names, or the one for the elements of the structures.
 
     Raises InputError when the features would need more memory than a job may take.
     """
     from bandgap.descriptors import config_for, estimate
 
-    preset = str(payload.get("preset", ""))
-    species = {str(symbol) for record in data.records if record.atoms is not None for symbol in record.atoms.symbols}
-    config = config_for(preset=preset) if preset else config_for(species=sorted(species))
+    if request.preset is not None:
+        config = config_for(preset=request.preset)
+    else:
+        symbols = {str(s) for record in data.records if record.atoms is not None for s in record.atoms.symbols}
+        config = config_for(species=request.species or sorted(symbols))
     size = estimate(config, len(data.records))
     if size.n_bytes > MAX_FEATURE_BYTES:
         raise InputError(
@@ -143,21 +125,6 @@ def descriptor_of(payload: Mapping[str, Any], data: "LabelledSet") -> "MBTRConfi
             "structures."
         )
     return config
-
-
-def source_config(payload: Mapping[str, Any]) -> Any:
-    """Return the settings of the network, its training and the parts that some transfers ask for."""
-    from bandgap.networks.swag import SnapshotConfig
-    from bandgap.networks.training import TrainingConfig
-    from bandgap.networks.variational import kl_weights_to_try
-    from bandgap.sources.model import SourceConfig
-
-    return SourceConfig(
-        hidden=tuple(payload.get("hidden", (128, 64))),
-        training=TrainingConfig(max_epochs=int(payload.get("max_epochs", TrainingConfig.max_epochs))),
-        variational=kl_weights_to_try(max_steps=payload.get("max_steps")) if payload.get("variational") else (),
-        snapshots=SnapshotConfig() if payload.get("snapshots") else None,
-    )
 
 
 def _from_file(name: str, level: str, licence: str, *, progress: Progress) -> "LabelledSet":

@@ -18,7 +18,7 @@ from bandgap.jobs.library import Library
 from bandgap.jobs.sources import delete_source, source_path, sources_of
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.worker import work_all
-from bandgap.sources.training import train_source_run
+from bandgap.sources.training import train_source_folder
 
 WS, STRANGER = str(uuid.uuid4()), str(uuid.uuid4())
 
@@ -31,7 +31,7 @@ def home(tmp_path) -> Home:
 @pytest.fixture(scope="module")
 def trained(world, tmp_path_factory) -> Path:
     """A source model that a shell trained, with a file beside it that belongs to no source."""
-    folder = train_source_run(
+    folder = train_source_folder(
         world.source_records, world.source_gaps_eV, descriptor=world.descriptor, config=world.source_config,
         out=tmp_path_factory.mktemp("trained") / "mine", seed=0, level_of_theory="PBE", device="cpu",
     )  # fmt: skip

@@ -18,14 +18,14 @@ from bandgap.runs.prediction import predict_run
 from bandgap.runs.transfer import transfer_run
 from bandgap.sources.graph_training import train_graph_source_run
 from bandgap.sources.model import SourceConfig
-from bandgap.sources.training import train_source_run
+from bandgap.sources.training import train_source_folder
 from tests.unit.transfer.method_settings import BRIEF
 
 NEEDS = {"graph": "torch_geometric.nn", "chgnet": "chgnet.model.model"}
 GRAPH = GraphConfig(("C", "H", "O"), centres=12, embedding=8, hidden=32, width=16, blocks=2)
 TRAINING = {
     "graph": functools.partial(train_graph_source_run, graph=GRAPH),
-    "chgnet": functools.partial(train_source_run, descriptor=PRESETS["chgnet"]),
+    "chgnet": functools.partial(train_source_folder, descriptor=PRESETS["chgnet"]),
 }
 METHODS = ["btl_pcp_pe", "fine_tune", "feature_gp", "freeze", "last_layer_ridge", "ensemble"]  # of every kind
 NEW_PROCESS = """

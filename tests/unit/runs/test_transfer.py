@@ -18,7 +18,7 @@ from bandgap.runs.prediction import predict_run
 from bandgap.runs.stored import load_run
 from bandgap.runs.transfer import transfer_run
 from bandgap.sources.overlap import KNOWN
-from bandgap.sources.training import train_source_run
+from bandgap.sources.training import train_source_folder
 from tests.unit.runs.brief_transfer import transfer
 
 BAYES = {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 12}}
@@ -249,7 +249,7 @@ def test_cancel_leaves_no_run(source_folder, world, tmp_path):
 def test_source_run_leaves_out_what_it_cannot_learn_from(world, tmp_path):
     records, gaps = [*world.records, world.broken], np.append(world.gaps_eV, 3.0)
     settings = {"descriptor": world.descriptor, "config": world.source_config, "seed": 0, "device": "cpu"}
-    out = train_source_run(records, gaps, out=tmp_path / "source", **settings)
+    out = train_source_folder(records, gaps, out=tmp_path / "source", **settings)
     card = json.loads((out / "manifest.json").read_text())["card"]
     assert (card["n_structures"], card["data"], card["elements"]) == (24, ["made.xyz"], ["C", "H", "O"])
 

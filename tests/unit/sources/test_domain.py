@@ -12,7 +12,7 @@ from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.networks.training import TrainingConfig
 from bandgap.sources.domain import COLUMNS, DOMAIN, judge, load_domain, save_domain
 from bandgap.sources.model import SourceConfig
-from bandgap.sources.training import train_source_run
+from bandgap.sources.training import train_source_folder
 from bandgap.structures import StructureRecord, read_structures
 
 WATER = "3\n\nO 0 0 0.119\nH 0 {y:.3f} -0.477\nH 0 -{y:.3f} -0.477\n"
@@ -29,7 +29,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = SourceConfig(hidden=(4, 2), training=TrainingConfig(max_epochs=2))
     out = tmp_path_factory.mktemp("source")
     descriptor = config_for(species=("H", "O", "S"))
-    return train_source_run(
+    return train_source_folder(
         waters(30), np.linspace(6.0, 9.0, 30), descriptor=descriptor, config=config, out=out, seed=0, device="cpu"
     )
 

@@ -18,12 +18,12 @@ from bandgap.sources import held_back
 from bandgap.sources.added_extras import add_extras_run
 from bandgap.sources.held_back import without_test_rows
 from bandgap.sources.stored import load_source, source_predictions_eV
-from bandgap.sources.training import train_source_run
+from bandgap.sources.training import train_source_folder
 
 
 def trained(world, out, **changes):
     config = replace(world.source_config, **changes)
-    return train_source_run(
+    return train_source_folder(
         world.source_records, world.source_gaps_eV, descriptor=world.descriptor, config=config, out=out, seed=3,
         device="cpu",
     )  # fmt: skip

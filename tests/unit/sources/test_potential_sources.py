@@ -23,7 +23,7 @@ from bandgap.runs.transfer import transfer_run
 from bandgap.sources.cards import card_rows
 from bandgap.sources.domain import judge
 from bandgap.sources.stored import load_source
-from bandgap.sources.training import train_source_run
+from bandgap.sources.training import train_source_folder
 from bandgap.transfer import METHODS
 from tests.unit.transfer.method_settings import BRIEF
 
@@ -47,7 +47,7 @@ def folder(world, cache, tmp_path_factory):
         variational=(VariationalConfig(epochs=8, batch_size=8),),
         snapshots=SnapshotConfig(count=5, rank=3, burn_in=1, batch_size=8),
     )
-    return train_source_run(
+    return train_source_folder(
         world.source_records,
         world.source_gaps_eV,
         descriptor=DESCRIPTOR,
