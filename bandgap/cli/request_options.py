@@ -3,12 +3,14 @@
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.requests import Request, RequestField
+
+T = TypeVar("T", bound=Request)
 
 
 def takes_request(
@@ -24,9 +26,8 @@ def takes_request(
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
         def with_options(**values: Any) -> None:
-            asked = {field.name: _parsed(field, values.pop(field.name)) for field in fields}
-            given = {name: value for name, value in asked.items() if value is not None}
-            command(**values, request=request_type(**given))
+            options = {field.name: values.pop(field.name) for field in fields}
+            command(**values, request=parsed_request(request_type, options))
 
         signature = inspect.signature(command, eval_str=True)
         parameters = [p for p in signature.parameters.values() if p.name != "request"]
@@ -36,6 +37,16 @@ def takes_request(
         return with_options
 
     return decorate
+
+
+def parsed_request(request_type: type[T], options: Mapping[str, Any]) -> T:
+    """Return the request that the values of options ask for; other options are ignored.
+
+    Raises ConfigError for a value that the request does not accept.
+    """
+    fields = (field for field in request_type.fields() if field.name in options)
+    values = {field.name: _parsed(field, options[field.name]) for field in fields}
+    return request_type(**{name: value for name, value in values.items() if value is not None})
 
 
 def parse_settings(texts: list[str]) -> dict[str, Any]:

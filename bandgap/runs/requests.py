@@ -259,6 +259,8 @@ class SourceRequest(Request):
             raise ValueError("preset and species are both given. Give one of them: each names a descriptor.")
         if self.network == "megnet" and own_descriptor:
             raise ValueError("network megnet learns its own features: leave out preset and species.")
+        if self.split is not None and min(self.split) < 1:
+            raise ValueError(f"split: found {self.split}. Accepted: two whole numbers from 1, such as 40000,10000.")
         if self.network == "megnet" and self.split is not None:
             raise ValueError("split is for network perceptron: a graph network would see all structures.")
         return self

@@ -112,12 +112,12 @@ def judge(
     return table, _summary(table, domain, unseen)
 
 
-def _learned_inorganic() -> list[StructureRecord]:
+def _learned_inorganic() -> Sequence[StructureRecord]:
     demo = load_inorganic("source")
     return [record for record, part in zip(demo.records, demo.table["part"], strict=True) if part != HELD_OUT]
 
 
-_SHIPPED: Sequence[tuple[Callable[[], Path], Callable[[], list[StructureRecord]]]] = (
+_SHIPPED: Sequence[tuple[Callable[[], Path], Callable[[], Sequence[StructureRecord]]]] = (
     (demo_source_folder, lambda: load_demo("molecules").records),
     (inorganic_source_folder, _learned_inorganic),
 )

@@ -53,7 +53,7 @@ def test_difference_to_a_column_is_learned_and_predicted_with(run: Run, tmp_path
     done = run("transfer", "--source", "none", *data, "--baseline-column", "gap_pbe_eV", "--out", tmp_path / "run")
     assert plain.exit_code == done.exit_code == 0
     stored = {name: json.loads((tmp_path / name / "manifest.json").read_text()) for name in ("plain", "run")}
-    assert stored["run"]["baseline"] == "gap_pbe_eV" and "baseline" not in stored["plain"]
+    assert stored["run"]["request"]["baseline"] == "gap_pbe_eV" and stored["plain"]["request"]["baseline"] == ""
     assert stored["run"]["diagnostics"]["baseline_slope"] == pytest.approx(1.2, abs=0.1)
     assert stored["run"]["metrics"]["rmse_eV"] < 0.3 * stored["plain"]["metrics"]["rmse_eV"]
 

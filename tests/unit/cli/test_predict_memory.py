@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bandgap.benchmarks.prediction_speed import measure, write_copies
-from bandgap.runs.transfer import transfer_run
+from tests.transfers import transfer_labelled
 from tests.unit.conftest import gaps_of, make_records
 
 MOST_GROWTH = 1.2  # from 1,000 to 8,000 structures
@@ -18,7 +18,7 @@ def test_peak_memory_is_that_of_a_chunk_at_any_number_of_structures(source_folde
     records = make_records(40, seed=7, prefix="labelled")
     settings = {"n": 32, "n_test": 8, "seed": 5, "device": "cpu", "level_of_theory": "made up"}
     gaps, out = gaps_of(records, seed=8, shift=-0.5), tmp_path / "run"
-    model = transfer_run(source_folder, records, gaps, method="btl_pcp_pe", settings=SETTINGS, **settings, out=out)
+    model = transfer_labelled(source_folder, records, gaps, method="btl_pcp_pe", settings=SETTINGS, **settings, out=out)
 
     def peak(n: int, *words: object) -> int:
         molecules = tmp_path / f"{n}.extxyz"

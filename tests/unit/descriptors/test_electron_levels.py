@@ -13,9 +13,9 @@ from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.runs.comparison import Comparison, Entrant, compare, entrant_of, levels_of
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.stored import load_run
-from bandgap.runs.transfer import transfer_run
 from bandgap.sources.sets import open_sources
 from bandgap.transfer import METHODS
+from tests.transfers import transfer_labelled
 from tests.unit.transfer.method_settings import BRIEF
 
 pytest.importorskip("tblite")
@@ -26,14 +26,14 @@ LEARNING = [name for name, method in METHODS.items() if method.levels]
 
 def transfer(source_folder, world, out, **more):
     settings = {"method": "feature_gp", "settings": QUICK, "n": 14, "n_test": 6, "device": "cpu", "levels": "GFN1-xTB"}
-    return transfer_run(source_folder, world.records, world.gaps_eV, out=out, **(settings | more))
+    return transfer_labelled(source_folder, world.records, world.gaps_eV, out=out, **(settings | more))
 
 
 def test_run_with_levels_predicts_new_structures_with_them(source_folder, world, tmp_path):
     plain = transfer(source_folder, world, tmp_path / "plain", levels="none")
     run = transfer(source_folder, world, tmp_path / "run")
     manifest = json.loads((run / "manifest.json").read_text())
-    assert manifest["levels"] == manifest["descriptor"]["levels"] == "GFN1-xTB"
+    assert manifest["request"]["levels"] == manifest["descriptor"]["levels"] == "GFN1-xTB"
     found, without = (predict_run(folder, world.records[:5]) for folder in (run, plain))
     assert np.isfinite(found.mean_eV).all() and not np.allclose(found.mean_eV, without.mean_eV)
     again = predict_run(run, world.records[:5])
@@ -70,7 +70,7 @@ def test_methods_that_learn_from_levels_are_those_that_look_at_the_descriptor():
 def test_own_gaps_and_unknown_levels_are_refused_in_words(source_folder, world, tmp_path):
     with pytest.raises(InputError, match="The gaps are of GFN1-xTB, and GFN1-xTB levels would nearly be the answer"):
         transfer(source_folder, world, tmp_path, level_of_theory="GFN1-xTB")
-    with pytest.raises(ConfigError, match="levels is 'DFT'"):
+    with pytest.raises(ConfigError, match="levels: found 'DFT'"):
         transfer(source_folder, world, tmp_path, levels="DFT")
     assert own_gaps_problem("PBE") == own_gaps_problem("") == ""
 

@@ -3,12 +3,13 @@
 from bandgap.jobs.disk import folder_bytes, room
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
+from bandgap.runs.requests import TransferRequest
 
 MINE, OTHERS = "00000000-0000-4000-8000-00000000000a", "00000000-0000-4000-8000-00000000000b"
 
 
 def add_run(library, workspace, run_id, n_bytes):
-    facts = {"dataset": "d", "source": "demo", "method": "nptl", "title": "t", "config": {}}
+    facts = {"dataset": "d", "source": "demo", "title": "t", "request": TransferRequest(method="nptl")}
     library.add_run(workspace, job="j", run_id=run_id, **facts)
     folder = library.home.run_folder(run_id) / "deep"
     folder.mkdir(parents=True)

@@ -25,6 +25,7 @@ from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Verdict
 from bandgap.jobs.store import JobStore
 from bandgap.transfer import METHODS
+from tests.unit.jobs.payloads import transfer_payload
 
 WS = str(uuid.uuid4())
 
@@ -106,7 +107,8 @@ def store(tmp_path) -> JobStore:
 def finished(store: JobStore, *, took_s: float, workspace: str = WS, **changed) -> None:
     result = {"resumed": changed.pop("resumed", False)}
     sampler = {"sampler": {"warmup": 100, "draws": 400}}
-    payload = {"method": "bnn", "n": 60, "settings": sampler, "dataset": "d", "source": "demo"} | changed
+    fields = {"method": "bnn", "n": 60, "settings": sampler, "dataset": "d", "source": "demo", "run": "r"}
+    payload = transfer_payload(**fields | changed)
     job = store.submit(workspace, "transfer", title="t", payload=payload, subject="s")
     assert store.claim("w") is not None
     store.end(job.id, "finished", result=result)

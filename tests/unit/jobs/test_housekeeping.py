@@ -15,6 +15,7 @@ from bandgap.jobs.housekeeping import delete_dataset, drop_unused_uploads, losse
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Verdict
 from bandgap.jobs.store import JobStore
+from bandgap.runs.requests import TransferRequest
 
 WS, OTHER = str(uuid.uuid4()), str(uuid.uuid4())
 
@@ -59,7 +60,7 @@ def test_name_of_no_length_or_of_too_much_is_refused(library: Library, name: str
 
 def test_losses_name_files_bytes_gaps_and_the_runs_that_stay(library: Library) -> None:
     dataset = add(library, ("a", b"123"), ("b", b"4567"))
-    facts = {"source": "demo", "method": "nptl", "config": {}}
+    facts = {"source": "demo", "request": TransferRequest(method="nptl")}
     library.add_run(WS, job="j", run_id=str(uuid.uuid4()), dataset=dataset, title="my run", **facts)
     library.add_run(WS, job="j", run_id=str(uuid.uuid4()), dataset="another", title="not this", **facts)
     found = losses(library, WS, dataset)

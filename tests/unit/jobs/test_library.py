@@ -11,6 +11,7 @@ from bandgap.jobs import rows
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Dataset, Verdict
+from bandgap.runs.requests import TransferRequest
 
 WS = str(uuid.uuid4())
 OTHER = str(uuid.uuid4())
@@ -100,8 +101,8 @@ def test_verdicts_and_gaps_come_back_in_order(library: Library) -> None:
 def test_another_workspace_sees_no_data_set_and_no_run(library: Library) -> None:
     dataset = library.add_dataset(WS, "set")
     run_id = str(uuid.uuid4())
-    values = {"job": "j", "dataset": dataset.id, "source": "demo", "method": "fine_tune", "title": "t"}
-    library.add_run(WS, run_id=run_id, config={"n": 20}, **values)
+    values = {"job": "j", "dataset": dataset.id, "source": "demo", "title": "t"}
+    library.add_run(WS, run_id=run_id, request=TransferRequest(method="fine_tune", n=20), **values)
     assert [run.id for run in library.runs(WS)] == [run_id]
     assert library.datasets(OTHER) == [] and library.runs(OTHER) == [] and library.run(OTHER, run_id) is None
     with pytest.raises(InputError, match="This workspace has no such data set"):

@@ -16,7 +16,9 @@ from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.tasks import sources as source_tasks
 from bandgap.jobs.worker import work_all
-from bandgap.runs.transfer import transfer_run
+from bandgap.runs.requests import TransferRequest
+from tests.transfers import transfer_labelled
+from tests.unit.jobs.payloads import source_payload, transfer_payload
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="rights of POSIX")
 
@@ -72,18 +74,27 @@ def test_nothing_that_jobs_and_pages_write_is_open_to_others(tmp_path, world, so
     library.save_gaps(learned, world.gaps_eV, labels={"source": "made"}, level_of_theory="PBE")
     run, source = str(uuid.uuid4()), str(uuid.uuid4())
     done = [
-        submitted(home, "transfer", run, **SPLIT, method="last_layer_ridge", dataset=learned, run=run),
-        submitted(home, "train_source", source, source=source, name="mine", dataset=learned, hidden=[6, 4],
-                  max_epochs=3, seed=0, device="cpu"),
+        submitted(
+            home, "transfer", run, **transfer_payload(run=run, dataset=learned, method="last_layer_ridge", **SPLIT)
+        ),
+        submitted(
+            home,
+            "train_source",
+            source,
+            **source_payload(source=source, dataset=learned, hidden=(6, 4), max_epochs=3, device="cpu"),
+        ),
         submitted(home, "domain", learned, dataset=learned, source="toy"),
-    ]  # fmt: skip
-    library.add_run(WS, job=done[0].id, run_id=run, dataset=learned, source="toy", method="m", title="t", config={})
+    ]
+    library.add_run(
+        WS, job=done[0].id, run_id=run, dataset=learned, source="toy", title="t", request=TransferRequest(method="m")
+    )
     work_all(home)
     done.append(submitted(home, "predict", new, run=run, dataset=new, name="new"))
     work_all(home)
     assert [JobStore(home).job(WS, job.id).state for job in done] == ["finished"] * 4
 
-    submitted(home, "transfer", "lasting", **SPLIT, method="bnn", dataset=learned, run="f" * 36, settings=LONG)
+    lasting = transfer_payload(run="f" * 36, dataset=learned, method="bnn", settings=LONG, **SPLIT)
+    submitted(home, "transfer", "lasting", **lasting)
     store = EndedAtACheckpoint(home)
     with pytest.raises(Ended):
         run_job(store, store.claim("w"))
@@ -98,7 +109,7 @@ def test_nothing_that_jobs_and_pages_write_is_open_to_others(tmp_path, world, so
 
 def test_run_of_the_shell_has_the_rights_of_any_other_file(tmp_path, world, source_folder):
     settings = {"method": "last_layer_ridge", "n": 16, "n_test": 4}
-    out = transfer_run(source_folder, world.records, np.array(world.gaps_eV), **settings, out=tmp_path / "run")
+    out = transfer_labelled(source_folder, world.records, np.array(world.gaps_eV), **settings, out=tmp_path / "run")
     assert mode(out) == 0o755 and {mode(path) for path in out.iterdir()} == {0o644}
 
 

@@ -1,4 +1,4 @@
-"""The command that repeats a run is one that the shell accepts, with the settings of the run."""
+"""The command that repeats a run is one that the command line accepts, and it asks for the run's request."""
 
 import shlex
 
@@ -6,14 +6,15 @@ import pytest
 import typer
 
 from bandgap.cli import app
-from bandgap.cli.training import parse_settings
+from bandgap.cli.request_options import parsed_request
 from bandgap.jobs.repeating import predict_command, serve_command, transfer_command
+from bandgap.runs.requests import TransferRequest
 
-CONFIG = {"source": "demo", "n": 40, "n_test": 10, "seed": 3}
+REQUEST = TransferRequest(method="nptl", n=40, n_test=10, seed=3)
 
 
 def parsed(command):
-    """What the command line makes of a command, without running it."""
+    """Return the values that the command line reads from a command, without running it."""
     program, name, *words = shlex.split(command.replace("\\\n", ""))
     assert program == "bandgap"
     found = typer.main.get_command(app).commands[name]
@@ -21,54 +22,64 @@ def parsed(command):
 
 
 @pytest.mark.parametrize(
-    ("settings", "expected"),
+    "settings",
     [
-        ({}, {}),
-        ({"lam": 0.5, "standardise": "target"}, {"lam": 0.5, "standardise": "target"}),
-        ({"sampler": {"warmup": 40, "draws": 50}}, {"sampler": {"warmup": 40, "draws": 50}}),
-        ({"hidden": [64, 32], "note": "it's mine"}, {"hidden": [64, 32], "note": "it's mine"}),
+        {},
+        {"lam": 0.5, "standardise": "target"},
+        {"sampler": {"warmup": 40, "draws": 50}},
+        {"hidden": [64, 32], "note": "it's mine"},
     ],
 )
-def test_transfer_command_has_the_settings_of_the_run(settings, expected):
-    own = {
-        "baseline": "gap_pbe_eV",
-        "device": "cuda",
-        "conformal_share": 0.15,
-        "by_formula": True,
-        "test_known": True,
-        "levels": "GFN1-xTB",
-    }
-    config = {**CONFIG, "settings": settings, **own}
-    found = parsed(transfer_command("fine_tune", config, level_of_theory="PBE; D3"))
-    assert (found["method"], found["n"], found["n_test"], found["seed"]) == ("fine_tune", 40, 10, 3)
-    assert (found["device"], found["conformal_share"], found["level_of_theory"]) == ("cuda", 0.15, "PBE; D3")
-    plain = parsed(transfer_command("nptl", CONFIG))
-    assert found["by_formula"] and not plain["by_formula"]
-    assert found["test_known"] and not plain["test_known"]
-    assert (found["levels"], plain["levels"]) == ("GFN1-xTB", "none")
-    assert (found["baseline_column"], plain["baseline_column"]) == ("gap_pbe_eV", None)
-    assert parse_settings(list(found["settings"])) == expected
+def test_transfer_command_asks_for_the_request_of_the_run(settings):
+    request = TransferRequest(
+        method="fine_tune",
+        n=40,
+        n_test=10,
+        seed=3,
+        baseline="gap_pbe_eV",
+        device="cuda",
+        conformal_share=0.15,
+        by_formula=True,
+        test_known=True,
+        levels="GFN1-xTB",
+        settings=settings,
+    )
+    found = parsed(transfer_command("demo", request, level_of_theory="PBE; D3"))
+    assert parsed_request(TransferRequest, found) == request
+    assert found["level_of_theory"] == "PBE; D3"
     assert str(found["source"]) == "demo" and str(found["out"]) == "RUN"
 
 
-def test_run_without_a_source_says_so():
-    assert str(parsed(transfer_command("kernel_ridge", CONFIG | {"source": "none"}))["source"]) == "none"
+def test_every_field_of_a_transfer_request_survives_the_command_line():
+    values = {"flag": True, "integer": 7, "number": 0.25, "text": "x", "texts": ("H", "C"), "settings": {"a": 1}}
+    for field in TransferRequest.fields():
+        if field.option is None:
+            continue
+        value = field.choices[-1] if field.kind == "choice" else values[field.kind]
+        request = TransferRequest(**{field.name: value})
+        found = parsed(transfer_command("demo", request))
+        assert parsed_request(TransferRequest, found) == request, field.name
+
+
+def test_run_without_a_source_names_none():
+    assert str(parsed(transfer_command("none", REQUEST))["source"]) == "none"
 
 
 def test_source_of_a_workspace_has_a_placeholder():
-    assert str(parsed(transfer_command("nptl", CONFIG | {"source": "0f3c-11"}))["source"]) == "SOURCE"
+    assert str(parsed(transfer_command("0f3c-11", REQUEST))["source"]) == "SOURCE"
 
 
 def test_predict_command_reads_the_folder_of_the_transfer():
-    assert str(parsed(predict_command())["model"]) == str(parsed(transfer_command("nptl", CONFIG))["out"])
+    assert str(parsed(predict_command(REQUEST))["model"]) == str(parsed(transfer_command("demo", REQUEST))["out"])
 
 
 def test_predict_command_of_a_run_with_a_baseline_names_its_table():
-    assert str(parsed(predict_command({"baseline": "gap_pbe_eV"}))["baselines"]) == "BASELINES.csv"
-    assert parsed(predict_command())["baselines"] is None
+    with_baseline = REQUEST.changed(baseline="gap_pbe_eV")
+    assert str(parsed(predict_command(with_baseline))["baselines"]) == "BASELINES.csv"
+    assert parsed(predict_command(REQUEST))["baselines"] is None
 
 
 def test_serve_command_serves_the_folder_of_the_transfer():
     found = parsed(serve_command())
-    assert [str(path) for path in found["model"]] == [str(parsed(transfer_command("nptl", CONFIG))["out"])]
+    assert [str(path) for path in found["model"]] == [str(parsed(transfer_command("demo", REQUEST))["out"])]
     assert (found["host"], found["token_file"]) == ("127.0.0.1", None)

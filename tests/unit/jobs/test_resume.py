@@ -16,6 +16,7 @@ from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.tasks.transfer import transfer
 from bandgap.runs.stored import load_run
 from tests.unit.jobs.labelled_sets import add_labelled_set
+from tests.unit.jobs.payloads import transfer_payload
 
 WS = str(uuid.uuid4())
 SAMPLER = {"chains": 2, "warmup": 60, "draws": 100, "keep": 8, "max_steps": 2}  # more than one checkpoint
@@ -31,11 +32,9 @@ def home(tmp_path, world, source_folder) -> Home:
 
 def submitted(home: Home, **changed) -> Job:
     dataset = Library(home).datasets(WS)[0]
-    payload = {
-        "run": str(uuid.uuid4()), "dataset": dataset.id, "source": "toy", "method": "bnn", "n": 16, "n_test": 4,
-        "seed": 1, "settings": {"sampler": SAMPLER}, "device": "cpu",
-    }  # fmt: skip
-    return JobStore(home).submit(WS, "transfer", title="transfer", payload=payload | changed, subject=dataset.id)
+    fields = {"method": "bnn", "n": 16, "n_test": 4, "seed": 1, "settings": {"sampler": SAMPLER}, "device": "cpu"}
+    payload = transfer_payload(run=str(uuid.uuid4()), dataset=dataset.id, **fields | changed)
+    return JobStore(home).submit(WS, "transfer", title="transfer", payload=payload, subject=dataset.id)
 
 
 class Killed(RuntimeError):

@@ -36,6 +36,7 @@ from bandgap.networks.perceptron import NetworkConfig
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.training import TrainingConfig
 from bandgap.networks.variational import kl_weights_to_try
+from bandgap.runs.requests import SourceRequest
 
 WS = str(uuid.uuid4())
 WORK = SourceWork(n=6_000, atoms=180_000, features=1_260, hidden=(128, 64), epochs=100)
@@ -106,7 +107,7 @@ def test_graph_network_adds_its_epochs_over_atoms_and_is_corrected_by_its_like_a
     assert estimate_source(graph, past=runs).seconds == pytest.approx(2.0 * reference_seconds(graph))
     assert estimate_source(WORK, past=runs).seconds == pytest.approx(3.0 * reference_seconds(WORK))
     given = Molecules(6_000, 180_000, 7)
-    asked = {"max_epochs": 100, "hidden": [128, 64], "network": "megnet"}
+    asked = SourceRequest(max_epochs=100, hidden=(128, 64), network="megnet")
     assert work_asked(asked, given, features=1_260, device="cpu") == graph
 
 
@@ -135,7 +136,8 @@ def test_past_trainings_are_read_from_what_their_jobs_noted(tmp_path):
     store = JobStore(Home(tmp_path))
     work = {"n": 90, "atoms": 270, "features": 180, "epochs": 7, "device": "cpu"}
     results = ({"folder": "f", "work": work}, {"folder": "of an older version"})
-    payload = {"hidden": [256, 128], "max_epochs": 150, "snapshots": True, "file": "df.json"}
+    request = SourceRequest(hidden=(256, 128), snapshots=20)
+    payload = {"file": "df.json", "request": request.to_values()}
     for took_s, result in zip((40.0, 50.0), results, strict=True):
         job = store.submit(str(uuid.uuid4()), "train_source", title="t", payload=payload, subject="s")
         assert store.claim("w") is not None
@@ -144,5 +146,5 @@ def test_past_trainings_are_read_from_what_their_jobs_noted(tmp_path):
             connection.execute("UPDATE job SET started = 100.0, finished = ? WHERE id = ?", (100.0 + took_s, job.id))
     done = SourceWork(90, 270, 180, (256, 128), 7, snapshots=True)
     assert past_trainings(store) == [PastTraining(done, 40.0, "df.json")]
-    asked = work_asked(payload, Molecules(90, 270, 2), features=180, device="cpu")
+    asked = work_asked(request, Molecules(90, 270, 2), features=180, device="cpu")
     assert asked == replace(done, epochs=150)

@@ -15,9 +15,10 @@ from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Dataset, RunRow, Verdict
 from bandgap.jobs.starting import Started, start_transfer
 from bandgap.jobs.store import JobStore
+from bandgap.runs.requests import TransferRequest
 
 WS = str(uuid.uuid4())
-CONFIG = {"source": "demo", "method": "fine_tune", "n": 10, "n_test": 2, "seed": 0, "settings": {}, "device": "cpu"}
+REQUEST = TransferRequest(method="fine_tune", n=10, n_test=2, seed=0, device="cpu")
 
 
 class Store:
@@ -32,7 +33,8 @@ class Store:
         self.dataset: Dataset = self.library.dataset(WS, made.id)
 
     def start(self, **changed) -> Started:
-        return start_transfer(self.jobs, self.library, self.dataset, config=CONFIG | changed, title="a run")
+        request = REQUEST.changed(**changed)
+        return start_transfer(self.jobs, self.library, self.dataset, source="demo", request=request, title="a run")
 
     def run(self, run_id: str) -> RunRow:
         found = self.library.run(WS, run_id)

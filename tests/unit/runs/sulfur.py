@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bandgap.runs.transfer import transfer_run
+from tests.transfers import transfer_labelled
 from tests.unit.conftest import make_records
 
 SULFUR = ("SH2", "CH3SH")
@@ -27,4 +27,4 @@ def with_sulfur(world):
 def transfer(source_folder, mixed, out, method, **more):
     records, gaps = mixed
     settings = {"n_test": 0, "seed": 3, "device": "cpu", "settings": QUICK.get(method, {})} | more
-    return transfer_run(source_folder, records, gaps, method=method, out=out, **settings)
+    return transfer_labelled(source_folder, records, gaps, method=method, out=out, **settings)

@@ -11,8 +11,8 @@ from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.predictions.store import load_predictions
 from bandgap.runs.compared_fits import ComparedFit, append_fit, read_fits, summary
 from bandgap.runs.comparison import CONSTANT, SOURCE_ALONE, Comparison, compare
-from bandgap.runs.transfer import transfer_run
 from bandgap.sources.sets import open_sources
+from tests.transfers import transfer_labelled
 
 FINE = {"training": {"max_epochs": 10, "batch_size": 8}}
 PLAN = Comparison({"fine_tune": FINE, "feature_gp": {"draws": 8, "proposals": 50}}, (10, 14), (0, 1), 6)
@@ -43,7 +43,7 @@ def test_every_method_is_fitted_on_every_split(fits):
 
 def test_figures_are_those_of_a_run_of_the_same_split(fits, source_folder, world, tmp_path):
     settings = {"method": "fine_tune", "settings": FINE, "seed": 1, "n": 14, "n_test": 6, "device": "cpu"}
-    out = transfer_run(source_folder, world.records, world.gaps_eV, out=tmp_path, **settings)
+    out = transfer_labelled(source_folder, world.records, world.gaps_eV, out=tmp_path, **settings)
     stored = load_predictions(out / "quantiles.safetensors")
     gaps = dict(zip([r.id for r in world.records], world.gaps_eV, strict=True))
     error = stored.mean_eV - np.array([gaps[i] for i in stored.ids])

@@ -12,9 +12,10 @@ from bandgap.foundation.errors import ArtifactError, ConfigError, InputError
 from bandgap.predictions.store import load_predictions
 from bandgap.runs.comparison import Comparison, compare
 from bandgap.runs.prediction import predict_run
+from bandgap.runs.requests import PredictRequest
 from bandgap.runs.stored import load_run
-from bandgap.runs.transfer import transfer_run
 from bandgap.sources.sets import open_sources
+from tests.transfers import transfer_labelled
 from tests.unit.conftest import gaps_of, make_records
 
 SETTINGS = {
@@ -36,7 +37,7 @@ def gaps_eV(records):
 
 def transfer(source_folder, records, gaps_eV, out, *, method="fine_tune", share=0.4, **more):
     settings = {"method": method, "settings": SETTINGS[method], "n": 50, "n_test": 10, "seed": 5, "device": "cpu"}
-    return transfer_run(source_folder, records, gaps_eV, out=out, conformal_share=share, **(settings | more))
+    return transfer_labelled(source_folder, records, gaps_eV, out=out, conformal_share=share, **(settings | more))
 
 
 def manifest_of(folder):
@@ -65,7 +66,7 @@ def test_held_back_structures_are_those_of_the_training_draw_that_came_last(run,
     manifest = manifest_of(run)
     ids = sorted(record.id for record in records)
     drawn = [ids[i] for i in np.random.default_rng(5).permutation(60)]
-    assert manifest["split"] == {"test": drawn[:10], "train": drawn[10:40], "by_formula": False}
+    assert manifest["split"] == {"test": drawn[:10], "train": drawn[10:40]}
     assert manifest["conformal"]["ids"] == drawn[40:]
     assert manifest["n"] == 30
 
@@ -102,7 +103,9 @@ def test_held_out_coverage_and_width_of_the_conformal_interval_are_in_the_metric
 
 
 def test_predictions_of_new_structures_have_the_third_kind(run, records):
-    frame = predict_run(run, records[:3], level=0.8, interval="conformal").to_frame(0.8, "conformal")
+    frame = predict_run(run, records[:3], PredictRequest(probability=0.8, interval="conformal")).to_frame(
+        0.8, "conformal"
+    )
     assert set(frame["interval"]) == {"conformal"}
     factor = np.sort(load_run(run).conformal.scores)[16]  # ceil(21 * 0.8) = 17th
     np.testing.assert_allclose(frame["upper_eV"] - frame["mean_eV"], factor * frame["sd_eV"])
@@ -115,15 +118,15 @@ def test_too_few_held_back_structures_are_a_warning_and_refused_for_that_level_a
     assert manifest["diagnostics"]["warnings"] == manifest["warnings"]
     assert "coverage_conformal_95" not in manifest["metrics"]
     with pytest.raises(InputError, match=r"5 calibration structures are too few for a 95 % .* ask for 83 % or less"):
-        predict_run(short, records[:1], interval="conformal")
-    assert len(predict_run(short, records[:1], level=0.83, interval="conformal")) == 1
+        predict_run(short, records[:1], PredictRequest(interval="conformal"))
+    assert len(predict_run(short, records[:1], PredictRequest(probability=0.83, interval="conformal"))) == 1
 
 
 def test_run_without_held_back_structures_says_how_to_get_conformal_intervals(plain, records):
     manifest = manifest_of(plain)
     assert manifest["conformal"] is None and manifest["n"] == 50
     with pytest.raises(ConfigError, match=r"held no structures back\. Transfer again with --conformal-share 0\.2"):
-        predict_run(plain, records[:1], interval="conformal")
+        predict_run(plain, records[:1], PredictRequest(interval="conformal"))
 
 
 def test_run_from_before_there_were_conformal_intervals_loads(plain, records, tmp_path):

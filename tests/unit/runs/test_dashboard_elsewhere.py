@@ -17,7 +17,8 @@ from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import JobStore
 from bandgap.jobs.worker import work_all
-from bandgap.runs.transfer import transfer_run
+from bandgap.runs.requests import TransferRequest
+from tests.transfers import transfer_labelled
 from tests.unit.conftest import World, make_records
 from tests.unit.jobs.labelled_sets import add_labelled_set
 from tests.unit.runs.dask_cluster import Cluster
@@ -69,10 +70,10 @@ def test_worker_of_the_dashboard_predicts_on_its_engine_and_says_what_is_wrong_w
     run = str(uuid.uuid4())
     how = {"method": "fine_tune", "settings": QUICK, "n": 18, "n_test": 6, "seed": 1, "device": "cpu"}
     monkeypatch.setenv(ENGINE, "")
-    transfer_run(source_folder, world.records, world.gaps_eV, out=home.run_folder(run), **how)
+    transfer_labelled(source_folder, world.records, world.gaps_eV, out=home.run_folder(run), **how)
     text = io.StringIO()
     write(text, [record.atoms for record in make_records(2_050, seed=34, prefix="new")], format="extxyz")
-    facts = {"source": "toy", "method": "fine_tune", "title": "t", "config": {}}
+    facts = {"source": "toy", "title": "t", "request": TransferRequest(method="fine_tune")}
     library.add_run(workspace, job="none", run_id=run, dataset="none", **facts)
     upload = [("new.extxyz", text.getvalue().encode())]
     dataset = library.add_dataset(workspace, "new", purpose="prediction", files=upload).id

@@ -20,8 +20,9 @@ from bandgap.runs.chunks import ChunkPlan, predict_chunks
 from bandgap.runs.compared_fits import ComparedFit
 from bandgap.runs.comparison import Comparison, compare
 from bandgap.runs.prediction import predict_run
-from bandgap.runs.transfer import transfer_run
+from bandgap.runs.requests import PredictRequest
 from bandgap.sources.sets import open_sources
+from tests.transfers import transfer_labelled
 from tests.unit.conftest import World, make_records
 from tests.unit.runs.dask_cluster import Cluster
 from tests.unit.runs.ray_workers import RayWorkers
@@ -116,7 +117,7 @@ def transferred(
         "seed": 1,
         "device": "cpu",
     }
-    transfer_run(source, world.records, world.gaps_eV, out=out, progress=progress, **how)
+    transfer_labelled(source, world.records, world.gaps_eV, out=out, progress=progress, **how)
     return {
         name: (out / name).read_bytes() for name in ("draws.safetensors", "summaries.safetensors", "predictions.csv")
     }
@@ -213,9 +214,9 @@ def test_predictions_are_the_same_rows_though_a_worker_is_killed(
     monkeypatch.setattr("bandgap.runs.chunks.PROCESSES_FROM", 0)
     records = [*make_records(60, seed=32, prefix="new"), world.broken, world.foreign]
     how = {"method": "fine_tune", "settings": QUICK, "n": 18, "n_test": 6, "seed": 1, "device": "cpu"}
-    model = transfer_run(source_folder, world.records, world.gaps_eV, out=tmp_path / "run", **how)
+    model = transfer_labelled(source_folder, world.records, world.gaps_eV, out=tmp_path / "run", **how)
     note, told = killing(workers, lambda update: update.done > 20)
-    plan = ChunkPlan(Path(model), size=4)
+    plan = ChunkPlan(Path(model), PredictRequest(chunk_size=4))
     found = list(predict_chunks(records, plan, n=len(records), progress=note))
     assert workers.killed == 1 and told[-1].done == told[-1].total == 62
     assert [record.id for chunk in found for record in chunk.records] == [record.id for record in records]

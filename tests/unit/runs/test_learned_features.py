@@ -15,10 +15,10 @@ from bandgap.foundation.errors import Cancelled
 from bandgap.networks.graph_config import GraphConfig
 from bandgap.networks.training import TrainingConfig
 from bandgap.runs.prediction import predict_run
-from bandgap.runs.transfer import transfer_run
 from bandgap.sources.graph_training import train_graph_source_run
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.training import train_source_folder
+from tests.transfers import transfer_labelled
 from tests.unit.transfer.method_settings import BRIEF
 
 NEEDS = {"graph": "torch_geometric.nn", "chgnet": "chgnet.model.model"}
@@ -54,7 +54,7 @@ def folder(request, world, tmp_path_factory):
 
 def transfer(folder, world, method, out, **more):
     settings = {"settings": BRIEF[method], "n": 14, "n_test": 6, "seed": 0, "device": "cpu"}
-    return transfer_run(folder, world.records, world.gaps_eV, method=method, out=out, **(settings | more))
+    return transfer_labelled(folder, world.records, world.gaps_eV, method=method, out=out, **(settings | more))
 
 
 def test_run_predicts_the_same_in_a_new_process(folder, world, tmp_path):

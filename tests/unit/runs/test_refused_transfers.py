@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from bandgap.foundation.errors import InputError
-from bandgap.runs.transfer import transfer_run
+from tests.transfers import transfer_labelled
 from tests.unit.runs.brief_transfer import transfer
 
 
 def test_too_few_labels_are_refused(source_folder, world, tmp_path):
     with pytest.raises(InputError, match="2 labelled structures are too few to transfer to. Give at least 5"):
-        transfer_run(source_folder, world.records[:2], world.gaps_eV[:2], n_test=0, out=tmp_path)
+        transfer_labelled(source_folder, world.records[:2], world.gaps_eV[:2], n_test=0, out=tmp_path)
 
 
 def test_more_training_rows_than_labels_are_refused(source_folder, world, tmp_path):
@@ -28,7 +28,7 @@ def test_constant_labels_are_refused(source_folder, world, tmp_path):
 
 def test_other_number_of_gaps_is_refused(source_folder, world, tmp_path):
     with pytest.raises(InputError, match="24 structures but 23 gaps: one gap .or NaN. for each is expected"):
-        transfer_run(source_folder, world.records, world.gaps_eV[1:], out=tmp_path)
+        transfer_labelled(source_folder, world.records, world.gaps_eV[1:], out=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,4 @@ def test_nothing_to_learn_from_is_refused_with_the_reason(source_folder, world, 
     record = world.records[0] if kind == "unlabelled" else getattr(world, kind)
     gap = np.nan if kind == "unlabelled" else 3.0
     with pytest.raises(InputError, match=f"None of 1 structures can be learned from: .*{reason}"):
-        transfer_run(source_folder, [record], np.array([gap]), method="last_layer_ridge", out=tmp_path)
+        transfer_labelled(source_folder, [record], np.array([gap]), method="last_layer_ridge", out=tmp_path)

@@ -3,8 +3,8 @@
 import torch
 
 from bandgap.runs.stored import DRAWS, load_run
-from bandgap.runs.transfer import transfer_run
 from bandgap.storage.tensors import load_tensors
+from tests.transfers import transfer_labelled
 
 SHORT = {"chains": 2, "warmup": 20, "draws": 20, "keep": 40, "batch_size": 8, "search": 20}
 
@@ -12,7 +12,7 @@ SHORT = {"chains": 2, "warmup": 20, "draws": 20, "keep": 40, "batch_size": 8, "s
 def test_run_with_pruned_weights_stores_them_once_and_loads_as_it_was(source_folder, world, tmp_path):
     """Its self-check compares predictions of the reference structures with those before it was stored."""
     settings = {"prune_share": 0.7, "sampler": SHORT}
-    out = transfer_run(
+    out = transfer_labelled(
         source_folder, world.records, world.gaps_eV, out=tmp_path, method="btl_pcp_sg", settings=settings, seed=5,
         device="cpu", level_of_theory="made up", n=14, n_test=6,
     )  # fmt: skip

@@ -15,10 +15,11 @@ from bandgap.foundation.errors import Cancelled, ConfigError
 from bandgap.predictions.store import load_predictions
 from bandgap.predictions.table import COLUMNS
 from bandgap.runs.prediction import predict_run
+from bandgap.runs.requests import PredictRequest
 from bandgap.runs.stored import load_run
-from bandgap.runs.transfer import transfer_run
 from bandgap.sources.overlap import KNOWN
 from bandgap.sources.training import train_source_folder
+from tests.transfers import transfer_labelled
 from tests.unit.runs.brief_transfer import transfer
 
 BAYES = {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 12}}
@@ -38,7 +39,7 @@ def manifest(bayes):
 
 def test_manifest_says_how_the_run_was_made(manifest, world):
     assert manifest["method"] == "btl_pcp_pe"
-    assert manifest["seed"] == 5
+    assert manifest["request"]["seed"] == 5
     assert manifest["n"] == 14
     assert manifest["level_of_theory"] == "made up"
     assert manifest["config"]["lam"] == 1.0
@@ -74,7 +75,7 @@ def test_run_of_a_source_without_keys_says_that_the_overlap_is_not_known(source_
 def test_split_is_that_of_the_seed_on_sorted_ids(manifest, world):
     ids = sorted(record.id for record in world.records)
     drawn = [ids[i] for i in np.random.default_rng(5).permutation(24)]
-    assert manifest["split"] == {"test": drawn[:6], "train": drawn[6:20], "by_formula": False}
+    assert manifest["split"] == {"test": drawn[:6], "train": drawn[6:20]}
 
 
 def test_metrics_are_those_of_the_test_set(bayes, manifest, world):
@@ -130,9 +131,11 @@ def test_prediction_uses_the_calibrator_that_is_stored_with_the_run(bayes, world
     plain = predict_run(run, records)
     save_calibrator(run, Calibrator("variance", ("a",), ("",), 0, 10, factor=2.0))
     np.testing.assert_allclose(predict_run(run, records).sd_new_eV, 2.0 * plain.sd_new_eV)
-    np.testing.assert_array_equal(predict_run(run, records, calibrated=False).sd_new_eV, plain.sd_new_eV)
+    np.testing.assert_array_equal(
+        predict_run(run, records, PredictRequest(calibrated=False)).sd_new_eV, plain.sd_new_eV
+    )
     save_calibrator(run, Calibrator("conformal", ("a",) * 19, ("",) * 19, 0, 10, scores=(1.5,) * 19))
-    lower, upper = predict_run(run, records, interval="conformal").interval(0.95, "conformal")
+    lower, upper = predict_run(run, records, PredictRequest(interval="conformal")).interval(0.95, "conformal")
     np.testing.assert_allclose(upper - lower, 2 * 1.5 * plain.sd_new_eV)
 
 
@@ -171,7 +174,7 @@ def test_refused_and_unlabelled_structures_are_left_out(source_folder, world, tm
     gaps = np.concatenate([world.gaps_eV, [3.0, 3.0]])
     gaps[0] = np.nan
     settings = {"method": "last_layer_ridge", "n_test": 3, "device": "cpu"}  # it keeps the source's first layer
-    out = transfer_run(source_folder, records, gaps, out=tmp_path, **settings)
+    out = transfer_labelled(source_folder, records, gaps, out=tmp_path, **settings)
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["data"]["n_labelled"] == 23
     assert manifest["data"]["n_given"] == 26
@@ -182,7 +185,7 @@ def test_refused_and_unlabelled_structures_are_left_out(source_folder, world, tm
 @pytest.mark.parametrize("interval", ["prediction", "credible"])
 def test_prediction_has_one_row_for_every_structure(bayes, world, interval):
     records = [world.records[0], world.broken, world.records[1], world.foreign]
-    frame = predict_run(bayes, records, level=0.9, interval=interval).to_frame(0.9, interval)
+    frame = predict_run(bayes, records, PredictRequest(probability=0.9, interval=interval)).to_frame(0.9, interval)
     assert frame["id"].tolist() == [world.records[0].id, "broken", world.records[1].id, "foreign"]
     assert frame["status"].tolist()[1] == frame["status"].tolist()[3] == "refused"
     assert frame.loc[[1, 3], ["mean_eV", "sd_eV", "lower_eV", "upper_eV"]].isna().all(axis=None)
@@ -218,12 +221,12 @@ def test_level_of_theory_travels_to_the_predictions(bayes, world):
 @pytest.mark.parametrize("level", [0, 1.0, 95])
 def test_level_outside_what_is_stored_is_refused_before_anything_is_loaded(tmp_path, level):
     with pytest.raises(ConfigError, match="Accepted: 0.01 to 0.99"):
-        predict_run(tmp_path / "absent", [], level=level)
+        PredictRequest(probability=level)
 
 
 def test_unknown_interval_is_refused(bayes):
-    with pytest.raises(ConfigError, match=r"interval is 'both'. Accepted: prediction .*, credible .*, conformal"):
-        predict_run(bayes, [], interval="both")
+    with pytest.raises(ConfigError, match="interval: found 'both'. Accepted: prediction, credible, conformal"):
+        PredictRequest(interval="both")
 
 
 def test_second_run_over_the_same_structures_computes_no_descriptor(source_folder, world, tmp_path):

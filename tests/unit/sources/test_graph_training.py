@@ -25,13 +25,13 @@ from bandgap.predictions.table import read_predictions_csv
 from bandgap.runs.compared_tables import tables_for
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.stored import load_run
-from bandgap.runs.transfer import transfer_run
 from bandgap.sources.cards import card_rows, left_out_sentence
 from bandgap.sources.graph_training import train_body, train_graph_source_run
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.one_set import first_state
 from bandgap.sources.stored import load_source
 from bandgap.transfer import METHODS
+from tests.transfers import transfer_labelled
 from tests.unit.transfer.method_settings import BRIEF
 
 with warnings.catch_warnings():
@@ -148,7 +148,7 @@ def test_source_holds_network_card_and_error_and_opens_again(folder, world):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_takes_such_a_source_and_gives_its_test_predictions_again(folder, world, tmp_path, method):
-    transfer_run(
+    transfer_labelled(
         folder, world.records, world.gaps_eV, method=method, settings=BRIEF.get(method, {}), n=14, n_test=6,
         out=tmp_path, seed=0, device="cpu", cache=DescriptorCache(tmp_path / "cache"),
     )  # fmt: skip
@@ -169,7 +169,7 @@ def test_every_method_takes_such_a_source_and_gives_its_test_predictions_again(f
 def test_elements_that_its_network_has_not_seen_are_left_out_and_what_helps_is_said(folder, world, tmp_path, method):
     """Only a method without transfer takes silane, in a descriptor for all elements."""
     records, gaps = [*world.records, world.foreign], np.append(world.gaps_eV, 6.0)
-    transfer_run(
+    transfer_labelled(
         folder, records, gaps, method=method, settings=BRIEF.get(method, {}), n_test=0, out=tmp_path, seed=0,
         device="cpu",
     )  # fmt: skip
@@ -189,7 +189,9 @@ def test_comparison_and_too_small_a_set_say_what_helps_with_elements_that_its_ne
     assert "no Si (in 1). Its descriptor cannot be grown by Si" in said and len(tables.common) == 24
     assert "left out by feature_gp" in tables.sentence and "by gaussian_process" in tables.sentence
     with pytest.raises(InputError, match="Its descriptor cannot be grown by Si"):
-        transfer_run(folder, records, gaps, method="feature_gp", n=22, n_test=3, out=tmp_path, seed=0, device="cpu")
+        transfer_labelled(
+            folder, records, gaps, method="feature_gp", n=22, n_test=3, out=tmp_path, seed=0, device="cpu"
+        )
 
 
 def test_missing_package_is_said_before_any_work(world, monkeypatch, tmp_path):

@@ -13,7 +13,6 @@ from bandgap.descriptors import featurize
 from bandgap.foundation.errors import ArtifactError, ConfigError, InputError
 from bandgap.networks.joint_training import JointTrainingConfig, train_jointly
 from bandgap.networks.perceptron import NetworkConfig, fisher_diagonal, forward, init_params
-from bandgap.runs.transfer import transfer_run
 from bandgap.sources.added_extras import add_extras_run, add_head_extras_run
 from bandgap.sources.joint import Head, SourceSet, joint_statistics, member_splits, train_joint_sources
 from bandgap.sources.model import SourceConfig
@@ -21,6 +20,7 @@ from bandgap.sources.parts import used_features, used_rows
 from bandgap.sources.sets import open_sources
 from bandgap.sources.stored import load_source, source_predictions_eV
 from bandgap.sources.training import train_sources_run
+from tests.transfers import transfer_labelled
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +214,7 @@ def test_source_of_one_set_is_refused_as_one_of_several_and_the_other_way(source
 )
 def test_source_without_what_a_method_needs_is_refused_with_the_command(bare_folder, world, tmp_path, method, text):
     with pytest.raises(InputError, match=text):
-        transfer_run(
+        transfer_labelled(
             bare_folder, world.records, world.gaps_eV, method=method, head="plain", out=tmp_path, device="cpu"
         )  # fmt: skip
 

@@ -19,12 +19,12 @@ from bandgap.networks.variational import VariationalConfig
 from bandgap.predictions.table import read_predictions_csv
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.stored import load_run
-from bandgap.runs.transfer import transfer_run
 from bandgap.sources.cards import card_rows
 from bandgap.sources.domain import judge
 from bandgap.sources.stored import load_source
 from bandgap.sources.training import train_source_folder
 from bandgap.transfer import METHODS
+from tests.transfers import transfer_labelled
 from tests.unit.transfer.method_settings import BRIEF
 
 with warnings.catch_warnings():
@@ -77,7 +77,7 @@ def test_source_learns_and_opens_again_with_its_self_check(folder, world):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_takes_such_a_source_and_gives_its_test_predictions_again(folder, world, cache, tmp_path, method):
-    transfer_run(
+    transfer_labelled(
         folder, world.records, world.gaps_eV, method=method, settings=BRIEF.get(method, {}), n=14, n_test=6,
         out=tmp_path, seed=0, device="cpu", cache=cache,
     )  # fmt: skip

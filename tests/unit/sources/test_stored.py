@@ -15,8 +15,8 @@ import bandgap
 from bandgap.descriptors import featurize
 from bandgap.foundation.errors import ArtifactError
 from bandgap.runs.stored import load_run
-from bandgap.runs.transfer import transfer_run
 from bandgap.sources.stored import load_source, source_fingerprint, source_predictions_eV
+from tests.transfers import transfer_labelled
 
 METHOD = {"method": "fine_tune", "settings": {"training": {"max_epochs": 5}}, "device": "cpu"}
 
@@ -30,7 +30,7 @@ def source_copy(source_folder, tmp_path):
 @pytest.fixture(scope="module")
 def run_folder(source_folder, world, tmp_path_factory):
     out = tmp_path_factory.mktemp("run")
-    return transfer_run(source_folder, world.records, world.gaps_eV, out=out, n=12, n_test=6, **METHOD)
+    return transfer_labelled(source_folder, world.records, world.gaps_eV, out=out, n=12, n_test=6, **METHOD)
 
 
 @pytest.fixture

@@ -12,15 +12,16 @@ from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import no_progress
 from bandgap.networks.joint_training import JointTrainingConfig
 from bandgap.predictions.store import load_predictions
+from bandgap.runs.fitting import fit_members
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.stored import load_run
-from bandgap.runs.transfer import fit_members, transfer_run
 from bandgap.sources.joint import SourceSet
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.sets import open_sources
 from bandgap.sources.training import _with_displaced, train_sources_run
 from bandgap.structures.displaced import displaced
 from bandgap.transfer import TargetData, get_method
+from tests.transfers import transfer_labelled
 
 FINE = {"training": {"max_epochs": 10, "batch_size": 8}}
 
@@ -50,7 +51,7 @@ def sources_folder(world, tmp_path_factory):
 def run(sources_folder, world, tmp_path_factory):
     out = tmp_path_factory.mktemp("run")
     updates = []
-    transfer_run(
+    transfer_labelled(
         sources_folder, world.records, world.gaps_eV, method="fine_tune", settings=FINE, n=14, n_test=6, seed=5,
         out=out, device="cpu", progress=updates.append,
     )  # fmt: skip
@@ -95,7 +96,7 @@ def test_progress_says_which_network_it_is_about(run):
 
 
 def test_head_can_be_named(sources_folder, world, tmp_path):
-    out = transfer_run(
+    out = transfer_labelled(
         sources_folder, world.records, world.gaps_eV, method="fine_tune", settings=FINE, head="mixed up",
         out=tmp_path, device="cpu",
     )  # fmt: skip
@@ -104,7 +105,7 @@ def test_head_can_be_named(sources_folder, world, tmp_path):
 
 def test_head_that_does_not_exist_is_refused(source_folder, world, tmp_path):
     with pytest.raises(ConfigError, match="source set 'gw' does not exist in this source"):
-        transfer_run(source_folder, world.records, world.gaps_eV, head="gw", out=tmp_path)
+        transfer_labelled(source_folder, world.records, world.gaps_eV, head="gw", out=tmp_path)
 
 
 def test_every_output_passes_its_self_check(sources_folder):

@@ -10,9 +10,9 @@ import pytest
 
 from bandgap.descriptors import featurize
 from bandgap.runs.stored import load_run
-from bandgap.runs.transfer import transfer_run
 from bandgap.sources.sets import open_sources
 from bandgap.transfer import METHODS, TargetData
+from tests.transfers import transfer_labelled
 from tests.unit.transfer.method_settings import BRIEF
 
 HEAD, SEED = "other", 2
@@ -43,7 +43,7 @@ def transferred(joint_folder, world, tmp_path_factory):
     by_id = {record.id: i for i, record in enumerate(world.records)}
     for name in METHODS:
         out = tmp_path_factory.mktemp(name)
-        transfer_run(
+        transfer_labelled(
             joint_folder, world.records, world.gaps_eV, method=name, settings=settings_of(name), n=16, n_test=6,
             seed=SEED, head=HEAD, out=out, device="cpu",
         )  # fmt: skip

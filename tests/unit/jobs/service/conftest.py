@@ -19,7 +19,7 @@ from bandgap.jobs.service.limits import ServiceLimits
 from bandgap.jobs.service.models import load_models
 from bandgap.jobs.service.running import LOOPBACK, listening, server_of
 from bandgap.predictions.table import read_predictions_csv
-from bandgap.runs.transfer import transfer_run
+from tests.transfers import transfer_labelled
 from tests.unit.conftest import gaps_of, make_records
 
 LIMITS = ServiceLimits(max_body_bytes=200_000, max_structures=50, max_atoms=200, seconds=30)
@@ -47,10 +47,10 @@ def runs(source_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     gaps, folder = gaps_of(records, seed=8, shift=-0.5), tmp_path_factory.mktemp("runs")
     common = {"n": 32, "n_test": 8, "seed": 5, "device": "cpu", "level_of_theory": "made up"}
     short = {"training": {"max_epochs": 10, "batch_size": 8}}
-    bayesian = transfer_run(
+    bayesian = transfer_labelled(
         source_folder, records, gaps, method="btl_pcp_pe", settings=SETTINGS, **common, out=folder / "bayesian"
     )
-    conformal = transfer_run(
+    conformal = transfer_labelled(
         source_folder,
         records,
         gaps,
@@ -60,7 +60,7 @@ def runs(source_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
         **common,
         out=folder / "conformal",
     )
-    cheap = transfer_run(
+    cheap = transfer_labelled(
         source_folder,
         records,
         gaps,

@@ -27,6 +27,7 @@ from bandgap.predictions.growing_store import GrowingPrediction
 from bandgap.predictions.store import DETAILS, EXTXYZ, PREDICTIONS_CSV, QUANTILES, load_details, load_predictions
 from bandgap.predictions.table import NUMBERS, TEXTS, Predictions
 from bandgap.runs.prediction import predict_run
+from bandgap.runs.requests import TransferRequest
 from bandgap.structures import read_structures
 from bandgap.structures.reading import with_unique_ids
 from bandgap.structures.shapes import load_shape
@@ -45,11 +46,10 @@ def home(tmp_path, world, source_folder) -> Home:
     gaps = np.where(np.arange(24) < 20, world.gaps_eV, np.nan)
     dataset = add_labelled_set(home, WS, world, source_folder, gaps_eV=gaps)
     run = str(uuid.uuid4())
-    config = {"source": "toy", "method": "btl_pcp_pe", "n": 16, "n_test": 4, "seed": 1, "device": "cpu"}
-    payload = {**config, "settings": {"sampler": SAMPLER}, "dataset": dataset.id, "run": run}
+    request = TransferRequest(method="btl_pcp_pe", n=16, n_test=4, seed=1, device="cpu", settings={"sampler": SAMPLER})
+    payload = {"source": "toy", "dataset": dataset.id, "run": run, "request": request.to_values()}
     job = jobs.submit(WS, "transfer", title="t", payload=payload, subject=run)
-    facts = {"dataset": dataset.id, "source": "toy", "method": "btl_pcp_pe", "title": "t", "config": config}
-    library.add_run(WS, job=job.id, run_id=run, **facts)
+    library.add_run(WS, job=job.id, run_id=run, dataset=dataset.id, source="toy", title="t", request=request)
     work_all(home)
     assert JobStore(home).job(WS, job.id).state == "finished"
     return home

@@ -21,6 +21,7 @@ from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.tasks import sources as source_tasks
 from bandgap.jobs.worker import work_all
 from bandgap.sources.stored import load_source
+from tests.unit.jobs.payloads import source_payload, transfer_payload
 
 WS, STRANGER = str(uuid.uuid4()), str(uuid.uuid4())
 SMALL = {"hidden": [6, 4], "max_epochs": 3, "seed": 0, "device": "cpu"}
@@ -43,7 +44,8 @@ def home(tmp_path, world, monkeypatch) -> Home:
 
 def submitted(home: Home, **changed) -> Job:
     source = str(uuid.uuid4())
-    payload = {"source": source, "name": "mine", "dataset": Library(home).datasets(WS)[0].id, **SMALL, **changed}
+    dataset = Library(home).datasets(WS)[0].id
+    payload = source_payload(source=source, **{"dataset": dataset, **SMALL, **changed})
     return JobStore(home).submit(WS, "train_source", title="training", payload=payload, subject=source)
 
 
@@ -208,14 +210,22 @@ def test_source_whose_folder_is_damaged_is_listed_with_what_is_safe(home):
 def test_transfer_starts_from_the_workspace_s_own_source(home):
     source = ended(home, submitted(home)).subject
     settings = {"training": {"max_epochs": 2}}
-    payload = {
-        "run": str(uuid.uuid4()), "dataset": Library(home).datasets(WS)[0].id, "source": source, "n": 16, "n_test": 6,
-        "method": "fine_tune", "seed": 1, "settings": settings, "device": "cpu", "by_formula": True,
-    }  # fmt: skip
+    payload = transfer_payload(
+        run=str(uuid.uuid4()),
+        dataset=Library(home).datasets(WS)[0].id,
+        source=source,
+        n=16,
+        n_test=6,
+        method="fine_tune",
+        seed=1,
+        settings=settings,
+        device="cpu",
+        by_formula=True,
+    )
     JobStore(home).submit(WS, "transfer", title="t", payload=payload, subject=payload["run"])
     work_all(home)
     manifest = json.loads((home.run_folder(payload["run"]) / "manifest.json").read_text())
-    assert manifest["source"]["card"]["n_structures"] == 36 and manifest["split"]["by_formula"]
+    assert manifest["source"]["card"]["n_structures"] == 36 and manifest["request"]["by_formula"]
     formulas = {v.id: v.formula for v in Library(home).verdicts(payload["dataset"])}
     sides = [{formulas[i] for i in manifest["split"][side]} for side in ("train", "test")]
     assert sides[1] and not sides[0] & sides[1]
