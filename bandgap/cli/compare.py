@@ -120,7 +120,7 @@ def quick_methods(*, transfers: bool = True) -> list[str]:
     """Return the methods that say that they take seconds or less; without a source those that do not transfer."""
     from bandgap.transfer import METHODS
 
-    quick = [name for name, method in METHODS.items() if method.cost.startswith(("seconds", "a second"))]
+    quick = [name for name, method in METHODS.items() if method.duration.startswith(("seconds", "a second"))]
     return [name for name in quick if transfers or not METHODS[name].transfers]
 
 

@@ -36,7 +36,7 @@ def _list_methods(asked: bool) -> None:
         typer.echo(f"{family[:1].upper()}{family[1:]}")
         for name, method in METHODS.items():
             if method.family == family:
-                typer.echo(f"  {name}: {method.title}. {method.summary} Cost: {method.cost}")
+                typer.echo(f"  {name}: {method.title}. {method.summary} Takes {method.duration}.")
     raise typer.Exit
 
 

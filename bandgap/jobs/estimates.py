@@ -1,22 +1,19 @@
-"""How long a transfer will take, from a table of measured costs, corrected by what earlier runs on this server took.
+"""How long a transfer will take: the cost of the method, corrected by earlier runs on this server.
 
-The table holds processor seconds of one fit on the demo data (1,260 features, hidden layers of 128 and 64 units) at
-n = 50 and n = 200; for what samples a network, it holds what the registry of methods says of 200 crystals on two cores,
-and about half of that at 50. Between and beyond these sizes the cost is a power of n. Another machine, or other
-features, may be off by a factor of two or more, until runs on it correct the table.
+Costs are seconds of one fit on the demo data (`bandgap.transfer.shared.cost`). Another machine, or other features, may
+be off by a factor of two or more, until runs on it correct them.
 """
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
-from bandgap.inference.network.sampler_config import SamplerConfig
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.store import JobStore
 from bandgap.runs.requests import TransferRequest
+from bandgap.transfer.shared.cost import Cost
 
 START_S = 8.0  # a new process, its imports, reading structures and writing the run
 DESCRIBE_S = 1e-4  # an atom of a crystal: 5 ms for 56 of them (`descriptors.presets`)
@@ -26,41 +23,11 @@ PARTS_S = {  # an atom of a crystal, more, by the part of the descriptor: cells 
     "potential": 5.2e-3,  # CHGNet: 0.6 s for 116 of them
 }
 LEVELS_S = 5e-3  # an atom of a crystal, more: 0.3 s for 60 of them
-SIZES = (50, 200)
 LAST_RUNS = 5
 SPREAD = 2.0  # a factor either way, where the machine is not known
 
 
 Basis = Literal["this method here", "other methods here", "reference"]
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Seconds of a fit at n = 50 and n = 200; those of a sampler of all rows grow with its iterations.
-
-    `sampler` says in which coordinates a method's chains move (`SamplerConfig`), "" that it has none, "own" that they
-    are not of weights: their settings are the method's own.
-    """
-
-    small_s: float
-    large_s: float
-    sampler: Literal["", "auto", "whitened", "mini-batches", "own"] = ""
-
-    def seconds(self, n: int, iterations: int | None) -> float:
-        """Return the seconds of a fit to n structures, a power of n through the two sizes, never falling with n."""
-        power = max(0.0, math.log(self.large_s / self.small_s) / math.log(SIZES[1] / SIZES[0]))
-        coordinates = self.sampler
-        work = 1.0
-        if iterations and (coordinates == "auto" or coordinates == "whitened"):
-            work = iterations / usual_iterations(coordinates)
-        growth: float = (n / SIZES[1]) ** power
-        return self.large_s * growth * work
-
-
-def usual_iterations(coordinates: Literal["auto", "whitened"] = "auto") -> int:
-    """Return the iterations of a default sampler, to which its cost refers."""
-    sampler = SamplerConfig(coordinates=coordinates).planned(can_frame=True)
-    return sampler.n_warmup + sampler.n_draws
 
 
 @dataclass(frozen=True)
@@ -116,20 +83,33 @@ def describe_seconds(descriptor: Mapping[str, Any]) -> float:
 
 
 def estimate_transfer(
-    work: Work, *, past: Sequence[PastRun] = (), atoms: int = 0, atom_s: float = DESCRIBE_S
+    work: Work,
+    costs: Mapping[str, Cost],
+    *,
+    past: Sequence[PastRun] = (),
+    atoms: int = 0,
+    atom_s: float = DESCRIBE_S,
 ) -> Estimate | None:
-    """Return the time of a transfer; None for a method whose cost nobody measured and that was never run here.
+    """Return the time of a transfer; None for a method without a cost.
 
-    `past` are finished runs of this server, the newest first; `atoms` is the number of those in structures that have
-    still to be described, at `atom_s` each. Runs of other methods say how fast the machine is only where the fit, and
-    not the start of the process, took most of their time.
+    Parameters
+    ----------
+    work
+        What the transfer does.
+    costs
+        Costs of the methods by name.
+    past
+        Finished runs of this server, the newest first. Runs of other methods tell how fast the machine is only if the
+        fit, and not the start of the process, took most of their time.
+    atoms, atom_s
+        Number of atoms in structures that have no descriptor yet, and the seconds that each takes.
     """
-    expected = reference_seconds(work)
-    if expected is None:
+    if work.method not in costs:
         return None
-    ratios = [(run, run.seconds / known) for run in past if (known := reference_seconds(run.work))]
-    own = [ratio for run, ratio in ratios if run.work.method == work.method][:LAST_RUNS]
-    others = [ratio for run, ratio in ratios if (reference_seconds(run.work) or 0.0) > 2 * START_S][:LAST_RUNS]
+    expected = reference_seconds(work, costs[work.method])
+    known = [(run, reference_seconds(run.work, costs[run.work.method])) for run in past if run.work.method in costs]
+    own = [run.seconds / seconds for run, seconds in known if run.work.method == work.method][:LAST_RUNS]
+    others = [run.seconds / seconds for run, seconds in known if seconds > 2 * START_S][:LAST_RUNS]
     describe = atoms * (atom_s + work.levels * LEVELS_S)
     if own:
         return Estimate(expected * median(own) + describe, "this method here", len(own))
@@ -138,10 +118,9 @@ def estimate_transfer(
     return Estimate(expected + describe, "reference")
 
 
-def reference_seconds(work: Work) -> float | None:
-    """Return the time by the table alone, None for a method that it does not have."""
-    cost = COSTS.get(work.method)
-    return None if cost is None else START_S + work.networks * cost.seconds(work.n, work.iterations)
+def reference_seconds(work: Work, cost: Cost) -> float:
+    """Return the time by the method's cost alone."""
+    return START_S + work.networks * cost.seconds(work.n, work.iterations)
 
 
 def past_transfers(jobs: JobStore, *, limit: int = 60) -> list[PastRun]:
@@ -187,40 +166,3 @@ def atoms_to_describe(jobs: JobStore, dataset: Dataset, source: str, *, levels: 
         dataset.id,
     )
     return int(row[0])
-
-
-COSTS: Mapping[str, Cost] = {
-    "btl_pcp_pe": Cost(35, 60, sampler="auto"),
-    "btl_pcp_sg": Cost(220, 220, sampler="mini-batches"),
-    "btl_pcp_vi": Cost(90, 180, sampler="whitened"),
-    "btl_vi": Cost(57, 127),
-    "pbp": Cost(0.1, 0.4),
-    "sspbp": Cost(0.1, 0.4),
-    "btl_bnn": Cost(55, 110, sampler="auto"),
-    "bnn": Cost(55, 110, sampler="auto"),
-    "feature_gp": Cost(0.2, 0.5),
-    "vecchia_gp": Cost(2, 4, sampler="own"),
-    "ulisse_gp": Cost(0.6, 5, sampler="own"),
-    "nptl": Cost(5.3, 22),
-    "nptl_head": Cost(2, 2.5),
-    "nptl_soup": Cost(5.2, 27),
-    "last_layer_horseshoe": Cost(5, 5),
-    "last_layer_pcp": Cost(0.3, 0.3),
-    "last_layer_ridge": Cost(0.1, 0.1),
-    "last_layer_ols": Cost(0.1, 0.1),
-    "mc_dropout": Cost(0.5, 1),
-    "ensemble": Cost(0.6, 1.6),
-    "l2sp": Cost(0.8, 3.6),
-    "ptyl": Cost(9, 36),
-    "sghmc": Cost(1.2, 5.7),
-    "fine_tune": Cost(0.5, 1.5),
-    "two_stage": Cost(0.8, 4.2),
-    "freeze": Cost(0.4, 2),
-    "target_only": Cost(0.6, 5.7),
-    "kernel_ridge": Cost(0.2, 0.5),
-    "gaussian_process": Cost(0.2, 0.5),
-    "random_forest": Cost(1.8, 3.2),
-    "gradient_boosting": Cost(5, 7),
-    "parts_gp": Cost(0.4, 1.2),
-    "stacking": Cost(6, 9),
-}

@@ -1,25 +1,15 @@
-"""Posteriors: what a transfer returns, what it predicts, and how it is stored. One file a kind, one line here.
+"""Posteriors: what a transfer returns, what it predicts, and how it is stored. One file for each kind.
 
-Not here: how it was fitted.
+The module of a kind is imported when a posterior of that kind is restored or named. Not here: how it was fitted.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from bandgap.foundation.errors import InputError
-from bandgap.posterior.baseline import Baseline, BaselinePosterior
-from bandgap.posterior.conformal import ConformalPosterior
-from bandgap.posterior.deep_kernel import DeepKernelPosterior
-from bandgap.posterior.factorised_network import FactorisedNetworkPosterior
-from bandgap.posterior.feature_gp import FeatureGPPosterior
-from bandgap.posterior.gaussian_process import GaussianProcessPosterior
-from bandgap.posterior.last_layer import LastLayerPosterior
-from bandgap.posterior.mixture import PosteriorMixture, mix
-from bandgap.posterior.network import NetworkPosterior, ScaledNetworkPosterior
-from bandgap.posterior.parts_gp import PartsGPPosterior
-from bandgap.posterior.pool import PooledPosterior
+from bandgap.foundation.lazy import names_of
 from bandgap.posterior.protocol import (
     Diagnostics,
     Floats,
@@ -30,47 +20,90 @@ from bandgap.posterior.protocol import (
     with_noise,
 )
 
-_KINDS: tuple[type[StoredPosterior], ...] = (
-    NetworkPosterior,
-    ScaledNetworkPosterior,
-    LastLayerPosterior,
-    FeatureGPPosterior,
-    ConformalPosterior,
-    GaussianProcessPosterior,
-    FactorisedNetworkPosterior,
-    DeepKernelPosterior,
-    PartsGPPosterior,
-)
-KINDS: Mapping[str, type[StoredPosterior]] = {kind.kind: kind for kind in _KINDS}
+if TYPE_CHECKING:
+    from bandgap.posterior.baseline import Baseline, BaselinePosterior
+    from bandgap.posterior.conformal import ConformalPosterior
+    from bandgap.posterior.deep_kernel import DeepKernelPosterior
+    from bandgap.posterior.factorised_network import FactorisedNetworkPosterior
+    from bandgap.posterior.feature_gp import FeatureGPPosterior
+    from bandgap.posterior.gaussian_process import GaussianProcessPosterior
+    from bandgap.posterior.last_layer import LastLayerPosterior
+    from bandgap.posterior.mixture import PosteriorMixture, mix
+    from bandgap.posterior.network import NetworkPosterior, ScaledNetworkPosterior
+    from bandgap.posterior.parts_gp import PartsGPPosterior
+    from bandgap.posterior.pool import PooledPosterior
+
+_MODULES = {
+    "Baseline": "baseline",
+    "BaselinePosterior": "baseline",
+    "ConformalPosterior": "conformal",
+    "DeepKernelPosterior": "deep_kernel",
+    "FactorisedNetworkPosterior": "factorised_network",
+    "FeatureGPPosterior": "feature_gp",
+    "GaussianProcessPosterior": "gaussian_process",
+    "LastLayerPosterior": "last_layer",
+    "NetworkPosterior": "network",
+    "PartsGPPosterior": "parts_gp",
+    "PooledPosterior": "pool",
+    "PosteriorMixture": "mixture",
+    "ScaledNetworkPosterior": "network",
+    "mix": "mixture",
+}
+
+CLASSES: Mapping[str, str] = {  # of each kind that contains no other posterior
+    "network": "NetworkPosterior",
+    "scaled_network": "ScaledNetworkPosterior",
+    "last_layer": "LastLayerPosterior",
+    "feature_gp": "FeatureGPPosterior",
+    "conformal": "ConformalPosterior",
+    "gaussian_process": "GaussianProcessPosterior",
+    "factorised_network": "FactorisedNetworkPosterior",
+    "deep_kernel": "DeepKernelPosterior",
+    "parts_gp": "PartsGPPosterior",
+}
+CONTAINERS = ("mixture", "pool", "baseline")
 
 
 def restore_posterior(
     arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
 ) -> Posterior:
-    """Build the posterior that `to_arrays` and `scalars` describe; `scalars` hold its kind (default: network).
+    """Build the posterior that `to_arrays` and `scalars` describe; `scalars` contain its kind (default: network).
 
     Raises InputError for a kind that does not exist.
     """
-    kind = scalars.get("kind", NetworkPosterior.kind)
-    if kind in (PosteriorMixture.kind, PooledPosterior.kind):
-        members = [
-            restore_posterior(part(arrays, f"{i}."), scalars=own, diagnostics=Diagnostics())
-            for i, own in enumerate(scalars["members"])
-        ]
-        if kind == PooledPosterior.kind:
-            return PooledPosterior.around(members, scalars=scalars, diagnostics=diagnostics)
-        return PosteriorMixture(tuple(members), diagnostics)
-    if kind == BaselinePosterior.kind:
+    kind = scalars.get("kind", "network")
+    if kind in CONTAINERS:
+        return _restore_container(kind, arrays, scalars=scalars, diagnostics=diagnostics)
+    if kind not in CLASSES:
+        accepted = ", ".join([*CLASSES, *CONTAINERS])
+        raise InputError(f"posterior of kind {kind!r} does not exist here. Accepted: {accepted}.")
+    posterior_class: type[StoredPosterior] = __getattr__(CLASSES[kind])
+    return posterior_class.from_arrays(arrays, scalars=scalars, diagnostics=diagnostics)
+
+
+def _restore_container(
+    kind: str, arrays: Mapping[str, Tensor], *, scalars: Mapping[str, Any], diagnostics: Diagnostics
+) -> Posterior:
+    """Build a posterior that contains others."""
+    from bandgap.posterior.baseline import BaselinePosterior
+    from bandgap.posterior.mixture import PosteriorMixture
+    from bandgap.posterior.pool import PooledPosterior
+
+    if kind == "baseline":
         rest = restore_posterior(arrays, scalars=scalars["rest"], diagnostics=Diagnostics())
         return BaselinePosterior.around(rest, scalars=scalars, diagnostics=diagnostics)
-    if kind not in KINDS:
-        accepted = ", ".join([*KINDS, PosteriorMixture.kind, PooledPosterior.kind, BaselinePosterior.kind])
-        raise InputError(f"posterior of kind {kind!r} does not exist here. Accepted: {accepted}.")
-    return KINDS[kind].from_arrays(arrays, scalars=scalars, diagnostics=diagnostics)
+    members = [
+        restore_posterior(part(arrays, f"{i}."), scalars=member, diagnostics=Diagnostics())
+        for i, member in enumerate(scalars["members"])
+    ]
+    if kind == "pool":
+        return PooledPosterior.around(members, scalars=scalars, diagnostics=diagnostics)
+    return PosteriorMixture(tuple(members), diagnostics)
 
 
 __all__ = [
-    "KINDS",
+    "CLASSES",
+    "CONTAINERS",
     "Baseline",
     "BaselinePosterior",
     "ConformalPosterior",
@@ -88,7 +121,11 @@ __all__ = [
     "PosteriorMixture",
     "PredictiveDraws",
     "ScaledNetworkPosterior",
+    "StoredPosterior",
     "mix",
+    "part",
     "restore_posterior",
     "with_noise",
 ]
+
+__getattr__ = names_of(__name__, {name: f"{__name__}.{module}" for name, module in _MODULES.items()})

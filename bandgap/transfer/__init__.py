@@ -1,100 +1,90 @@
-"""Transfer methods: one file each, one line each in the registry; shell, worker, pages and tests read it.
+"""Transfer methods: one file each, with everything that is known of the method in its `METHOD`.
 
-Not here: what several methods share (`shared/`), samplers (`inference`), posteriors (`posterior`).
+`NAMES` lists them. A method's module is imported when the method is first used, so that listing or predicting loads no
+sampler. Not here: what several methods share (`shared`), samplers (`inference`), posteriors (`posterior`).
 """
 
-from collections.abc import Mapping
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from bandgap.foundation.errors import ConfigError
-from bandgap.transfer import (
-    bnn,
-    btl_bnn,
-    btl_pcp,
-    btl_pcp_sg,
-    btl_pcp_vi,
-    btl_vi,
-    ensemble,
-    feature_gp,
-    fine_tune,
-    freeze,
-    gaussian_process,
-    gradient_boosting,
-    kernel_ridge,
-    l2sp,
-    last_layer_horseshoe,
-    last_layer_ols,
-    last_layer_pcp,
-    last_layer_ridge,
-    mc_dropout,
-    nptl,
-    nptl_head,
-    nptl_soup,
-    parts_gp,
-    pbp,
-    ptyl,
-    random_forest,
-    sghmc,
-    sspbp,
-    stacking,
-    target_only,
-    two_stage,
-    ulisse_gp,
-    vecchia_gp,
+from bandgap.foundation.lazy import names_of
+
+if TYPE_CHECKING:
+    from bandgap.transfer.shared.method import Method, TargetData
+
+NAMES = (  # in the order in which they are offered; each is a module of this package
+    "btl_pcp_pe",
+    "btl_pcp_sg",
+    "btl_pcp_vi",
+    "btl_vi",
+    "pbp",
+    "sspbp",
+    "btl_bnn",
+    "bnn",
+    "feature_gp",
+    "vecchia_gp",
+    "ulisse_gp",
+    "nptl",
+    "nptl_head",
+    "nptl_soup",
+    "last_layer_horseshoe",
+    "last_layer_pcp",
+    "last_layer_ridge",
+    "last_layer_ols",
+    "mc_dropout",
+    "ensemble",
+    "l2sp",
+    "ptyl",
+    "sghmc",
+    "fine_tune",
+    "two_stage",
+    "freeze",
+    "target_only",
+    "kernel_ridge",
+    "gaussian_process",
+    "random_forest",
+    "gradient_boosting",
+    "parts_gp",
+    "stacking",
 )
-from bandgap.transfer.shared.method import Method, TargetData
-
-METHODS: Mapping[str, Method] = {
-    module.METHOD.name: module.METHOD
-    for module in (
-        btl_pcp,
-        btl_pcp_sg,
-        btl_pcp_vi,
-        btl_vi,
-        pbp,
-        sspbp,
-        btl_bnn,
-        bnn,
-        feature_gp,
-        vecchia_gp,
-        ulisse_gp,
-        nptl,
-        nptl_head,
-        nptl_soup,
-        last_layer_horseshoe,
-        last_layer_pcp,
-        last_layer_ridge,
-        last_layer_ols,
-        mc_dropout,
-        ensemble,
-        l2sp,
-        ptyl,
-        sghmc,
-        fine_tune,
-        two_stage,
-        freeze,
-        target_only,
-        kernel_ridge,
-        gaussian_process,
-        random_forest,
-        gradient_boosting,
-        parts_gp,
-        stacking,
-    )
-}
 
 
-def get_method(name: str) -> Method:
+class _Registry(Mapping[str, "Method"]):
+    """The methods by name; each module is imported on the first access to its method."""
+
+    def __getitem__(self, name: str) -> "Method":
+        if name not in NAMES:
+            raise KeyError(name)
+        method: Method = importlib.import_module(f"{__name__}.{name}").METHOD
+        return method
+
+    def __contains__(self, name: object) -> bool:
+        return name in NAMES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(NAMES)
+
+    def __len__(self) -> int:
+        return len(NAMES)
+
+
+METHODS: Mapping[str, "Method"] = _Registry()
+
+
+def get_method(name: str) -> "Method":
     """Return the method of this name; raises ConfigError that lists the names."""
     if name not in METHODS:
-        raise ConfigError(f"transfer method {name!r} does not exist. Accepted: {', '.join(METHODS)}.")
+        raise ConfigError(f"transfer method {name!r} does not exist. Accepted: {', '.join(NAMES)}.")
     return METHODS[name]
 
 
-def without_source(name: str) -> Method:
+def without_source(name: str) -> "Method":
     """Return the method of this name; raises ConfigError where it transfers from a source model, and there is none."""
     method = get_method(name)
     if method.transfers:
-        others = ", ".join(name for name, other in METHODS.items() if not other.transfers)
+        others = ", ".join(other for other in NAMES if not METHODS[other].transfers)
         raise ConfigError(
             f"{name} transfers from a source model, and the source is none. Give one (`--source DIR`, which `bandgap "
             f"train-source` writes, or choose it on the page Train), or a method without transfer: {others}."
@@ -102,4 +92,9 @@ def without_source(name: str) -> Method:
     return method
 
 
-__all__ = ["METHODS", "Method", "TargetData", "get_method", "without_source"]
+__all__ = ["METHODS", "NAMES", "Method", "TargetData", "get_method", "without_source"]
+
+__getattr__ = names_of(
+    __name__,
+    {"Method": "bandgap.transfer.shared.method", "TargetData": "bandgap.transfer.shared.method"},
+)

@@ -22,6 +22,7 @@ from bandgap.networks.perceptron import layers_of
 from bandgap.networks.standardise import fit_standardiser
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, TargetData
 from bandgap.transfer.shared.sampled_network import TargetRows, sample_posterior, standardised
 
@@ -91,13 +92,18 @@ def start_factor(centre: Layers) -> Tensor:
 
 
 METHOD: Final = Method(
-    "bnn",
-    "without transfer",
-    "Bayesian network without transfer",
-    "Samples all layers of a new network on the labelled crystals alone, to see what a transfer gains.",
-    "about 2 minutes for 200 crystals on 2 cores",
-    BnnConfig,
-    fit,
+    name="bnn",
+    family="without transfer",
+    standing="research",
+    title="Bayesian network without transfer",
+    summary=(
+        "Samples all layers of a new network with the labelled crystals only. Shows what a "
+        "transfer gains."
+    ),
+    duration="about 2 minutes for 200 crystals on 2 cores",
+    cost=Cost(55, 110, sampler="auto"),
+    config=BnnConfig,
+    fit=fit,
     resumable=fit,
     new_elements=True,
 )

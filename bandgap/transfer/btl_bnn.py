@@ -16,6 +16,7 @@ from bandgap.networks.perceptron import layer_gradient_norms, layers_of
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.bnn import sample_around
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.sampled_network import rows_for_source, with_sensitivity
 
@@ -59,13 +60,18 @@ def fit(
 
 
 METHOD: Final = Method(
-    "btl_bnn",
-    "all layers, Bayesian",
-    "Bayesian transfer, uninformative scales",
-    "Samples all layers around the source model with prior scales that do not depend on it.",
-    "about 2 minutes for 200 crystals on 2 cores",
-    BtlBnnConfig,
-    fit,
+    name="btl_bnn",
+    family="all layers, Bayesian",
+    standing="research",
+    title="Bayesian transfer, uninformative scales",
+    summary=(
+        "Samples all layers around the source model. The scales of its prior do not depend on"
+        " the source."
+    ),
+    duration="about 2 minutes for 200 crystals on 2 cores",
+    cost=Cost(55, 110, sampler="auto"),
+    config=BtlBnnConfig,
+    fit=fit,
     resumable=fit,
     new_elements=True,
 )

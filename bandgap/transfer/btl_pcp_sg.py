@@ -1,6 +1,6 @@
 r"""BTL-PCP-SG: the posterior of `btl_pcp_pe` from mini-batches, for thousands of labelled structures.
 
-The same prior, likelihood and centre (Abba, 2023; `btl_pcp`), sampled by stochastic-gradient MCMC
+The same prior, likelihood and centre (Abba, 2023; `btl_pcp_pe`), sampled by stochastic-gradient MCMC
 (`inference/stochastic_gradient`): a step sees `batch_size` rows and costs no more at 100,000 rows than at 1,000, as the
 prior of the global scale, a function of means over all rows, takes them over some hundreds of weighted ones where there
 are more than 8,000 (`priors/row_quadrature`). Chains start near a mode, each at one of its own, and move in frames in
@@ -37,7 +37,8 @@ from bandgap.inference.network.pcp_scales import condensed, point_estimate_scale
 from bandgap.inference.network.whitened_network import whiten
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
-from bandgap.transfer.btl_pcp import PointPrior, check_prior, problem_of
+from bandgap.transfer.btl_pcp_pe import PointPrior, check_prior, problem_of
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, TargetData
 from bandgap.transfer.shared.sampled_network import with_figures, with_sensitivity
 from bandgap.transfer.shared.stochastic_network import sample_stochastically
@@ -90,13 +91,18 @@ def fit(
 
 
 METHOD: Final = Method(
-    "btl_pcp_sg",
-    "all layers, Bayesian",
-    "Bayesian transfer by mini-batches",
-    "The posterior above from a few rows at a time: for thousands of labels.",
-    "about 4 minutes, however many crystals; more from a wide source",
-    BtlPcpSgConfig,
-    fit,
+    name="btl_pcp_sg",
+    family="all layers, Bayesian",
+    standing="research",
+    title="Bayesian transfer by mini-batches",
+    summary=(
+        "Samples the posterior of btl_pcp_pe with a few rows at a time, for thousands of "
+        "labels."
+    ),
+    duration="about 4 minutes for any number of crystals; more with a wide source",
+    cost=Cost(220, 220, sampler="mini-batches"),
+    config=BtlPcpSgConfig,
+    fit=fit,
     resumable=fit,
     new_elements=True,
 )

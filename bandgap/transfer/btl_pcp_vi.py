@@ -3,7 +3,7 @@ r"""BTL-PCP-VI: Bayesian transfer of all layers with a penalized-complexity prio
 Abba (2023), sections 2.3.2 and 2.4, eqs. 2.3 and 2.4: theta_l ~ N(theta_hat_l, (1 + tau c_l) Sigma_l), theta_hat and
 the diagonal Sigma from the source's mean-field variational posterior, c ~ Dirichlet(c0, ..., c0), tau | c with density
 lam exp(-lam d(tau)) d'(tau), d(tau)^2 = sum_l v_l phi(c_l tau) over the v_l parameters of each layer; noise as in
-`btl_pcp`. The base model, tau = 0, is the source's posterior itself. The distance is a sum over all parameters: with
+`btl_pcp_pe`. The base model, tau = 0, is the source's posterior itself. The distance is a sum over all parameters: with
 160,000 of them tau is of order 0.01 at lam = 1, and the target moves the weights within the source's own uncertainty.
 The correlation rule needs a source less certain than that: where its uncertainty alone gives more, it is refused.
 """
@@ -29,7 +29,8 @@ from bandgap.posterior import Diagnostics, ScaledNetworkPosterior
 from bandgap.posterior.network import first_layer_coordinates
 from bandgap.priors.correlation import OutputVariance, rate_for_correlation
 from bandgap.sources.model import SourceModel
-from bandgap.transfer.btl_pcp import Rate, check_prior
+from bandgap.transfer.btl_pcp_pe import Rate, check_prior
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.sampled_network import (
     centred,
@@ -43,7 +44,7 @@ from bandgap.transfer.shared.sampled_network import (
 
 @dataclass(frozen=True)
 class BtlPcpViConfig(Scales):
-    """Prior, scales (`recalibration`), noise and sampler; `lam`, `corr` and `c0` as in `btl_pcp`."""
+    """Prior, scales (`recalibration`), noise and sampler; `lam`, `corr` and `c0` as in `btl_pcp_pe`."""
 
     lam: Rate = 1.0
     corr: float = 0.5
@@ -142,13 +143,18 @@ def _posterior(
 
 
 METHOD: Final = Method(
-    "btl_pcp_vi",
-    "all layers, Bayesian",
-    "Bayesian transfer within the source's uncertainty",
-    "Samples all layers around the source model's own posterior, which the data may widen.",
-    "about 3 minutes for 200 crystals on 2 cores",
-    BtlPcpViConfig,
-    fit,
+    name="btl_pcp_vi",
+    family="all layers, Bayesian",
+    standing="research",
+    title="Bayesian transfer within the source's uncertainty",
+    summary=(
+        "Samples all layers around the source model's own posterior, which the data may "
+        "widen."
+    ),
+    duration="about 3 minutes for 200 crystals on 2 cores",
+    cost=Cost(90, 180, sampler="whitened"),
+    config=BtlPcpViConfig,
+    fit=fit,
     resumable=fit,
     needs="variational",
 )

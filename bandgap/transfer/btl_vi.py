@@ -3,8 +3,8 @@ r"""BTL-VI: variational transfer of all layers, each weight held as tightly as t
 In the manner of Zhou et al. (2020): theta_k ~ N(theta_hat_k, 1 / (kappa F_k + delta / p_k^2)) with F the diagonal
 Fisher information of the source's weights and p_k^2 the variance of their prior (`variational`), so that kappa = delta
 = 1 is the source's Laplace approximation; the posterior given the target is approximated by independent normals, with y
-~ N(f(x; theta), sigma^2), sigma^2 ~ InvGamma(2, b) as in `btl_pcp`, at the sigma of highest density. kappa, the share
-of the source's information that still holds for the target, is the one under which rows held out are most likely; then
+~ N(f(x; theta), sigma^2), sigma^2 ~ InvGamma(2, b) as in `btl_pcp_pe`, at the sigma of highest density. kappa, the
+share of the source's information that still holds for the target, is the one under which rows held out are most likely; then
 all rows are fitted. A floor delta that is the same for all weights does not do: on the demo half of the first layer
 has no information at all, and with a standard deviation of 1 in each of these weights the error is 0.50 eV, not 0.38
 (100 crystals, one run).
@@ -27,6 +27,7 @@ from bandgap.networks.training import split_rows
 from bandgap.networks.variational import VariationalConfig, VariationalFit, WeightPrior, fit_variational, prior_sds
 from bandgap.posterior import Diagnostics, ScaledNetworkPosterior
 from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.sampled_network import rows_for_source
 
@@ -187,12 +188,17 @@ def _stream(seed: int, number: int) -> torch.Generator:
 
 
 METHOD: Final = Method(
-    "btl_vi",
-    "all layers, Bayesian",
-    "Variational transfer, Fisher information",
-    "Fits independent normals to all weights, each held near the source model as tightly as its data did.",
-    "about a minute for 200 crystals",
-    BtlViConfig,
-    fit,
+    name="btl_vi",
+    family="all layers, Bayesian",
+    standing="research",
+    title="Variational transfer, Fisher information",
+    summary=(
+        "Fits independent normal distributions to all weights, each as close to the source "
+        "model as the source's data demand."
+    ),
+    duration="about a minute for 200 crystals",
+    cost=Cost(57, 127),
+    config=BtlViConfig,
+    fit=fit,
     needs="fisher",
 )

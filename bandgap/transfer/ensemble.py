@@ -18,6 +18,7 @@ from bandgap.inference.batch.penalties import Penalty
 from bandgap.inference.batch.training import StackTraining
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.folds import HeldOut, Start
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.stack_plan import NO_SETTING, Members, Plan, Sample, fresh_head
@@ -83,12 +84,17 @@ def _plan(config: EnsembleConfig) -> Plan:
 
 
 METHOD: Final = Method(
-    "ensemble",
-    "many trained networks",
-    "Ensemble of fine-tunings",
-    "Trains several networks from the source model's weights that differ in the order of the crystals.",
-    "seconds",
-    EnsembleConfig,
-    fit,
+    name="ensemble",
+    family="many trained networks",
+    standing="alternative",
+    title="Ensemble of fine-tunings",
+    summary=(
+        "Trains several networks from the source model's weights, each with another order of "
+        "the crystals."
+    ),
+    duration="seconds",
+    cost=Cost(0.6, 1.6),
+    config=EnsembleConfig,
+    fit=fit,
     new_elements=True,
 )

@@ -30,6 +30,7 @@ from bandgap.posterior import FeatureGPPosterior, Floats
 from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import StatisticsChoice, standardiser_for
 from bandgap.sources.views import SourceNetwork
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.integrated_scales import check_settings, integrated
 from bandgap.transfer.shared.method import Method, TargetData
 
@@ -108,13 +109,18 @@ def _kernel_scales(features: NDArray[np.floating[Any]]) -> tuple[Floats, Floats,
 
 
 METHOD: Final = Method(
-    "feature_gp",
-    "output layer alone",
-    "Gaussian process on the source model's features",
-    "A Gaussian process that learns from the source model's features and gradients, and from the descriptor.",
-    "seconds to 200 crystals, about a minute for 1,000",
-    FeatureGPConfig,
-    fit,
+    name="feature_gp",
+    family="output layer alone",
+    standing="recommended",
+    title="Gaussian process on the source model's features",
+    summary=(
+        "A Gaussian process on the source model's features and gradients and on the "
+        "descriptor."
+    ),
+    duration="seconds for 200 crystals; about a minute for 1,000",
+    cost=Cost(0.2, 0.5),
+    config=FeatureGPConfig,
+    fit=fit,
     fit_together=fit_together,
     levels=True,
     new_elements=True,

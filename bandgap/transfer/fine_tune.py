@@ -9,6 +9,7 @@ from typing import Final
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, TargetData
 from bandgap.transfer.shared.point_estimate import TrainedOnce, train_once
 
@@ -32,12 +33,14 @@ def fit(
 
 
 METHOD: Final = Method(
-    "fine_tune",
-    "one trained network",
-    "Fine-tuning",
-    "Trains all layers from the source model's weights; one network, no posterior.",
-    "seconds",
-    FineTuneConfig,
-    fit,
+    name="fine_tune",
+    family="one trained network",
+    standing="alternative",
+    title="Fine-tuning",
+    summary="Trains all layers from the source model's weights. One network, no posterior.",
+    duration="seconds",
+    cost=Cost(0.5, 1.5),
+    config=FineTuneConfig,
+    fit=fit,
     new_elements=True,
 )

@@ -11,6 +11,7 @@ from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.training import TrainingConfig
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, TargetData
 from bandgap.transfer.shared.point_estimate import OUTPUT_LAYER, TrainedOnce, train_once
 
@@ -38,11 +39,16 @@ def fit(
 
 
 METHOD: Final = Method(
-    "freeze",
-    "output layer alone",
-    "Frozen hidden layers",
-    "Keeps the source model's hidden layers and refits its output layer; one network, no posterior.",
-    "seconds",
-    FreezeConfig,
-    fit,
+    name="freeze",
+    family="output layer alone",
+    standing="alternative",
+    title="Frozen hidden layers",
+    summary=(
+        "Keeps the source model's hidden layers and refits its output layer. One network, no "
+        "posterior."
+    ),
+    duration="seconds",
+    cost=Cost(0.4, 2),
+    config=FreezeConfig,
+    fit=fit,
 )

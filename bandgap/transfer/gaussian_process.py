@@ -23,6 +23,7 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior import Diagnostics, Floats, GaussianProcessPosterior
 from bandgap.posterior.training_rows import TrainingRows, typical_distance
 from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, TargetData
 
 # Start and bounds; variances in units of the gaps' variance, the length in those of the typical distance.
@@ -107,12 +108,14 @@ def _search(starts: int, progress: Progress) -> Callable[..., tuple[Floats, floa
 
 
 METHOD: Final = Method(
-    "gaussian_process",
-    "without transfer",
-    "Gaussian process, no transfer",
-    "An exact Gaussian process on the descriptor, without the source model; intervals of its own.",
-    "seconds, about 10 for 1,000 crystals; eight times that for twice as many",
-    GaussianProcessConfig,
-    fit,
+    name="gaussian_process",
+    family="without transfer",
+    standing="alternative",
+    title="Gaussian process, no transfer",
+    summary="An exact Gaussian process on the descriptor, without the source model.",
+    duration="seconds; about 10 for 1,000 crystals, eight times that for twice as many",
+    cost=Cost(0.2, 0.5),
+    config=GaussianProcessConfig,
+    fit=fit,
     levels=True,
 )

@@ -16,6 +16,7 @@ from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.posterior import ConformalPosterior
 from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.cross_conformal import FOLDS, TreeSum, check_folds, fit_trees
 from bandgap.transfer.shared.method import Method, TargetData
 
@@ -75,12 +76,17 @@ def fit(
 
 
 METHOD: Final = Method(
-    "gradient_boosting",
-    "without transfer",
-    "Gradient boosting, no transfer",
-    "Adds up many small trees on the descriptor, without the source model; conformal intervals.",
-    "seconds, about 8 for 1,000 crystals",
-    GradientBoostingConfig,
-    fit,
+    name="gradient_boosting",
+    family="without transfer",
+    standing="alternative",
+    title="Gradient boosting, no transfer",
+    summary=(
+        "Adds many small regression trees on the descriptor, without the source model. "
+        "Conformal intervals."
+    ),
+    duration="seconds; about 8 for 1,000 crystals",
+    cost=Cost(5, 7),
+    config=GradientBoostingConfig,
+    fit=fit,
     levels=True,
 )

@@ -19,6 +19,7 @@ from bandgap.posterior import ConformalPosterior, Floats
 from bandgap.posterior.fold_models import LaplacianModels
 from bandgap.posterior.training_rows import TrainingRows, typical_distance
 from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.cross_conformal import FOLDS, check_folds, conformal_posterior, fold_of_rows, without_each
 from bandgap.transfer.shared.method import Method, TargetData
 
@@ -87,12 +88,17 @@ def best_ridge(kernel: Floats, y: Floats, *, penalties: tuple[float, ...]) -> Ri
 
 
 METHOD: Final = Method(
-    "kernel_ridge",
-    "without transfer",
-    "Kernel ridge, no transfer",
-    "Weighs the crystals by how alike their descriptors are, without the source model; conformal intervals.",
-    "seconds, about 10 for 1,000 crystals; eight times that for twice as many",
-    KernelRidgeConfig,
-    fit,
+    name="kernel_ridge",
+    family="without transfer",
+    standing="alternative",
+    title="Kernel ridge, no transfer",
+    summary=(
+        "Kernel ridge regression on the descriptor, without the source model. Conformal "
+        "intervals."
+    ),
+    duration="seconds; about 10 for 1,000 crystals, eight times that for twice as many",
+    cost=Cost(0.2, 0.5),
+    config=KernelRidgeConfig,
+    fit=fit,
     levels=True,
 )

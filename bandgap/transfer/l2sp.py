@@ -15,6 +15,7 @@ from bandgap.inference.batch.training import StackTraining
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.ensemble import PlainRecipe
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.folds import HeldOut
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.stack_plan import Members, Plan, Setting
@@ -67,12 +68,17 @@ def _plan(config: L2SPConfig) -> Plan:
 
 
 METHOD: Final = Method(
-    "l2sp",
-    "many trained networks",
-    "Fine-tuning near the source (L2SP)",
-    "Trains several networks whose hidden layers are pulled to the source model's; the crystals say how hard.",
-    "seconds",
-    L2SPConfig,
-    fit,
+    name="l2sp",
+    family="many trained networks",
+    standing="research",
+    title="Fine-tuning near the source (L2SP)",
+    summary=(
+        "Trains several networks whose hidden layers are pulled towards the source model. The"
+        " data choose the strength."
+    ),
+    duration="seconds",
+    cost=Cost(0.8, 3.6),
+    config=L2SPConfig,
+    fit=fit,
     new_elements=True,
 )

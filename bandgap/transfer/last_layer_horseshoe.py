@@ -15,6 +15,7 @@ from bandgap.inference.last_layer.horseshoe import HorseshoeConfig, sample_horse
 from bandgap.inference.last_layer.noise_variance import NoisePrior
 from bandgap.posterior import LastLayerPosterior
 from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.last_layer_problem import Mode, converged, last_layer_problem
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 
@@ -65,11 +66,16 @@ def fit(
 
 
 METHOD: Final = Method(
-    "last_layer_horseshoe",
-    "output layer alone",
-    "Bayesian output layer, horseshoe",
-    "Keeps the source model's hidden layers; of its output weights a few may change much, the others hardly.",
-    "seconds with 64 hidden units, about a minute with 512",
-    LastLayerHorseshoeConfig,
-    fit,
+    name="last_layer_horseshoe",
+    family="output layer alone",
+    standing="research",
+    title="Bayesian output layer, horseshoe",
+    summary=(
+        "Keeps the source model's hidden layers. A few output weights may change much, the "
+        "others hardly."
+    ),
+    duration="seconds with 64 hidden units; about a minute with 512",
+    cost=Cost(5, 5),
+    config=LastLayerHorseshoeConfig,
+    fit=fit,
 )

@@ -22,6 +22,7 @@ from bandgap.posterior import Diagnostics, Floats, LastLayerPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import standardiser_for
 from bandgap.sources.statistics import hidden_layers
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.last_layer_problem import features_at
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 
@@ -127,11 +128,13 @@ def _no_interval(n: int, rank: int) -> str:
 
 
 METHOD: Final = Method(
-    "last_layer_ols",
-    "output layer alone",
-    "Least-squares output layer",
-    "Keeps the source model's hidden layers and fits new output weights by least squares, without any pull.",
-    "a second",
-    LastLayerOlsConfig,
-    fit,
+    name="last_layer_ols",
+    family="output layer alone",
+    standing="research",
+    title="Least-squares output layer",
+    summary="Keeps the source model's hidden layers and fits new output weights by least squares.",
+    duration="a second",
+    cost=Cost(0.1, 0.1),
+    config=LastLayerOlsConfig,
+    fit=fit,
 )

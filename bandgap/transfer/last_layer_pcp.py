@@ -24,6 +24,7 @@ from bandgap.inference.last_layer.spectral_regression import SpectralRegression,
 from bandgap.posterior import Floats, LastLayerPosterior
 from bandgap.priors.source_distance import SourceDistance, Structure, isotropic_rates, source_distance
 from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.last_layer_problem import LastLayerProblem, Mode, converged, last_layer_problem
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 
@@ -138,11 +139,16 @@ def _judge(log_x: Floats) -> dict[str, float]:
 
 
 METHOD: Final = Method(
-    "last_layer_pcp",
-    "output layer alone",
-    "Bayesian output layer, penalized complexity",
-    "Keeps the source model's hidden layers; all output weights may change, the crystals decide how far.",
-    "a second",
-    LastLayerPcpConfig,
-    fit,
+    name="last_layer_pcp",
+    family="output layer alone",
+    standing="research",
+    title="Bayesian output layer, penalized complexity",
+    summary=(
+        "Keeps the source model's hidden layers. All output weights may change; the data "
+        "decide how far."
+    ),
+    duration="a second",
+    cost=Cost(0.3, 0.3),
+    config=LastLayerPcpConfig,
+    fit=fit,
 )

@@ -17,6 +17,7 @@ from bandgap.inference.last_layer.noise_variance import NoisePrior
 from bandgap.inference.last_layer.spectral_regression import least_cross_validation, spectral_regression
 from bandgap.posterior import LastLayerPosterior
 from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.last_layer_problem import About, last_layer_problem
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 
@@ -72,11 +73,16 @@ def fit(
 
 
 METHOD: Final = Method(
-    "last_layer_ridge",
-    "output layer alone",
-    "Ridge output layer",
-    "Keeps the source model's hidden layers; a ridge regression pulls its output weights to where they were.",
-    "a second",
-    LastLayerRidgeConfig,
-    fit,
+    name="last_layer_ridge",
+    family="output layer alone",
+    standing="alternative",
+    title="Ridge output layer",
+    summary=(
+        "Keeps the source model's hidden layers. Ridge regression pulls the output weights "
+        "towards the source's."
+    ),
+    duration="a second",
+    cost=Cost(0.1, 0.1),
+    config=LastLayerRidgeConfig,
+    fit=fit,
 )

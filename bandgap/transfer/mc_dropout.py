@@ -21,6 +21,7 @@ from bandgap.networks.standardise import Standardiser
 from bandgap.networks.training import TrainingConfig, train
 from bandgap.posterior import Diagnostics, NetworkPosterior
 from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.point_estimate import ALL_LAYERS, draws_above, start_at_source
 
@@ -111,12 +112,14 @@ def _after(params: Params, h: Tensor, *, layer: int) -> Tensor:
 
 
 METHOD: Final = Method(
-    "mc_dropout",
-    "many trained networks",
-    "Monte-Carlo dropout",
-    "Trains all layers with units switched off at random, and predicts with a hundred such networks.",
-    "seconds",
-    McDropoutConfig,
-    fit,
+    name="mc_dropout",
+    family="many trained networks",
+    standing="research",
+    title="Monte-Carlo dropout",
+    summary="Trains all layers with dropout and predicts with a hundred networks drawn that way.",
+    duration="seconds",
+    cost=Cost(0.5, 1),
+    config=McDropoutConfig,
+    fit=fit,
     new_elements=True,
 )

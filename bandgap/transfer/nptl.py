@@ -25,6 +25,7 @@ from bandgap.inference.batch.penalties import Penalty
 from bandgap.inference.batch.training import StackTraining
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.folds import HeldOut, Start
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.stack_plan import Members, Plan, Sample, Setting, fresh_head
@@ -153,12 +154,17 @@ class BootstrapRecipe:
 
 
 METHOD: Final = Method(
-    "nptl",
-    "many trained networks",
-    "Nonparametric transfer (NPTL)",
-    "Trains many networks, each on a random weighting of the crystals and of what the source model says of them.",
-    "about half a minute for 200 crystals on one core",
-    NptlConfig,
-    fit,
+    name="nptl",
+    family="many trained networks",
+    standing="alternative",
+    title="Nonparametric transfer (NPTL)",
+    summary=(
+        "Trains many networks, each with random weights for the crystals and for predictions "
+        "of the source model."
+    ),
+    duration="about half a minute for 200 crystals on one core",
+    cost=Cost(5.3, 22),
+    config=NptlConfig,
+    fit=fit,
     new_elements=True,
 )

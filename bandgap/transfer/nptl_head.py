@@ -24,6 +24,7 @@ from bandgap.posterior import Diagnostics, Floats, LastLayerPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.sources.statistics import hidden_layers
 from bandgap.transfer.nptl import ALPHAS, DEFAULT_ALPHA, BootstrapRecipe, Pseudo
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.folds import HeldOut, Start, choose, fit_sigma, held_out_masks, start_of
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.stack_plan import Setting
@@ -113,11 +114,16 @@ def _left_out_eV(folds: Sequence[Start], heads: Sequence[Floats]) -> Floats:
 
 
 METHOD: Final = Method(
-    "nptl_head",
-    "output layer alone",
-    "Nonparametric transfer, output layer",
-    "Keeps the source model's hidden layers and refits its output layer to randomly reweighted crystals.",
-    "seconds",
-    NptlHeadConfig,
-    fit,
+    name="nptl_head",
+    family="output layer alone",
+    standing="research",
+    title="Nonparametric transfer, output layer",
+    summary=(
+        "Keeps the source model's hidden layers and refits its output layer to randomly "
+        "reweighted crystals."
+    ),
+    duration="seconds",
+    cost=Cost(2, 2.5),
+    config=NptlHeadConfig,
+    fit=fit,
 )

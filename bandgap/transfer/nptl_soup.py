@@ -19,6 +19,7 @@ from bandgap.inference.batch.kernels import Layers
 from bandgap.posterior import Floats, NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.nptl import NptlConfig, plan_of, recipe_of
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.folds import Start, fit_sigma, row_nll
 from bandgap.transfer.shared.method import Method, TargetData
 from bandgap.transfer.shared.stacked import fit_stacked, mean_weights, stacked_posterior
@@ -101,12 +102,17 @@ def greedy_soup(start: Start, weights: Layers, y_eV: Floats) -> tuple[NDArray[np
 
 
 METHOD: Final = Method(
-    "nptl_soup",
-    "many trained networks",
-    "Nonparametric transfer, averaged",
-    "Averages the weights of nonparametric transfer's networks into one; its intervals hold the noise alone.",
-    "about half a minute for 200 crystals on one core",
-    NptlSoupConfig,
-    fit,
+    name="nptl_soup",
+    family="many trained networks",
+    standing="research",
+    title="Nonparametric transfer, averaged",
+    summary=(
+        "Averages the weights of nonparametric transfer's networks into one network. Its "
+        "intervals contain only the noise."
+    ),
+    duration="about half a minute for 200 crystals on one core",
+    cost=Cost(5.2, 27),
+    config=NptlSoupConfig,
+    fit=fit,
     new_elements=True,
 )

@@ -21,6 +21,7 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.gaussian_process.product_kernel import prior_of
 from bandgap.posterior import PartsGPPosterior
 from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.integrated_scales import check_settings, integrated
 from bandgap.transfer.shared.method import Method, TargetData
 
@@ -56,12 +57,17 @@ def fit(
 
 
 METHOD: Final = Method(
-    "parts_gp",
-    "without transfer",
-    "Gaussian process on the descriptor's parts, no transfer",
-    "A Gaussian process that weighs each part of the descriptor by itself, without the source model.",
-    "seconds to 200 crystals, about half a minute for 1,000",
-    PartsGPConfig,
-    fit,
+    name="parts_gp",
+    family="without transfer",
+    standing="alternative",
+    title="Gaussian process on the descriptor's parts, no transfer",
+    summary=(
+        "A Gaussian process with one kernel for each block of the descriptor, without the "
+        "source model."
+    ),
+    duration="seconds for 200 crystals; about half a minute for 1,000",
+    cost=Cost(0.4, 1.2),
+    config=PartsGPConfig,
+    fit=fit,
     levels=True,
 )

@@ -23,6 +23,7 @@ from bandgap.networks.swag import Snapshots, snapshot_prior
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.ensemble import PlainRecipe
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.folds import HeldOut, first_weights
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.stack_plan import Members, Plan, Setting
@@ -100,12 +101,17 @@ def _plan(config: PTYLConfig) -> Plan:
 
 
 METHOD: Final = Method(
-    "ptyl",
-    "many trained networks",
-    "Fine-tuning under the source's own prior (PTYL)",
-    "Trains several networks under a prior from snapshots of the source model's training, which it must have.",
-    "about a minute for 200 crystals on one core",
-    PTYLConfig,
-    fit,
+    name="ptyl",
+    family="many trained networks",
+    standing="research",
+    title="Fine-tuning under the source's own prior (PTYL)",
+    summary=(
+        "Trains several networks under a prior from snapshots of the source model's training,"
+        " which the source must have."
+    ),
+    duration="about a minute for 200 crystals on one core",
+    cost=Cost(9, 36),
+    config=PTYLConfig,
+    fit=fit,
     needs="snapshots",
 )

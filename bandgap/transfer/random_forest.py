@@ -16,6 +16,7 @@ from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.posterior import ConformalPosterior
 from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.cross_conformal import FOLDS, TreeSum, check_folds, fit_trees
 from bandgap.transfer.shared.method import Method, TargetData
 
@@ -61,12 +62,17 @@ def fit(
 
 
 METHOD: Final = Method(
-    "random_forest",
-    "without transfer",
-    "Random forest, no transfer",
-    "Averages many deep trees on the descriptor, without the source model; conformal intervals.",
-    "seconds, about 12 for 1,000 crystals",
-    RandomForestConfig,
-    fit,
+    name="random_forest",
+    family="without transfer",
+    standing="alternative",
+    title="Random forest, no transfer",
+    summary=(
+        "Averages many deep regression trees on the descriptor, without the source model. "
+        "Conformal intervals."
+    ),
+    duration="seconds; about 12 for 1,000 crystals",
+    cost=Cost(1.8, 3.2),
+    config=RandomForestConfig,
+    fit=fit,
     levels=True,
 )

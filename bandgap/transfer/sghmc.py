@@ -24,6 +24,7 @@ from bandgap.inference.batch.updates import annealed
 from bandgap.inference.divergence import ATTEMPTS, DivergedError, first_that_stays
 from bandgap.posterior import Floats, NetworkPosterior
 from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.folds import HeldOut, Start
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.stack_plan import Members, Plan, Sample, Setting
@@ -142,12 +143,17 @@ def training_of(config: SghmcConfig) -> StackTraining:
 
 
 METHOD: Final = Method(
-    "sghmc",
-    "many trained networks",
-    "Stochastic-gradient sampling (SGHMC)",
-    "Samples all layers around the source model by noisy gradients of small batches, at a low temperature.",
-    "seconds",
-    SghmcConfig,
-    fit,
+    name="sghmc",
+    family="many trained networks",
+    standing="research",
+    title="Stochastic-gradient sampling (SGHMC)",
+    summary=(
+        "Samples all layers around the source model with gradients of small batches, at a low"
+        " temperature."
+    ),
+    duration="seconds",
+    cost=Cost(1.2, 5.7),
+    config=SghmcConfig,
+    fit=fit,
     new_elements=True,
 )

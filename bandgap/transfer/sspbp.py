@@ -11,6 +11,7 @@ from typing import Final
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.posterior import FactorisedNetworkPosterior
 from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, TargetData
 from bandgap.transfer.shared.moment_transfer import Passes, fit_by_moments
 
@@ -35,13 +36,17 @@ def fit(
 
 
 METHOD: Final = Method(
-    "sspbp",
-    "all layers, Bayesian",
-    "Probabilistic backpropagation, units off (SSPBP)",
-    "The predictions of probabilistic backpropagation, neither better nor sooner, and how often each weight takes "
-    "part.",
-    "seconds",
-    SspbpConfig,
-    fit,
+    name="sspbp",
+    family="all layers, Bayesian",
+    standing="research",
+    title="Probabilistic backpropagation, units off (SSPBP)",
+    summary=(
+        "As pbp, and estimates how often each weight is active. Neither more accurate nor "
+        "faster than pbp."
+    ),
+    duration="seconds",
+    cost=Cost(0.1, 0.4),
+    config=SspbpConfig,
+    fit=fit,
     new_elements=True,
 )

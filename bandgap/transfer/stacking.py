@@ -25,6 +25,7 @@ from bandgap.transfer import gradient_boosting, kernel_ridge, parts_gp
 from bandgap.transfer.gradient_boosting import GradientBoostingConfig
 from bandgap.transfer.kernel_ridge import KernelRidgeConfig
 from bandgap.transfer.parts_gp import PartsGPConfig
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import WITHOUT_TRANSFER, Method, TargetData
 
 
@@ -75,13 +76,17 @@ def fit(
 
 
 METHOD: Final = Method(
-    "stacking",
-    WITHOUT_TRANSFER,
-    "Three methods without transfer, weighed",
-    "Weighs a Gaussian process, kernel ridge and boosted trees by crystals that each had not seen, without the source "
-    "model.",
-    "about 10 seconds for 200 crystals, a minute for 1,000",
-    StackingConfig,
-    fit,
+    name="stacking",
+    family=WITHOUT_TRANSFER,
+    standing="recommended",
+    title="Three methods without transfer, weighed",
+    summary=(
+        "Combines a Gaussian process, kernel ridge and boosted trees, weighed by their "
+        "predictions of held-out crystals."
+    ),
+    duration="about 10 seconds for 200 crystals, a minute for 1,000",
+    cost=Cost(6, 9),
+    config=StackingConfig,
+    fit=fit,
     levels=True,
 )

@@ -13,6 +13,7 @@ from bandgap.networks.training import TrainingConfig
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
 from bandgap.sources.one_set import train_fresh
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, TargetData
 from bandgap.transfer.shared.point_estimate import ALL_LAYERS, point_posterior
 
@@ -48,12 +49,17 @@ def fit(
 
 
 METHOD: Final = Method(
-    "target_only",
-    "without transfer",
-    "Without transfer",
-    "Trains a new network on the labelled crystals alone, to see what a transfer gains; no posterior.",
-    "seconds",
-    TargetOnlyConfig,
-    fit,
+    name="target_only",
+    family="without transfer",
+    standing="alternative",
+    title="Without transfer",
+    summary=(
+        "Trains a new network with the labelled crystals only. Shows what a transfer gains. "
+        "No posterior."
+    ),
+    duration="seconds",
+    cost=Cost(0.6, 5.7),
+    config=TargetOnlyConfig,
+    fit=fit,
     new_elements=True,
 )

@@ -16,6 +16,7 @@ from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.training import TrainingConfig, split_rows, train
 from bandgap.posterior import NetworkPosterior
 from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.point_estimate import ALL_LAYERS, OUTPUT_LAYER, point_posterior, start_at_source
 
@@ -75,12 +76,17 @@ def fit(
 
 
 METHOD: Final = Method(
-    "two_stage",
-    "one trained network",
-    "Two-stage fine-tuning",
-    "Trains the output layer from the source model's weights, then all layers; one network, no posterior.",
-    "seconds",
-    TwoStageConfig,
-    fit,
+    name="two_stage",
+    family="one trained network",
+    standing="research",
+    title="Two-stage fine-tuning",
+    summary=(
+        "Trains the output layer from the source model's weights, then all layers. One "
+        "network, no posterior."
+    ),
+    duration="seconds",
+    cost=Cost(0.8, 4.2),
+    config=TwoStageConfig,
+    fit=fit,
     new_elements=True,
 )

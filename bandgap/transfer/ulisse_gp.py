@@ -19,6 +19,7 @@ from bandgap.inference.vecchia.gp import ALL_ROWS, GPConfig, typical_scales, wea
 from bandgap.inference.vecchia.gp import fit as fit_process
 from bandgap.posterior import DeepKernelPosterior
 from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.deep_kernel import rows_of, with_draws
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 
@@ -80,12 +81,17 @@ def fit(
 
 
 METHOD: Final = Method(
-    "ulisse_gp",
-    "output layer alone",
-    "Gaussian process on the source's last layer, by unbiased solves",
-    "The answer of the process above from solves that are cut at random; a study, slower than it at every size tried.",
-    "about 20 seconds for 500 crystals; four times that for twice as many",
-    UlisseGPConfig,
-    fit,
+    name="ulisse_gp",
+    family="output layer alone",
+    standing="research",
+    title="Gaussian process on the source's last layer, by unbiased solves",
+    summary=(
+        "As vecchia_gp, with linear solves that are truncated at random. A study: slower at "
+        "every size tested."
+    ),
+    duration="about 20 seconds for 500 crystals, four times that for twice as many",
+    cost=Cost(0.6, 5, sampler="own"),
+    config=UlisseGPConfig,
+    fit=fit,
     resumable=fit,
 )

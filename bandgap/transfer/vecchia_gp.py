@@ -16,6 +16,7 @@ from bandgap.inference.vecchia.gp import GPConfig
 from bandgap.inference.vecchia.gp import fit as fit_process
 from bandgap.posterior import DeepKernelPosterior
 from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.deep_kernel import rows_of, with_draws
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 
@@ -69,13 +70,17 @@ def fit(
 
 
 METHOD: Final = Method(
-    "vecchia_gp",
-    "output layer alone",
-    "Gaussian process on the source's last layer, for many labels",
-    "A Gaussian process on the source model's last hidden features, for thousands of crystals, of which fine-tuning "
-    "erred less; on hundreds the process above did.",
-    "seconds to 500 crystals, about half a minute for 5,000 and for 15,000",
-    VecchiaGPConfig,
-    fit,
+    name="vecchia_gp",
+    family="output layer alone",
+    standing="research",
+    title="Gaussian process on the source's last layer, for many labels",
+    summary=(
+        "A Gaussian process on the source model's last hidden features, for thousands of "
+        "crystals."
+    ),
+    duration="seconds for 500 crystals; about half a minute for 5,000 and for 15,000",
+    cost=Cost(2, 4, sampler="own"),
+    config=VecchiaGPConfig,
+    fit=fit,
     resumable=fit,
 )

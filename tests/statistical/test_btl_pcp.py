@@ -19,7 +19,7 @@ from bandgap.inference.hamiltonian.hmc import HmcConfig, sample
 from bandgap.inference.network import sampler as network_sampler
 from bandgap.inference.network.sampler_config import SamplerConfig
 from bandgap.inference.network.whitened_network import whiten
-from bandgap.transfer import btl_pcp
+from bandgap.transfer import btl_pcp_pe
 from tests.recorded import SEED, record, recorded
 from tests.statistical.by_library import CHAINS, assert_same_means, mean_and_error, predicted, source_of, transferred
 from tests.unit.inference.network.problems import CPU, plain, prior_of, raw
@@ -52,7 +52,7 @@ def by_library(problem, centre, monkeypatch):
     theta_hat, x, y, new = problem
     sampler = SamplerConfig(chains=CHAINS, warmup=200, draws=300, keep=100 * CHAINS, angle=ANGLE)
     posterior = transferred(
-        btl_pcp, btl_pcp.BtlPcpConfig(sampler=sampler), source_of(theta_hat), x, y, monkeypatch=monkeypatch
+        btl_pcp_pe, btl_pcp_pe.BtlPcpConfig(sampler=sampler), source_of(theta_hat), x, y, monkeypatch=monkeypatch
     )
     f = predicted(posterior, new)
     return summaries(f, np.log(posterior.tau), np.log(posterior.sigma), posterior.layer_weights, centre)

@@ -15,6 +15,7 @@ from bandgap.posterior import Posterior
 from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import GapScale, StatisticsChoice
 from bandgap.transfer.shared.baseline import fit_baseline, with_baseline
+from bandgap.transfer.shared.cost import Cost
 
 Family = Literal[
     "all layers, Bayesian",
@@ -25,6 +26,7 @@ Family = Literal[
 ]
 
 Need = Literal["", "fisher", "variational", "snapshots"]
+Standing = Literal["recommended", "alternative", "research"]
 
 WITHOUT_TRANSFER: Final = "without transfer"
 OUTPUT_LAYER_ALONE: Final = "output layer alone"
@@ -126,26 +128,46 @@ class ResumableFit(Protocol):
     ) -> Posterior: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Method:
-    """One transfer method: family, title, a line on what it does, one on what it costs, its settings and its fit.
+    """Everything that the package knows of one transfer method.
 
-    `resumable` is the same fit where it can go on after a break; None where it starts anew. `needs` names the part that
-    a source must carry for it beyond its point estimate, "" for none.
-    With `levels` it learns from features behind the descriptor's, such as electron levels, as from the others; without,
-    the first of them is its baseline (`baseline`).
-    With `new_elements` it learns from the target alone what elements that the source has never seen are worth
-    (`sources.new_elements`); others without transfer take the descriptor for the structures' elements then, and of the
-    rest such structures are left out.
-    A method with `fit_together` takes all networks of a source into one model; of the others, the posteriors from each
-    network are mixed.
+    Attributes
+    ----------
+    name
+        Name in requests, and of the method's module.
+    family
+        Heading under which it is listed.
+    standing
+        Whether it is recommended, an alternative, or for research.
+    title, summary
+        What it is called on pages, and one sentence on what it does.
+    duration, cost
+        How long a fit takes, in words for a user and as a formula for estimates.
+    config
+        Dataclass of its settings.
+    fit
+        Fits it to the rows of a target.
+    resumable
+        The same fit with checkpoints, None for a method that cannot resume.
+    fit_together
+        Fits one model from all networks of a source. Without it, the posteriors from each network are mixed.
+    needs
+        Extra that a source must have for it, "" for none.
+    levels
+        Whether it learns from electron levels as from other features. Otherwise the first of them is its baseline.
+    new_elements
+        Whether it learns from the target what elements are worth that the source has never seen
+        (`sources.new_elements`). Other methods leave such structures out, or use no source.
     """
 
     name: str
     family: Family
+    standing: Standing
     title: str
     summary: str
-    cost: str
+    duration: str
+    cost: Cost
     config: type
     fit: Fit
     resumable: ResumableFit | None = None

@@ -7,7 +7,6 @@ import pytest
 from bandgap.descriptors import PRESETS
 from bandgap.foundation.config import to_dict
 from bandgap.jobs.estimates import (
-    COSTS,
     DESCRIBE_S,
     START_S,
     Estimate,
@@ -18,26 +17,30 @@ from bandgap.jobs.estimates import (
     estimate_transfer,
     past_transfers,
     reference_seconds,
-    usual_iterations,
 )
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Verdict
 from bandgap.jobs.store import JobStore
 from bandgap.transfer import METHODS
+from bandgap.transfer.shared.cost import default_iterations
 from tests.unit.jobs.payloads import transfer_payload
 
 WS = str(uuid.uuid4())
 
 
+COSTS = {name: method.cost for name, method in METHODS.items()}
+
+
+def reference(work: Work) -> float:
+    return reference_seconds(work, COSTS[work.method])
+
+
 def seconds(method: str, n: int, **more) -> float:
-    found = reference_seconds(Work(method, n, **more))
-    assert found is not None
-    return found - START_S
+    return reference(Work(method, n, **more)) - START_S
 
 
-def test_table_has_every_method_and_marks_those_that_sample_a_network():
-    assert set(COSTS) == set(METHODS)
+def test_costs_mark_the_methods_that_sample():
     assert {name for name, cost in COSTS.items() if cost.sampler} == {
         name for name, method in METHODS.items() if method.resumable is not None
     }
@@ -53,50 +56,50 @@ def test_reference_passes_through_the_measured_sizes_and_never_falls_with_n(meth
 
 def test_sampler_takes_as_long_as_its_iterations_and_networks():
     usual = seconds("btl_pcp_pe", 200)
-    assert seconds("btl_pcp_pe", 200, iterations=usual_iterations() // 2) == pytest.approx(usual / 2)
-    assert seconds("btl_pcp_pe", 200, iterations=usual_iterations()) == pytest.approx(usual)
+    assert seconds("btl_pcp_pe", 200, iterations=default_iterations() // 2) == pytest.approx(usual / 2)
+    assert seconds("btl_pcp_pe", 200, iterations=default_iterations()) == pytest.approx(usual)
     assert seconds("btl_pcp_pe", 200, networks=3) == pytest.approx(3 * usual)
     assert seconds("fine_tune", 200, iterations=10) == seconds("fine_tune", 200)
 
 
 def test_without_earlier_runs_the_table_stands_and_says_so():
-    found = estimate_transfer(Work("fine_tune", 100))
-    assert found == Estimate(reference_seconds(Work("fine_tune", 100)), "reference")
+    found = estimate_transfer(Work("fine_tune", 100), COSTS)
+    assert found == Estimate(reference(Work("fine_tune", 100)), "reference")
     low, high = found.range_s
     assert low == found.seconds / 2 and high == found.seconds * 2
 
 
 def past(method: str, factor: float, n: int = 150) -> PastRun:
     work = Work(method, n)
-    return PastRun(work, factor * (reference_seconds(work) or 0.0))
+    return PastRun(work, factor * reference(work))
 
 
 def test_runs_of_the_same_method_correct_the_table_by_their_median():
     runs = [past("nptl", 3.0), past("nptl", 1.0, n=90), past("nptl", 2.0), past("fine_tune", 50.0)]
-    found = estimate_transfer(Work("nptl", 200), past=runs)
-    assert found == Estimate(pytest.approx(2.0 * reference_seconds(Work("nptl", 200))), "this method here", 3)
+    found = estimate_transfer(Work("nptl", 200), COSTS, past=runs)
+    assert found == Estimate(pytest.approx(2.0 * reference(Work("nptl", 200))), "this method here", 3)
     assert found.range_s[1] < 1.5 * found.seconds
 
 
 def test_only_the_newest_five_runs_count():
     runs = [past("nptl", 2.0)] * 5 + [past("nptl", 90.0)] * 20
-    assert estimate_transfer(Work("nptl", 200), past=runs).seconds == pytest.approx(
-        2 * reference_seconds(Work("nptl", 200))
+    assert estimate_transfer(Work("nptl", 200), COSTS, past=runs).seconds == pytest.approx(
+        2 * reference(Work("nptl", 200))
     )
 
 
 def test_runs_of_other_methods_say_how_fast_the_machine_is():
-    found = estimate_transfer(Work("nptl", 200), past=[past("ensemble", 9.0), past("ptyl", 4.0)])
-    assert found == Estimate(pytest.approx(4 * reference_seconds(Work("nptl", 200))), "other methods here", 1)
+    found = estimate_transfer(Work("nptl", 200), COSTS, past=[past("ensemble", 9.0), past("ptyl", 4.0)])
+    assert found == Estimate(pytest.approx(4 * reference(Work("nptl", 200))), "other methods here", 1)
 
 
 def test_structures_that_are_still_to_be_described_come_on_top():
-    without = estimate_transfer(Work("nptl", 200)).seconds
-    assert estimate_transfer(Work("nptl", 200), atoms=56_000).seconds == without + 56_000 * DESCRIBE_S
+    without = estimate_transfer(Work("nptl", 200), COSTS).seconds
+    assert estimate_transfer(Work("nptl", 200), COSTS, atoms=56_000).seconds == without + 56_000 * DESCRIBE_S
 
 
 def test_method_that_nobody_measured_has_no_estimate():
-    assert estimate_transfer(Work("new", 200), past=[past("nptl", 2.0)]) is None
+    assert estimate_transfer(Work("new", 200), COSTS, past=[past("nptl", 2.0)]) is None
 
 
 @pytest.fixture
@@ -142,6 +145,6 @@ def test_time_to_describe_an_atom_grows_with_the_parts_of_the_descriptor():
     assert seconds["oe62-16"] == seconds["thesis-1260"] == DESCRIBE_S
     assert 116 * seconds["chgnet"] == pytest.approx(0.6, rel=0.05)
     assert 134 * (seconds["any-elements"] - DESCRIBE_S) == pytest.approx(0.023 + 0.008, rel=0.05)
-    without = estimate_transfer(Work("feature_gp", 200)).seconds
-    slow = estimate_transfer(Work("feature_gp", 200), atoms=11_600, atom_s=seconds["chgnet"]).seconds
+    without = estimate_transfer(Work("feature_gp", 200), COSTS).seconds
+    slow = estimate_transfer(Work("feature_gp", 200), COSTS, atoms=11_600, atom_s=seconds["chgnet"]).seconds
     assert slow - without == pytest.approx(60.0, rel=0.05)

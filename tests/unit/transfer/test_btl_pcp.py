@@ -5,7 +5,7 @@ import torch
 
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.networks.perceptron import layer_gradient_norms, layers_of
-from bandgap.transfer.btl_pcp import BtlPcpConfig, correlated_rate, fit
+from bandgap.transfer.btl_pcp_pe import BtlPcpConfig, correlated_rate, fit
 
 BRIEF = {"chains": 2, "warmup": 20, "draws": 20, "keep": 4, "max_steps": 4}
 

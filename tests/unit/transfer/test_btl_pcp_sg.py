@@ -10,7 +10,7 @@ from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.stochastic_gradient.samplers import CONFIGS
 from bandgap.networks.perceptron import layers_of
 from bandgap.transfer import METHODS
-from bandgap.transfer.btl_pcp import BtlPcpConfig
+from bandgap.transfer.btl_pcp_pe import BtlPcpConfig
 from bandgap.transfer.btl_pcp_sg import BtlPcpSgConfig, fit
 from bandgap.transfer.shared.stochastic_start import SgSampler, sampler_for
 

@@ -111,7 +111,7 @@ def fitted(source, data):
 @every_method
 def test_method_says_what_it_does_and_what_it_costs(method):
     assert METHODS[method.name] is method
-    assert method.title and method.summary.endswith(".") and method.cost
+    assert method.title and method.summary.endswith(".") and method.duration
 
 
 @every_method

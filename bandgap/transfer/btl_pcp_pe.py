@@ -24,6 +24,7 @@ from bandgap.networks.perceptron import layer_gradient_norms, layers_of
 from bandgap.posterior import NetworkPosterior
 from bandgap.priors.correlation import OutputVariance, rate_for_correlation
 from bandgap.sources.model import SourceModel
+from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.sampled_network import (
     Centre,
@@ -141,13 +142,18 @@ def correlated_rate(alpha: torch.Tensor, config: Correlation, *, seed: int) -> f
 
 
 METHOD: Final = Method(
-    "btl_pcp_pe",
-    "all layers, Bayesian",
-    "Bayesian transfer, penalized complexity",
-    "Samples all layers around the source model; the data decide how far each layer moves.",
-    "about 1 minute for 200 crystals on 2 cores",
-    BtlPcpConfig,
-    fit,
+    name="btl_pcp_pe",
+    family="all layers, Bayesian",
+    standing="recommended",
+    title="Bayesian transfer, penalized complexity",
+    summary=(
+        "Samples all layers around the source model. The data decide how far each layer "
+        "moves."
+    ),
+    duration="about 1 minute for 200 crystals on 2 cores",
+    cost=Cost(35, 60, sampler="auto"),
+    config=BtlPcpConfig,
+    fit=fit,
     resumable=fit,
     new_elements=True,
 )

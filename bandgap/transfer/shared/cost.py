@@ -1,0 +1,47 @@
+"""The time that a fit takes, as a formula in the number of structures; loads nothing heavy.
+
+The seconds were measured on one core, on the demo data (1,260 features, hidden layers of 128 and 64 units). For methods
+that sample a network they are those of two cores.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from bandgap.inference.network.sampler_config import SamplerConfig
+
+SIZES = (50, 200)  # numbers of structures at which fits were timed
+
+Sampler = Literal["", "auto", "whitened", "mini-batches", "own"]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of a fit to 50 and to 200 structures.
+
+    `sampler` tells how the time depends on the length of the chains: "auto" and "whitened" are coordinates of the
+    network sampler, whose time grows with its iterations; "mini-batches" and "own" have settings of their own; ""
+    means no sampler.
+    """
+
+    small_s: float
+    large_s: float
+    sampler: Sampler = ""
+
+    def seconds(self, n: int, iterations: int | None) -> float:
+        """Return the seconds of a fit to n structures: a power of n through both sizes that never falls with n.
+
+        `iterations` is the length of each chain, None for the default length.
+        """
+        growth_rate = math.log(self.large_s / self.small_s) / math.log(SIZES[1] / SIZES[0])
+        growth: float = (n / SIZES[1]) ** max(0.0, growth_rate)
+        relative_length = 1.0
+        if iterations and (self.sampler == "auto" or self.sampler == "whitened"):
+            relative_length = iterations / default_iterations(self.sampler)
+        return self.large_s * growth * relative_length
+
+
+def default_iterations(coordinates: Literal["auto", "whitened"] = "auto") -> int:
+    """Return the iterations of a chain of the network sampler at its default settings."""
+    sampler = SamplerConfig(coordinates=coordinates).planned(can_frame=True)
+    return sampler.n_warmup + sampler.n_draws
