@@ -6,13 +6,17 @@ import json
 import logging
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bandgap.foundation.config import to_dict
 from bandgap.jobs.child import belong_to_worker
 from bandgap.jobs.demos import DEMOS, Demo
+from bandgap.jobs.entries import MethodEntry, PresetEntry, SourceEntry, SystemEntry
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
+
+if TYPE_CHECKING:
+    from bandgap.transfer import Method
 
 log = logging.getLogger(__name__)
 
@@ -37,62 +41,58 @@ def register_all(folder: str) -> None:
 
 def register_sources(library: Library) -> None:
     """Register the source models that are shipped, with their cards."""
-    library.register("source", {demo.source: _shown(demo) for demo in DEMOS.values()})
+    library.register_sources({demo.source: _source_entry(demo) for demo in DEMOS.values()})
 
 
-def _shown(demo: Demo) -> dict[str, Any]:
+def _source_entry(demo: Demo) -> SourceEntry:
     folder = demo.folder()
     card: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["card"]
-    return {
-        "title": f"{demo.source_title} ({card['level_of_theory']})",
-        "folder": str(folder),
-        "n_structures": card["n_structures"],
-        "elements": card["elements"],
-        "level_of_theory": card["level_of_theory"],
-        "validation_rmse_eV": card["validation_rmse_eV"],
-        "card": card,
-    }
+    return SourceEntry(f"{demo.source_title} ({card['level_of_theory']})", str(folder), card)
 
 
 def register_methods(library: Library) -> None:
-    """Register every transfer method with title, summary, cost and default settings, in the registry's order."""
+    """Register every transfer method with its texts, cost and default settings, in the registry's order."""
     from bandgap.transfer import METHODS
 
-    entries = {
-        name: {
-            "family": m.family,
-            "title": m.title,
-            "summary": m.summary,
-            "cost": m.cost,
-            "needs": m.needs,
-            "new_elements": m.new_elements,
-            "resumable": m.resumable is not None,
-            "settings": to_dict(m.configure({})),
-        }
-        for name, m in METHODS.items()
-    }
-    library.register("method", entries)
+    library.register_methods({name: _method_entry(method) for name, method in METHODS.items()})
+
+
+def _method_entry(method: "Method") -> MethodEntry:
+    return MethodEntry(
+        title=method.title,
+        summary=method.summary,
+        family=method.family,
+        standing=method.standing,
+        duration=method.duration,
+        cost=method.cost,
+        needs=method.needs,
+        new_elements=method.new_elements,
+        resumable=method.resumable is not None,
+        settings=to_dict(method.configure({})),
+    )
 
 
 def register_descriptors(library: Library) -> None:
     """Register the descriptor presets with their elements and numbers of features."""
     from bandgap.descriptors import PRESETS, n_features
 
-    entries = {
-        name: {"species": list(config.elements), "n_features": n_features(config)} for name, config in PRESETS.items()
-    }
-    library.register("descriptor", entries)
+    entries = {name: PresetEntry(tuple(config.elements), n_features(config)) for name, config in PRESETS.items()}
+    library.register_presets(entries)
 
 
 def register_system(library: Library) -> None:
-    """Register library versions and the device that jobs will use."""
+    """Register library versions, the device that jobs will use, and the extras that are installed."""
     from bandgap.foundation.machine import choose_device, cores
 
-    versions = {name: _version(name) for name in PACKAGES}
-    body = {"python": sys.version.split()[0], "versions": versions, "device": str(choose_device()), "cores": cores()}
-    extras = {"levels": "tblite", "graph": "torch_geometric"}
-    body |= {name: importlib.util.find_spec(package) is not None for name, package in extras.items()}
-    library.register("system", {"worker": body})
+    entry = SystemEntry(
+        python=sys.version.split()[0],
+        versions={name: _version(name) for name in PACKAGES},
+        device=str(choose_device()),
+        cores=cores(),
+        levels=importlib.util.find_spec("tblite") is not None,
+        graph=importlib.util.find_spec("torch_geometric") is not None,
+    )
+    library.register_system(entry)
 
 
 def _version(package: str) -> str:

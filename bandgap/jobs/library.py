@@ -5,20 +5,22 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.config import fingerprint
-from bandgap.foundation.errors import InputError
+from bandgap.foundation.config import fingerprint, from_dict, to_dict
+from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.jobs.database import Database
 from bandgap.jobs.disk import check_quota
+from bandgap.jobs.entries import MethodEntry, PresetEntry, SourceEntry, SystemEntry
 from bandgap.jobs.home import Home
 from bandgap.jobs.rows import Dataset, Origin, Purpose, RunRow, StoredFile, Verdict, check_upload
 from bandgap.runs.requests import TransferRequest
 
 Kind = Literal["source", "method", "descriptor", "system"]
+T = TypeVar("T")
 
 
 class Library:
@@ -172,17 +174,50 @@ class Library:
 
     # -- catalogue
 
-    def register(self, kind: Kind, entries: Mapping[str, Mapping[str, Any]]) -> None:
-        """Replace one kind of the catalogue: what pages need to know of things that only the worker may load."""
-        rows = [(kind, key, rank, json.dumps(dict(body))) for rank, (key, body) in enumerate(entries.items())]
+    def register_methods(self, entries: Mapping[str, MethodEntry]) -> None:
+        """Replace the methods of the catalogue."""
+        self._register("method", entries)
+
+    def register_sources(self, entries: Mapping[str, SourceEntry]) -> None:
+        """Replace the shipped source models of the catalogue."""
+        self._register("source", entries)
+
+    def register_presets(self, entries: Mapping[str, PresetEntry]) -> None:
+        """Replace the descriptor presets of the catalogue."""
+        self._register("descriptor", entries)
+
+    def register_system(self, entry: SystemEntry) -> None:
+        """Replace what the catalogue says of the worker's machine."""
+        self._register("system", {"worker": entry})
+
+    def methods(self) -> dict[str, MethodEntry]:
+        """Return the transfer methods by name, in the registry's order; empty before a worker has registered them."""
+        return self._entries("method", MethodEntry)
+
+    def shipped_sources(self) -> dict[str, SourceEntry]:
+        """Return the shipped source models by id."""
+        return self._entries("source", SourceEntry)
+
+    def presets(self) -> dict[str, PresetEntry]:
+        """Return the descriptor presets by name."""
+        return self._entries("descriptor", PresetEntry)
+
+    def system(self) -> SystemEntry | None:
+        """Return the worker's machine, None before a worker has registered it."""
+        return self._entries("system", SystemEntry).get("worker")
+
+    def _register(self, kind: Kind, entries: Mapping[str, Any]) -> None:
+        rows = [(kind, key, rank, json.dumps(to_dict(entry))) for rank, (key, entry) in enumerate(entries.items())]
         with self.database.writing() as connection:
             connection.execute("DELETE FROM catalogue WHERE kind = ?", (kind,))
             connection.executemany("INSERT INTO catalogue VALUES (?, ?, ?, ?)", rows)
 
-    def catalogue(self, kind: Kind) -> dict[str, dict[str, Any]]:
-        """Return one kind of the catalogue in its order."""
+    def _entries(self, kind: Kind, entry_type: type[T]) -> dict[str, T]:
         rows = self.database.rows("SELECT id, body FROM catalogue WHERE kind = ? ORDER BY rank", kind)
-        return {row["id"]: json.loads(row["body"]) for row in rows}
+        try:
+            return {row["id"]: from_dict(entry_type, json.loads(row["body"])) for row in rows}
+        except ConfigError:  # written by another version of the worker; the next one that starts replaces it
+            return {}
 
 
 def _insert_files(connection: sqlite3.Connection, dataset_id: str, files: Iterable[StoredFile]) -> None:

@@ -50,11 +50,10 @@ class Source:
 def sources_of(jobs: JobStore, library: Library, workspace: str) -> dict[str, Source]:
     """Return the source models of a workspace by id, those of the package first, then the newest of its own."""
     found = {}
-    for source_id, entry in library.catalogue("source").items():
-        manifest, _ = _manifest(Path(entry["folder"]))
-        found[source_id] = Source(
-            source_id, entry["title"], Path(entry["folder"]), manifest or {"card": entry.get("card", {})}
-        )
+    for source_id, entry in library.shipped_sources().items():
+        folder = Path(entry.folder)
+        manifest, _ = _manifest(folder)
+        found[source_id] = Source(source_id, entry.title, folder, manifest or {"card": dict(entry.card)})
     for job in jobs.jobs(workspace, kinds=list(OWN), limit=500):
         if job.state == "finished":
             folder = library.home.source_folder(job.subject)

@@ -1,0 +1,63 @@
+"""Entries of the catalogue: what pages know of methods, sources, presets and the machine, which only the worker loads.
+
+The worker registers them when it starts (`catalogue`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bandgap.transfer.shared.cost import Cost
+
+
+@dataclass(frozen=True)
+class MethodEntry:
+    """A transfer method: the texts of `bandgap.transfer.Method`, its cost, and its default settings.
+
+    `settings` are plain values by name. `cost` is None for a method that nobody has timed.
+    """
+
+    title: str
+    summary: str = ""
+    family: str = ""
+    standing: str = "alternative"
+    duration: str = ""
+    cost: Cost | None = None
+    needs: str = ""
+    new_elements: bool = False
+    resumable: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def sampler(self) -> Mapping[str, Any]:
+        """Default settings of its sampler, empty for a method without one."""
+        return dict(self.settings.get("sampler", {}))
+
+
+@dataclass(frozen=True)
+class SourceEntry:
+    """A source model that is shipped: its title, its folder and its card."""
+
+    title: str
+    folder: str
+    card: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PresetEntry:
+    """A descriptor preset: its elements and its number of features."""
+
+    species: tuple[str, ...]
+    n_features: int
+
+
+@dataclass(frozen=True)
+class SystemEntry:
+    """The machine of the worker: versions of packages, device, cores, and which extras are installed."""
+
+    python: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    device: str = "cpu"
+    cores: int = 1
+    levels: bool = False
+    graph: bool = False
