@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "bandgap"
 APP = ROOT / "app"
+BENCHMARKS = ROOT / "benchmarks"
 
 # A module imports only what stands on its own line or above. The README draws the same order.
 LAYERS = (
@@ -25,7 +26,7 @@ LAYERS = (
     ("posterior",),
     ("transfer",),
     ("runs",),
-    ("jobs", "benchmarks"),
+    ("jobs",),
     ("cli",),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
@@ -42,6 +43,7 @@ TOP_LEVEL = {
     "README.md",
     "app",
     "bandgap",
+    "benchmarks",
     "constraints.txt",
     "data",
     "pyproject.toml",
@@ -184,6 +186,17 @@ def test_package_never_imports_streamlit_or_the_app() -> None:
     assert not found
 
 
+@pytest.mark.parametrize("folder", [PACKAGE, APP], ids=lambda folder: folder.name)
+def test_package_and_app_never_import_what_is_not_in_the_wheel(folder: Path) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line} {module}"
+        for path in python_files(folder)
+        for line, module in imports_of(path)
+        if module.split(".")[0] in ("benchmarks", "data", "tests")
+    ]
+    assert not found
+
+
 def test_app_imports_no_heavy_package_by_name() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line} {module}"
@@ -231,7 +244,7 @@ def test_top_level_holds_exactly_what_the_readme_shows() -> None:
     assert present == TOP_LEVEL
 
 
-@pytest.mark.parametrize("folder", ["bandgap", "app", "tests"])
+@pytest.mark.parametrize("folder", ["bandgap", "app", "benchmarks", "tests"])
 def test_files_stay_short(folder: str) -> None:
     limit = 500 if folder == "tests" else 300
     lengths = {str(p.relative_to(ROOT)): len(p.read_text("utf-8").splitlines()) for p in python_files(ROOT / folder)}
@@ -240,4 +253,4 @@ def test_files_stay_short(folder: str) -> None:
 
 def test_no_file_is_called_utils() -> None:
     vague = {"utils", "util", "helpers", "misc", "common"}
-    assert [str(p) for folder in (PACKAGE, APP) for p in python_files(folder) if p.stem in vague] == []
+    assert [str(p) for folder in (PACKAGE, APP, BENCHMARKS) for p in python_files(folder) if p.stem in vague] == []

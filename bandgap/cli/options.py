@@ -108,10 +108,6 @@ ConformalShare = Annotated[
     ),
 ]
 Level = Annotated[float, typer.Option(help="Probability that the interval states, between 0.01 and 0.99.")]
-PartsFile = Annotated[
-    Path | None,
-    typer.Option("--parts", metavar="FILE", help="Keep parts here as they are done; measure those alone it lacks."),
-]
 JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write the figures to this file.")]
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bandgap.benchmarks.prediction_speed import measure, write_copies
 from bandgap.runs.transfer import transfer_run
+from benchmarks.prediction_speed import measure, write_copies
 from tests.unit.conftest import gaps_of, make_records
 
 MOST_GROWTH = 1.2  # from 1,000 to 8,000 structures
