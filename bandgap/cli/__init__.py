@@ -86,7 +86,6 @@ for _panel, _examples in _COMMANDS.items():
             epilog=f"Example: bandgap {_name} {_options}".rstrip(),
         )(_command)
 app.add_typer(data.published, name="data", rich_help_panel=_HOUSE)
-app.add_typer(demo.demo_data, name="demo-data", rich_help_panel=_HOUSE)
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("rdkit")
 pytest.importorskip("tblite")
 
-from bandgap.datasets.demo_making.xtb import GenerationFailed, checked_gap, conformer, electrons
+from data.making.xtb import GenerationFailed, checked_gap, conformer, electrons
 
 
 def test_conformer_of_the_same_seed_is_the_same_and_is_centred():

@@ -13,13 +13,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from bandgap.datasets.demo_making.contacts import Floats, density_g_cm3
-from bandgap.datasets.demo_making.enumeration import Candidate, Purpose, candidates, item_seed
-from bandgap.datasets.demo_making.lattice_energy import SPACE_GROUPS
-from bandgap.datasets.demo_making.packing import MIN_CONTACT, Packed, pack
-from bandgap.datasets.demo_making.sample_cifs import N_SAMPLES, write_sample_cifs
-from bandgap.datasets.demo_making.shipping import Item, write_manifest, write_set
-from bandgap.datasets.demo_making.xtb import (
+from bandgap.foundation.engines import mapped
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, Update, no_progress
+from data.making.contacts import Floats, density_g_cm3
+from data.making.enumeration import Candidate, Purpose, candidates, item_seed
+from data.making.lattice_energy import SPACE_GROUPS
+from data.making.packing import MIN_CONTACT, Packed, pack
+from data.making.sample_cifs import N_SAMPLES, write_sample_cifs
+from data.making.shipping import Item, write_manifest, write_set
+from data.making.xtb import (
     SMALLEST_GAP_EV,
     Conformer,
     GenerationFailed,
@@ -27,9 +30,6 @@ from bandgap.datasets.demo_making.xtb import (
     conformer,
     electrons,
 )
-from bandgap.foundation.engines import mapped
-from bandgap.foundation.errors import ConfigError
-from bandgap.foundation.progress import Progress, Update, no_progress
 
 # Shares of the space groups among the crystals: P21/c and P-1 are the commonest groups of organic crystals, P1 is rare.
 GROUP_SHARES: Final = {"P21/c": 0.40, "P-1": 0.30, "P212121": 0.13, "P21": 0.12, "P1": 0.05}

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from bandgap.datasets.demo_making.contacts import DECIMALS, Floats, closest_contact
-from bandgap.datasets.demo_making.lattice_energy import (
+from bandgap.structures.neighbours import heights
+from data.making.contacts import DECIMALS, Floats, closest_contact
+from data.making.lattice_energy import (
     FREE_ENTRIES,
     SPACE_GROUPS,
     Pairs,
@@ -28,7 +29,6 @@ from bandgap.datasets.demo_making.lattice_energy import (
     rotation,
     soft_repulsion,
 )
-from bandgap.structures.neighbours import heights
 
 MIN_CONTACT: Final = 0.80  # of the van-der-Waals sum
 _REFINED: Final = 2  # starts that are relaxed to the end

@@ -14,14 +14,14 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from bandgap.datasets.demo_making.contacts import DECIMALS
-from bandgap.datasets.demo_making.shipping import MANIFEST, Item, checksum, extxyz_frame, statistics
 from bandgap.datasets.splits import grouped_split
 from bandgap.foundation.csv_tables import csv_text
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.structures import StructureRecord, read_paths
 from bandgap.structures.formula import reduced
+from data.making.contacts import DECIMALS
+from data.making.shipping import MANIFEST, Item, checksum, extxyz_frame, statistics
 
 CIFS, TABLE = "cifs.zip", "mp_crystals_pbe.csv"  # of the folder with what was taken from the Materials Project
 GAP_COLUMN: Final = "gap_eV"

@@ -13,7 +13,7 @@ import numpy as np
 from rdkit import Chem, rdBase
 from rdkit.Chem import rdMolDescriptors
 
-from bandgap.datasets.demo_making.fragments import CORES, LINKERS, SUBSTITUENTS
+from data.making.fragments import CORES, LINKERS, SUBSTITUENTS
 
 Purpose = Literal["molecules", "crystals"]
 

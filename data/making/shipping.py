@@ -15,8 +15,8 @@ import pandas as pd
 from ase.data import chemical_symbols
 from numpy.typing import NDArray
 
-from bandgap.datasets.demo_making.contacts import DECIMALS, Floats
 from bandgap.foundation.csv_tables import csv_text
+from data.making.contacts import DECIMALS, Floats
 
 MANIFEST: Final = "manifest.json"
 SOURCE_MODEL: Final = "source_model"

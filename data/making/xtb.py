@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from rdkit import Chem, rdBase
 from rdkit.Chem import rdDistGeom, rdForceFieldHelpers
 
-from bandgap.datasets.demo_making.contacts import DECIMALS, Floats
 from bandgap.descriptors import tight_binding
 from bandgap.descriptors.tight_binding import Electrons, Method
+from data.making.contacts import DECIMALS, Floats
 
 SMALLEST_GAP_EV: Final = 0.2
 _MMFF_STEPS: Final = 2000

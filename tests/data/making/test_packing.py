@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from ase.build import molecule as ase_molecule
 
-from bandgap.datasets.demo_making.contacts import closest_contact, density_g_cm3
-from bandgap.datasets.demo_making.lattice_energy import (
+from data.making.contacts import closest_contact, density_g_cm3
+from data.making.lattice_energy import (
     FREE_ENTRIES,
     SPACE_GROUPS,
     Placement,
@@ -16,7 +16,7 @@ from bandgap.datasets.demo_making.lattice_energy import (
     rotation,
     soft_repulsion,
 )
-from bandgap.datasets.demo_making.packing import MIN_CONTACT, pack
+from data.making.packing import MIN_CONTACT, pack
 
 REACH = 8.0
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bandgap.datasets.demo_making.contacts import closest_contact, density_g_cm3
 from bandgap.structures.neighbours import heights
+from data.making.contacts import closest_contact, density_g_cm3
 
 CARBON = np.array([6])
 HYDROGENS = np.array([1, 1])

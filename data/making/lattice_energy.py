@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import erfc
 
-from bandgap.datasets.demo_making.contacts import VDW_RADII, Floats
 from bandgap.structures.neighbours import heights
+from data.making.contacts import VDW_RADII, Floats
 
 # Operators (diagonal, translation) of the general position.
 _E: Final = ((1, 1, 1), (0.0, 0.0, 0.0))

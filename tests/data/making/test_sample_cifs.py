@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from bandgap.datasets.demo import load_demo
-from bandgap.datasets.demo_making.sample_cifs import cif_text
-from bandgap.datasets.demo_making.shipping import Item
 from bandgap.structures import read_structures
+from data.making.sample_cifs import cif_text
+from data.making.shipping import Item
 
 
 @pytest.mark.parametrize("group", ["P1", "P-1", "P21", "P21/c", "P212121"])

@@ -9,7 +9,7 @@ pytest.importorskip("rdkit")
 from rdkit import Chem
 
 from bandgap.datasets.demo import load_demo, read_demo_manifest
-from bandgap.datasets.demo_making.enumeration import (
+from data.making.enumeration import (
     ATOMS,
     ELEMENTS,
     candidate_at,
@@ -17,7 +17,7 @@ from bandgap.datasets.demo_making.enumeration import (
     item_seed,
     reserved_for_crystals,
 )
-from bandgap.datasets.demo_making.fragments import CORES, LINKERS, SUBSTITUENTS
+from data.making.fragments import CORES, LINKERS, SUBSTITUENTS
 
 
 @pytest.mark.parametrize("purpose", ["molecules", "crystals"])

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 from ase.data import chemical_symbols
 
-from bandgap.datasets.demo_making.shipping import Item
 from bandgap.structures.shapes import cell_lengths_angles
+from data.making.shipping import Item
 
 N_SAMPLES: Final = 12
 N_PLAIN: Final = 3  # of the sound ones, written with every atom and without symmetry

@@ -9,12 +9,12 @@ pytest.importorskip("rdkit")
 pytest.importorskip("tblite")
 
 from bandgap.datasets.demo import load_demo, read_demo_manifest, verify_demo_data
-from bandgap.datasets.demo_making.enumeration import Candidate
-from bandgap.datasets.demo_making.making import make_crystal, make_demo_data, make_items, make_molecule
-from bandgap.datasets.demo_making.shipping import extxyz_frame, write_set
-from bandgap.datasets.demo_making.xtb import electrons
 from bandgap.foundation.errors import Cancelled, ConfigError
 from bandgap.structures import read_structures
+from data.making.enumeration import Candidate
+from data.making.molecular import make_crystal, make_demo_data, make_items, make_molecule
+from data.making.shipping import extxyz_frame, write_set
+from data.making.xtb import electrons
 
 
 def candidate_of(row):
