@@ -9,13 +9,9 @@ from scipy import stats
 
 from bandgap.foundation.config import from_dict, to_dict
 from bandgap.foundation.errors import Cancelled, ConfigError, InputError
-from bandgap.inference.hamiltonian import hmc, nuts
-from bandgap.inference.hamiltonian.chain_loop import Tuning
-from bandgap.inference.hamiltonian.leapfrog import evaluate
-from bandgap.inference.hamiltonian.nuts import NutsConfig, sample, transition
-from bandgap.inference.hamiltonian.windows import AdaptationConfig
-from tests.unit.inference.hamiltonian import recursive_nuts
-from tests.unit.inference.hamiltonian.densities import (
+from tests.hamiltonian import hmc, nuts, recursive_nuts
+from tests.hamiltonian.chain_loop import Tuning
+from tests.hamiltonian.densities import (
     FALSE_ALARM,
     assert_mean,
     assert_moments,
@@ -26,6 +22,9 @@ from tests.unit.inference.hamiltonian.densities import (
     standard_normal,
     start_of,
 )
+from tests.hamiltonian.leapfrog import evaluate
+from tests.hamiltonian.nuts import NutsConfig, sample, transition
+from tests.hamiltonian.windows import AdaptationConfig
 
 CONFIG = NutsConfig(warmup=60, draws=60, max_depth=5)
 FIXED = AdaptationConfig(step="fixed")

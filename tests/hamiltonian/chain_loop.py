@@ -12,9 +12,9 @@ from bandgap.foundation.errors import Cancelled, InputError
 from bandgap.foundation.progress import Progress, Update
 from bandgap.inference import checkpoints
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.hamiltonian import windows
-from bandgap.inference.hamiltonian.leapfrog import LogDensity, Point, evaluate, reasonable_step
-from bandgap.inference.hamiltonian.windows import Adaptation, AdaptationConfig
+from tests.hamiltonian import windows
+from tests.hamiltonian.leapfrog import LogDensity, Point, evaluate, reasonable_step
+from tests.hamiltonian.windows import Adaptation, AdaptationConfig
 
 Statistics = dict[str, Tensor]  # figures of one transition, each (chain,); "accept" is one of them
 

@@ -19,9 +19,9 @@ from torch import Tensor
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.hamiltonian.chain_loop import Statistics, Tuning, run_chains
-from bandgap.inference.hamiltonian.hmc import HmcInfo, tuned
-from bandgap.inference.hamiltonian.leapfrog import (
+from tests.hamiltonian.chain_loop import Statistics, Tuning, run_chains
+from tests.hamiltonian.hmc import HmcInfo, tuned
+from tests.hamiltonian.leapfrog import (
     DIVERGENCE_ENERGY,
     LogDensity,
     Phase,
@@ -32,7 +32,7 @@ from bandgap.inference.hamiltonian.leapfrog import (
     select_phase,
     select_point,
 )
-from bandgap.inference.hamiltonian.windows import AdaptationConfig
+from tests.hamiltonian.windows import AdaptationConfig
 
 # leaves between two questions whether any chain still grows: on a GPU asking waits for all that was queued
 LEAVES_PER_LOOK = {"cpu": 1, "cuda": 16}

@@ -8,9 +8,10 @@ import torch
 
 from bandgap.foundation.config import from_dict, to_dict
 from bandgap.foundation.errors import ConfigError
-from bandgap.inference.hamiltonian import windows
-from bandgap.inference.hamiltonian.adaptation import dual_averaging
-from bandgap.inference.hamiltonian.leapfrog import (
+from bandgap.inference.network.dual_averaging import dual_averaging
+from tests.hamiltonian import windows
+from tests.hamiltonian.densities import standard_normal
+from tests.hamiltonian.leapfrog import (
     Phase,
     draw_momentum,
     energy,
@@ -18,8 +19,7 @@ from bandgap.inference.hamiltonian.leapfrog import (
     leapfrog_step,
     reasonable_step,
 )
-from bandgap.inference.hamiltonian.windows import Adaptation, AdaptationConfig, slow_windows
-from tests.unit.inference.hamiltonian.densities import standard_normal
+from tests.hamiltonian.windows import Adaptation, AdaptationConfig, slow_windows
 
 
 @pytest.mark.parametrize(

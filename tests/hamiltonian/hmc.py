@@ -15,8 +15,8 @@ from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.inference.checkpoints import Checkpoint
 from bandgap.inference.diagnostics import Floats, ebfmi
-from bandgap.inference.hamiltonian.chain_loop import ChainRun, Statistics, Tuning, run_chains
-from bandgap.inference.hamiltonian.leapfrog import (
+from tests.hamiltonian.chain_loop import ChainRun, Statistics, Tuning, run_chains
+from tests.hamiltonian.leapfrog import (
     DIVERGENCE_ENERGY,
     LogDensity,
     Phase,
@@ -26,7 +26,7 @@ from bandgap.inference.hamiltonian.leapfrog import (
     leapfrog_step,
     select_point,
 )
-from bandgap.inference.hamiltonian.windows import AdaptationConfig
+from tests.hamiltonian.windows import AdaptationConfig
 
 JITTER = 0.2  # share by which the number of steps varies, up and down
 

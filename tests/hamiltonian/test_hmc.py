@@ -5,10 +5,7 @@ import torch
 
 from bandgap.foundation.config import from_dict, to_dict
 from bandgap.foundation.errors import Cancelled, ConfigError, InputError
-from bandgap.inference.hamiltonian.hmc import HmcConfig, sample
-from bandgap.inference.hamiltonian.leapfrog import Phase, evaluate, leapfrog_step
-from bandgap.inference.hamiltonian.windows import AdaptationConfig
-from tests.unit.inference.hamiltonian.densities import (
+from tests.hamiltonian.densities import (
     assert_moments,
     funnel,
     normal,
@@ -16,6 +13,9 @@ from tests.unit.inference.hamiltonian.densities import (
     standard_normal,
     start_of,
 )
+from tests.hamiltonian.hmc import HmcConfig, sample
+from tests.hamiltonian.leapfrog import Phase, evaluate, leapfrog_step
+from tests.hamiltonian.windows import AdaptationConfig
 
 CONFIG = HmcConfig(warmup=100, draws=200, n_steps=10)
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from bandgap.inference.hamiltonian.adaptation import dual_averaging
+from bandgap.inference.network.dual_averaging import dual_averaging
 
 
 def adapt(curve, *, start, target, n=2000, noise=0.0, seed=0):

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from bandgap.foundation.errors import ConfigError
-from bandgap.inference.hamiltonian.adaptation import averaging_step
+from bandgap.inference.network.dual_averaging import averaging_step
 
 FIRST_FAST, FIRST_SLOW, LAST_FAST = 75, 25, 50  # iterations, where warm-up has at least their sum
 SHRINK_DRAWS, SHRINK_TO = 5.0, 1e-3
