@@ -5,6 +5,7 @@ import fnmatch
 import graphlib
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "bandgap"
 APP = ROOT / "app"
+BENCHMARKS = ROOT / "benchmarks"
+MAKING = ROOT / "data" / "making"
 
 # A module imports only what stands on its own line or above. The README draws the same order.
 LAYERS = (
@@ -25,7 +28,7 @@ LAYERS = (
     ("posterior",),
     ("transfer",),
     ("runs",),
-    ("jobs", "benchmarks"),
+    ("jobs",),
     ("cli",),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
@@ -42,6 +45,7 @@ TOP_LEVEL = {
     "README.md",
     "app",
     "bandgap",
+    "benchmarks",
     "constraints.txt",
     "data",
     "pyproject.toml",
@@ -184,6 +188,25 @@ def test_package_never_imports_streamlit_or_the_app() -> None:
     assert not found
 
 
+@pytest.mark.parametrize("folder", [PACKAGE, APP], ids=lambda folder: folder.name)
+def test_package_and_app_never_import_what_is_not_in_the_wheel(folder: Path) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line} {module}"
+        for path in python_files(folder)
+        for line, module in imports_of(path)
+        if module.split(".")[0] in ("benchmarks", "data", "tests")
+    ]
+    assert not found
+
+
+def test_patterns_of_the_wheel_match_at_the_top_level_alone() -> None:
+    """Hatch matches a pattern without a leading slash at any depth: `app` took tests/app into the wheel."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    patterns = [*wheel["include"], *wheel["exclude"]]
+    assert [pattern for pattern in patterns if not pattern.startswith("/")] == []
+
+
 def test_app_imports_no_heavy_package_by_name() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line} {module}"
@@ -231,7 +254,7 @@ def test_top_level_holds_exactly_what_the_readme_shows() -> None:
     assert present == TOP_LEVEL
 
 
-@pytest.mark.parametrize("folder", ["bandgap", "app", "tests"])
+@pytest.mark.parametrize("folder", ["bandgap", "app", "benchmarks", "data/making", "tests"])
 def test_files_stay_short(folder: str) -> None:
     limit = 500 if folder == "tests" else 300
     lengths = {str(p.relative_to(ROOT)): len(p.read_text("utf-8").splitlines()) for p in python_files(ROOT / folder)}
@@ -240,4 +263,5 @@ def test_files_stay_short(folder: str) -> None:
 
 def test_no_file_is_called_utils() -> None:
     vague = {"utils", "util", "helpers", "misc", "common"}
-    assert [str(p) for folder in (PACKAGE, APP) for p in python_files(folder) if p.stem in vague] == []
+    folders = (PACKAGE, APP, BENCHMARKS, MAKING)
+    assert [str(p) for folder in folders for p in python_files(folder) if p.stem in vague] == []

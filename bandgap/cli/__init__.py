@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import bandgap
-from bandgap.cli import bench, compare, data, demo, prediction, services, serving, sources, structures, training
+from bandgap.cli import compare, data, demo, prediction, services, serving, sources, structures, training
 from bandgap.cli.commands import PlainErrors, SpeciesCommand
 
 COLLECTED_AT = 50_000
@@ -86,8 +86,6 @@ for _panel, _examples in _COMMANDS.items():
             epilog=f"Example: bandgap {_name} {_options}".rstrip(),
         )(_command)
 app.add_typer(data.published, name="data", rich_help_panel=_HOUSE)
-app.add_typer(demo.demo_data, name="demo-data", rich_help_panel=_HOUSE)
-app.add_typer(bench.bench, name="bench", rich_help_panel=_HOUSE)
 
 
 def main() -> None:

@@ -1,13 +1,12 @@
-"""`bandgap demo --name inorganic` and `bandgap demo-data make-inorganic`: the demo of Materials Project crystals."""
+"""`bandgap demo --name inorganic`: the demo of Materials Project crystals."""
 
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
 from bandgap.cli.report import check_out, label, print_table, run_figures, shown, write_figures
@@ -17,9 +16,6 @@ from bandgap.foundation.progress import Progress
 TRANSFERS = ("feature_gp", "last_layer_horseshoe", "fine_tune")
 ALONE = ("gaussian_process", "gradient_boosting", "target_only")
 FIGURES = ("rmse_eV", "crps_eV", "coverage_95", "width_95_eV", "seconds")
-PRESET = "any-elements"  # of the source
-MAKE_EXAMPLE = "Example: bandgap demo-data make-inorganic --raw mp_crystals_pbe --out data/inorganic"
-HOW = "train-source --variational on the learned part of source.extxyz.gz, preset any-elements, seed 0"
 
 
 def demo(out: Path, *, seed: int, device: str, json_file: Path | None) -> None:
@@ -54,42 +50,6 @@ def demo(out: Path, *, seed: int, device: str, json_file: Path | None) -> None:
     typer.echo(read_demo_manifest(inorganic_folder())["attribution"] + ".")
     counts = {"seed": seed, "n_train": n_train, "n_test": n_test, "seconds": seconds}
     write_figures(json_file, {"methods": figures, **counts, "difference": difference})
-
-
-def make(
-    raw: Annotated[Path, typer.Option(metavar="DIR", help="Folder with cifs.zip and mp_crystals_pbe.csv.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
-    jobs: options.Jobs = 1,
-) -> None:
-    """Make the demo of Materials Project crystals: both sets with their held-out parts, then the source network."""
-    from bandgap.datasets.demo import HELD_OUT, load_inorganic
-    from bandgap.datasets.demo_making.materials_project import ATTRIBUTION, LICENCE, make_inorganic_demo
-    from bandgap.datasets.demo_making.shipping import SOURCE_MODEL, seal_source_model
-    from bandgap.descriptors import config_for
-    from bandgap.sources.domain import DOMAIN
-    from bandgap.sources.model import SourceConfig
-    from bandgap.sources.training import train_source_folder
-
-    with progress_bars() as progress:
-        make_inorganic_demo(raw, out, progress=progress)
-        found = load_inorganic("source", folder=out)
-        learned = (found.table["part"] != HELD_OUT).to_numpy().nonzero()[0]
-        train_source_folder(
-            [found.records[row] for row in learned],
-            found.gaps_eV[learned],
-            descriptor=config_for(preset=PRESET),
-            config=SourceConfig(variational=options.variational_configs(True)),
-            out=out / SOURCE_MODEL,
-            seed=0,
-            level_of_theory=found.level_of_theory,
-            licence=f"{LICENCE}. {ATTRIBUTION}",
-            cache=descriptor_cache(),
-            n_jobs=jobs,
-            progress=progress,
-        )
-    (out / SOURCE_MODEL / DOMAIN).unlink()  # 6 MB, made again from the source's structures where it is asked for
-    seal_source_model(out, how=HOW)
-    typer.echo(f"written to {out}")
 
 
 def _run(method: str, out: Path, seed: int, device: str, progress: Progress) -> None:

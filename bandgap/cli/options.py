@@ -51,9 +51,9 @@ Seed = Annotated[int, typer.Option(min=0, help="Seed of every random number; the
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder to write; an older result in it is replaced.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Processes that compute descriptors at the same time.")]
 Engine = Annotated[
-    Literal["local", "dask", "ray"] | None,
+    Literal["local", "dask"] | None,
     typer.Option(
-        help="Where maps over items are computed: processes of this machine, a Dask cluster or Ray; default: "
+        help="Where maps over items are computed: processes of this machine or a Dask cluster; default: "
         "BANDGAP_ENGINE, else local."
     ),
 ]
@@ -108,10 +108,6 @@ ConformalShare = Annotated[
     ),
 ]
 Level = Annotated[float, typer.Option(help="Probability that the interval states, between 0.01 and 0.99.")]
-PartsFile = Annotated[
-    Path | None,
-    typer.Option("--parts", metavar="FILE", help="Keep parts here as they are done; measure those alone it lacks."),
-]
 JsonFile = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write the figures to this file.")]
 
 

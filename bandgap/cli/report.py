@@ -92,12 +92,6 @@ def write_figures(file: Path | None, figures: Mapping[Any, Any]) -> None:
         file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 
 
-def say_kept(parts: int) -> None:
-    """Say how many parts of a measurement an earlier run has made, where there are any."""
-    if parts:
-        typer.echo(f"{parts} parts are of an earlier run with --parts, with the seconds of its machine.")
-
-
 def label(name: str) -> str:
     """Return the reader's name of a figure.
 

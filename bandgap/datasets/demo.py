@@ -1,7 +1,7 @@
 """Load the demo data that are shipped: two sources, two targets, sample CIF files and the source networks' folders.
 
-Molecules and molecular crystals are CC0 (`xtb.py`, `packing.py` and `making.py` make them again); inorganic crystals
-are of the Materials Project under CC BY 4.0 (`materials_project.py`). `data/README.md` says how they were made.
+Molecules and molecular crystals are CC0; inorganic crystals are of the Materials Project under CC BY 4.0. In a checkout
+`data/making` makes them again; `data/README.md` says how they were made.
 """
 
 import gzip
@@ -49,7 +49,7 @@ def data_folder() -> Path:
             return folder
     raise ArtifactError(
         f"The demo data are missing: neither {installed} nor {checkout} holds a manifest.json. Install bandgap again, "
-        "or make them with `bandgap demo-data make --out data`."
+        "or make them in a checkout with `python -m data.making molecular --out data`."
     )
 
 

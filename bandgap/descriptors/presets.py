@@ -57,7 +57,7 @@ takes 23 ms for SOAP and 8 ms for neighbours.
 
 With CHGNet installed, its features (`chgnet-two-layers`) stand behind these descriptors. RMSE and CRPS in eV of
 `parts_gp`, which gives each part a length of its own and integrates the scales, on 8, 3, 8 and 8 splits that are not
-those of `bandgap bench crystals`:
+those of `python -m benchmarks crystals`:
 
 | descriptor                           | perovskites 100 | and 250         | organic 100     | inorganic 200   |
 |--------------------------------------|-----------------|-----------------|-----------------|-----------------|

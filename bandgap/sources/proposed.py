@@ -1,8 +1,8 @@
 """Which source and which method are proposed to begin with, by what structures hold; read without torch.
 
-By `bandgap bench crystals`: a transfer from the shipped molecules errs least on organic crystals, even where an eighth
-of them hold elements that the molecules lack; on inorganic crystals and on perovskites methods without a source do,
-also where a source of inorganic crystals is at hand.
+By `python -m benchmarks crystals`: a transfer from the shipped molecules errs least on organic crystals, even where an
+eighth of them hold elements that the molecules lack; on inorganic crystals and on perovskites methods without a source
+do, also where a source of inorganic crystals is at hand.
 """
 
 from typing import Final

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from bandgap.benchmarks.crystals import SETS
 from bandgap.datasets.demo import demo_source_folder
 from bandgap.jobs.catalogue import register_all
 from bandgap.sources.proposed import knows_most, proposed_method
 from bandgap.sources.stored import load_source
 from bandgap.structures import read_paths
 from bandgap.transfer import METHODS
+from benchmarks.crystals import SETS
 from tests.app.conftest import Workspace
 
 Visit = Callable[..., AppTest]

@@ -20,10 +20,10 @@ from bandgap.datasets.demo import data_folder
 from bandgap.foundation.progress import no_progress
 from bandgap.jobs.home import Home, shapes_path
 from bandgap.jobs.library import Library
-from bandgap.jobs.sample_workspace import BRIEF, CHECKED, SampleWorkspace, add_crystals, build_workspace
 from bandgap.jobs.serve import free_port
 from bandgap.jobs.store import JobStore
 from bandgap.jobs.worker import work_all
+from benchmarks.sample_workspace import BRIEF, CHECKED, SampleWorkspace, add_crystals, build_workspace
 from tests.e2e.browsing import address_of
 
 PATIENCE_MS = 120_000  # two cores that also train a network

@@ -15,11 +15,11 @@ from scipy import stats
 
 from bandgap.foundation.progress import no_progress
 from bandgap.inference.diagnostics import rhat
-from bandgap.inference.hamiltonian.hmc import HmcConfig, sample
 from bandgap.inference.network import sampler as network_sampler
 from bandgap.inference.network.sampler_config import SamplerConfig
 from bandgap.inference.network.whitened_network import whiten
 from bandgap.transfer import btl_pcp_pe
+from tests.hamiltonian.hmc import HmcConfig, sample
 from tests.recorded import SEED, record, recorded
 from tests.statistical.by_library import CHAINS, assert_same_means, mean_and_error, predicted, source_of, transferred
 from tests.unit.inference.network.problems import CPU, plain, prior_of, raw

@@ -16,7 +16,7 @@ from components.shared import frame, stores, tables, words
 from components.shared.drawing import figure, parity_columns
 from components.shared.run_files import heldout_frame, read_heldout_run, read_run
 
-DEMO = Path(__file__).with_name("demo_result.json")  # made by `bandgap demo`, then `bandgap demo-data result`
+DEMO = Path(__file__).with_name("demo_result.json")  # by `bandgap demo`, then `python -m data.making result`
 LISTED, DRAWN = 9, 60  # rows of the table and of the figure, in the order in which they were drawn for the test
 COLUMNS = {
     "structure": st.column_config.TextColumn("structure", width=112),
@@ -38,7 +38,7 @@ def demo_result() -> None:
 
 @st.cache_resource(show_spinner=False)
 def read_demo_result() -> Mapping[str, Any]:
-    """Return the demo's figures and its held-out crystals, as `bandgap demo-data result` has written them."""
+    """Return the demo's figures and its held-out crystals, as `python -m data.making result` has written them."""
     found: dict[str, Any] = json.loads(DEMO.read_text(encoding="utf-8"))
     return found
 

@@ -9,10 +9,10 @@ Given delta and lambda, p local scales pin tau down, and plain Gibbs sampling ne
 line is an interweaving strategy (Yu and Meng, 2011) that is centred for coefficients that the data determine and not
 centred for those that the prior does; which is which is learned during warm-up (`choose_centred`), then fixed.
 
-Measured (`bandgap bench last-layer`), effective draws of log tau in 1,000 sweeps, 512 ReLU features, change of 25
-weights and of all. Makalic and Schmidt (2016): 9 and 21 at n = 500, 12 and 44 at n = 2,000. These sweeps: 85 and 41, 67
-and 155. With joint updates, a random walk of log tau with delta and sigma^2 integrated out, at one more factorisation a
-sweep, gave 74 and 53, 46 and 70 where the line gave 60 and 53, 73 and 109.
+Measured (`python -m benchmarks last-layer`), effective draws of log tau in 1,000 sweeps, 512 ReLU features, change of
+25 weights and of all. Makalic and Schmidt (2016): 9 and 21 at n = 500, 12 and 44 at n = 2,000. These sweeps: 85 and 41,
+67 and 155. With joint updates, a random walk of log tau with delta and sigma^2 integrated out, at one more
+factorisation a sweep, gave 74 and 53, 46 and 70 where the line gave 60 and 53, 73 and 109.
 """
 
 import math

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from bandgap.inference.checkpoints import under
-from bandgap.inference.hamiltonian.adaptation import DualAveraging, dual_averaging
+from bandgap.inference.network.dual_averaging import DualAveraging, dual_averaging
 from bandgap.inference.network.input_split import leading_inputs, step_trailing, unit_spans
 from bandgap.inference.network.interweaving import informed_directions, step_interwoven
 from bandgap.inference.network.inverse_gamma_scales import InverseGammaScales

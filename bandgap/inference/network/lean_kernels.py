@@ -4,8 +4,8 @@ With y = x + w and c = min(max(y, 0), 2 w), the rounded ReLU (`soft_rectifier`) 
 c / (2 w). Features are kept as (y - c / 2) c and gates as c: the factors 2 w go into the weights beside them.
 
 The products themselves, into arrays made before, are made by the faster of two libraries on this processor: torch's
-(MKL) keeps to registers of half the width on processors that are not Intel's. `bandgap bench products` measures both:
-on a Zen 5, numpy's took 0.57 of the time (0.9 where OpenBLAS was told to keep to half the width too).
+(MKL) keeps to registers of half the width on processors that are not Intel's. `python -m benchmarks products` measures
+both: on a Zen 5, numpy's took 0.57 of the time (0.9 where OpenBLAS was told to keep to half the width too).
 """
 
 import math

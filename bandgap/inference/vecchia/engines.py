@@ -2,10 +2,10 @@
 
 Both give value, gradient and Fisher information of all sites or of a batch, in closed form and double precision, one
 Cholesky factor a site. On one core of a CPU batched tensors take 2.6 to 4.5 times as long as the loops, for a pass over
-all sites as for a batch of 250, with 15 and with 60 neighbours (`bandgap bench vecchia` measures both side by side, on
-CUDA too): loops are the choice there. They have no other device; CUDA, where it is asked for, takes the tensors. An
-H100 beside a core of its machine: a pass over 8,000 sites takes 0.12 of the loops' time with 15 neighbours, 0.05 with
-60, a batch of 250 sites 4.2 times and 0.55 of it.
+all sites as for a batch of 250, with 15 and with 60 neighbours (`python -m benchmarks vecchia` measures both side by
+side, on CUDA too): loops are the choice there. They have no other device; CUDA, where it is asked for, takes the
+tensors. An H100 beside a core of its machine: a pass over 8,000 sites takes 0.12 of the loops' time with 15 neighbours,
+0.05 with 60, a batch of 250 sites 4.2 times and 0.55 of it.
 """
 
 from typing import Literal, get_args

@@ -73,10 +73,6 @@ def test_help_of_every_command_has_an_example(command: str, run: Run) -> None:
     assert f"Example: bandgap {command}" in result.stdout
 
 
-def test_help_of_demo_data_names_make(run: Run) -> None:
-    assert "make" in run("demo-data", "--help").stdout
-
-
 def test_unknown_command_is_a_usage_error(shell: Shell) -> None:
     result = shell("pretict")
     assert result.returncode == 2

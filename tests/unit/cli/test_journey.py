@@ -161,7 +161,7 @@ def test_list_of_methods_has_title_and_cost(run: Run) -> None:
     ],
 )
 def test_list_of_methods_says_of_one_that_others_beat_that_they_do(run: Run, method: str, said: str) -> None:
-    """As `bandgap bench accuracy` found; on the page Train the same line stands under the method."""
+    """As `python -m benchmarks accuracy` found; on the page Train the same line stands under the method."""
     lines = run("transfer", "--list-methods").stdout.splitlines()
     (line,) = [line for line in lines if line.startswith(f"  {method}: ")]
     assert said in line

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bandgap.benchmarks.prediction_speed import measure
+from benchmarks.prediction_speed import measure
 from tests.unit.cli.conftest import WATER
 
 pytestmark = pytest.mark.slow

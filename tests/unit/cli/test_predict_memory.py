@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bandgap.benchmarks.prediction_speed import measure, write_copies
+from benchmarks.prediction_speed import measure, write_copies
 from tests.transfers import transfer_labelled
 from tests.unit.conftest import gaps_of, make_records
 

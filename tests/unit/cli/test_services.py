@@ -1,7 +1,5 @@
-"""`bandgap doctor` and `bandgap demo-data make`: what they say when something is missing."""
+"""`bandgap doctor`: what it says when something is missing."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -27,15 +25,3 @@ def test_doctor_with_a_data_directory_that_cannot_be_made_fails_and_says_what_to
     assert "failed  data directory: Cannot make the folder" in result.stdout
     assert "Set BANDGAP_HOME" in result.stdout
     assert "data directory" in result.stderr
-
-
-def test_making_the_demo_data_without_its_extra_says_what_to_install(tmp_path: Path) -> None:
-    script = (
-        "import sys\nfor name in ('rdkit', 'tblite'):\n    sys.modules[name] = None\n"
-        "from bandgap.cli import main\nmain()"
-    )
-    command = [sys.executable, "-c", script, "demo-data", "make", "--out", str(tmp_path / "data")]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 1
-    assert 'is not installed. Run pip install "bandgap[datagen]" first.' in result.stderr
-    assert "Traceback" not in result.stderr

@@ -1,4 +1,4 @@
-"""The second demo as it is shipped: Materials Project crystals, their parts, licence, source network, and the maker."""
+"""The second demo as it is shipped: Materials Project crystals, their parts, licence and source network."""
 
 import json
 import math
@@ -19,13 +19,13 @@ from bandgap.datasets.demo import (
     read_demo_manifest,
     verify_demo_data,
 )
-from bandgap.datasets.demo_making.materials_project import CIFS, GROUPS, TABLE, family, make_inorganic_demo
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.sources.domain import judge
 from bandgap.sources.stored import load_source
 from bandgap.structures import read_paths
 from bandgap.structures.formula import reduced
+from data.making.materials_project import CIFS, GROUPS, TABLE
 
 MEGABYTE = 1_000_000
 
@@ -68,11 +68,6 @@ def test_no_family_stands_in_the_learned_and_in_the_held_out_part_and_no_formula
         assert int((demos[name].table["part"] == HELD_OUT).sum()) == n_held_out
 
 
-def test_family_writes_elements_of_a_group_alike_and_keeps_others():
-    assert family(["Na", "Cl"]) == family(["K", "K", "I", "I"]) != family(["Mg", "O"])
-    assert family(["C", "H", "La"]) == family(["Gd", "C", "H"]) == "CHSc"
-
-
 def test_checksums_hold_nothing_else_lies_there_and_all_of_it_is_below_four_megabytes(tmp_path):
     folder = inorganic_folder()
     manifest = read_demo_manifest(folder)
@@ -110,18 +105,6 @@ def test_source_learned_from_the_learned_part_alone_and_carries_a_variational_po
 def test_other_name_is_refused_with_those_there_are():
     with pytest.raises(InputError, match=r"Demo data 'molecules' do not exist\. Accepted: source, target\."):
         load_inorganic("molecules")
-
-
-def test_folder_without_the_raw_files_is_refused_by_their_names(tmp_path):
-    with pytest.raises(InputError, match=r"has no cifs\.zip\. Give the folder with the structures and the table"):
-        make_inorganic_demo(tmp_path, tmp_path / "out")
-
-
-@pytest.mark.data
-def test_what_is_shipped_is_made_again_from_the_test_data_byte_for_byte(test_data, tmp_path):
-    made = make_inorganic_demo(test_data / "mp_crystals_pbe", tmp_path)
-    fresh, shipped = json.loads(made.read_text()), read_demo_manifest(inorganic_folder())
-    assert fresh == {name: value for name, value in shipped.items() if name != "source_model"}
 
 
 @pytest.mark.data

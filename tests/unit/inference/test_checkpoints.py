@@ -9,9 +9,9 @@ from safetensors.torch import load, save_file
 from bandgap.foundation.errors import ArtifactError, Cancelled, ConfigError
 from bandgap.foundation.progress import no_progress
 from bandgap.inference.checkpoints import Checkpoint
-from bandgap.inference.hamiltonian import hmc, nuts
-from bandgap.inference.hamiltonian.windows import AdaptationConfig
-from tests.unit.inference.hamiltonian.densities import banana, banana_draws
+from tests.hamiltonian import hmc, nuts
+from tests.hamiltonian.densities import banana, banana_draws
+from tests.hamiltonian.windows import AdaptationConfig
 
 DIAGONAL = AdaptationConfig(mass="diagonal")
 RUNS = {

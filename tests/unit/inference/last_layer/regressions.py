@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from bandgap.benchmarks.plain_gibbs import gibbs_start, gibbs_sweep
 from bandgap.inference.last_layer.coefficient_draws import form_of
 from bandgap.inference.last_layer.noise_variance import Response
 from bandgap.inference.last_layer.reduced_regression import reduce_regression
+from benchmarks.plain_gibbs import gibbs_start, gibbs_sweep
 
 
 def made(n, p, *, seed=0, noise=0.6):

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bandgap.benchmarks.plain_gibbs import GibbsState, gibbs_sweep
 from bandgap.inference.last_layer.coefficient_draws import form_of
 from bandgap.inference.last_layer.coefficient_updates import HalvesUpdate, JointUpdate
 from bandgap.inference.last_layer.horseshoe_sweep import (
@@ -23,6 +22,7 @@ from bandgap.inference.last_layer.horseshoe_sweep import (
 )
 from bandgap.inference.last_layer.noise_variance import NoisePrior, Response, draw_noise_variance
 from bandgap.inference.last_layer.reduced_regression import reduce_regression
+from benchmarks.plain_gibbs import GibbsState, gibbs_sweep
 from tests.unit.inference.last_layer.regressions import explicit, made, rank
 
 FALSE_ALARM = 1e-4  # of each test of a distribution; the seeds are fixed

@@ -1,4 +1,0 @@
-"""Measurements of speed, each with its rival in the same run on the same machine.
-
-Not here: what the product needs at run time.
-"""

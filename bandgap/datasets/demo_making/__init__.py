@@ -1,4 +1,0 @@
-"""What makes the demo data: molecules, packing, lattice energies, tight binding, files.
-
-Not here: what anything but `bandgap demo-data make` needs.
-"""

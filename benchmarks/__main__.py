@@ -1,0 +1,60 @@
+"""`python -m benchmarks NAME`: measurements of speed and accuracy, each beside its rival in the same run."""
+
+import typer
+
+from bandgap.cli.commands import PlainErrors
+from benchmarks.commands import (
+    accuracy,
+    crystals,
+    last_layer,
+    networks,
+    oe62,
+    pages,
+    pbp,
+    posterior,
+    products,
+    scale,
+    serve,
+    sgmcmc,
+    vecchia,
+)
+
+app = typer.Typer(
+    cls=PlainErrors,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def _root() -> None:
+    """Measure speed beside what one would use instead; an idle machine tells the truth."""
+
+
+# every command with an example of its options
+for _command, _options in (
+    (networks.nptl, "--repeats 1 --splits 0 --json nptl.json"),
+    (networks.gpu, "--json gpu.json"),
+    (accuracy.accuracy, "--data DATA --out accuracy --n 100 --seeds 1"),
+    (crystals.crystals, "--data DATA --out crystals --set perovskites --n 100 --seeds 1"),
+    (oe62.oe62, "--data DATA --no-size --json oe62.json"),
+    (last_layer.last_layer, "--n 500 --no-accuracy --json last_layer.json"),
+    (posterior.posterior, "--repeats 3 --json posterior.json"),
+    (pbp.pbp, "--splits 1 --json pbp.json"),
+    (pbp.messages, "--draws 2000 --json messages.json"),
+    (pbp.uci, "--data DATA --set yacht --splits 5 --json uci.json"),
+    (sgmcmc.sgmcmc, "--data DATA --n 2000 --json sgmcmc.json"),
+    (vecchia.vecchia, "--data DATA --n 2000 --no-rivals --json vecchia.json"),
+    (products.products, "--n 200 --json products.json"),
+    (scale.predict, "--model run --structures new.extxyz --repeats 1 --json predict.json"),
+    (scale.scale, "--model run --structures new.extxyz --n 1000 --n 4000 --json scale.json"),
+    (pages.pages, "--visits 20 --json pages.json"),
+    (serve.serve, "--model run --json serve.json"),
+):
+    _name = _command.__name__.replace("_", "-")
+    app.command(_name, epilog=f"Example: python -m benchmarks {_name} {_options}")(_command)
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,172 @@
+"""Chains of a sampler, each in a process of its own with one thread, run until their draws suffice or time is up.
+
+Time is counted twice: processor seconds of a process, which are what an idle core would take, and the wall clock's,
+from which the limit is counted. What is compiled first counts as neither.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from multiprocessing import connection, get_context
+from multiprocessing.connection import Connection
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.foundation.errors import BandgapError
+
+Floats = NDArray[np.float64]
+CHECK_EVERY_S = 10.0  # between two looks at what there is
+
+
+class ChainSide(Protocol):
+    """A chain that can be run block by block."""
+
+    def prepare(self) -> None:
+        """Compile what needs it."""
+
+    def warm_up(self) -> None:
+        """Run warm-up."""
+
+    def block(self) -> Floats:
+        """Return the next draws, (draw, quantity)."""
+
+
+MakeChain = Callable[..., ChainSide]
+
+
+@dataclass(frozen=True, eq=False)
+class ChainRun:
+    """Draws of all chains, (chain, draw, quantity), and the mean chain's seconds; `wall_s` is that of the whole run."""
+
+    draws: Floats
+    prepare_s: float
+    warmup_s: float
+    sampling_s: float
+    wall_s: float
+
+
+@dataclass
+class _Progress:
+    """What one process has sent."""
+
+    prepare_s: float = 0.0
+    warmup_s: float = 0.0
+    ready: bool = False
+    blocks: list[Floats] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+    def take(self, kind: str, spent: float, block: Floats | None) -> None:
+        if kind == "prepared":
+            self.prepare_s, self.ready = spent, True
+        elif kind == "warm":
+            self.warmup_s = spent
+        elif block is not None:
+            self.blocks.append(block)
+            self.seconds.append(spent)
+
+
+def run_chains(
+    make: MakeChain,
+    problem: object,
+    *,
+    seeds: Sequence[int],
+    warmup: int,
+    limit_s: float,
+    enough: Callable[[Floats], bool],
+    look: Callable[[float], None],
+) -> ChainRun:
+    """Run a chain for every seed until `enough(draws)` or `limit_s` on the wall clock after all are compiled.
+
+    `look` is told the seconds so far. Raises BandgapError where a process ends early, or where there are no draws at
+    the limit.
+    """
+    context = get_context("spawn")
+    pipes = [context.Pipe() for _ in seeds]
+    processes = [
+        context.Process(target=_work, args=(theirs, make, problem, seed, warmup), daemon=True)
+        for (_, theirs), seed in zip(pipes, seeds, strict=True)
+    ]
+    ours = [pipe[0] for pipe in pipes]
+    try:
+        for process, (_, theirs) in zip(processes, pipes, strict=True):
+            process.start()
+            theirs.close()
+        return _collect(ours, limit_s=limit_s, enough=enough, look=look)
+    finally:
+        for process in processes:
+            if process.pid is not None:
+                process.terminate()
+                process.join()
+
+
+def _collect(
+    ours: list[Connection], *, limit_s: float, enough: Callable[[Floats], bool], look: Callable[[float], None]
+) -> ChainRun:
+    chains = [_Progress() for _ in ours]
+    while not all(chain.ready for chain in chains):
+        _receive(ours, chains, timeout=CHECK_EVERY_S)
+    for pipe in ours:
+        pipe.send("go")  # no chain begins while another one compiles
+    begun = checked = time.perf_counter()
+    while (now := time.perf_counter()) - begun < limit_s:
+        _receive(ours, chains, timeout=min(CHECK_EVERY_S, limit_s - (now - begun)))
+        if time.perf_counter() - checked > CHECK_EVERY_S:
+            look(time.perf_counter() - begun)
+            checked = time.perf_counter()
+            if all(chain.blocks for chain in chains) and enough(_draws(chains)):
+                break
+    if not all(chain.blocks for chain in chains):
+        raise BandgapError(
+            f"benchmark posterior: {limit_s / 60:g} minutes were over before every chain had a draw after warm-up. "
+            "Raise --minutes or lower --warmup."
+        )
+    return _finished(chains, time.perf_counter() - begun)
+
+
+def _finished(chains: list[_Progress], wall_s: float) -> ChainRun:
+    draws = _draws(chains)
+    shares = [sum(len(b) for b in c.blocks) for c in chains]
+    sampling = [sum(c.seconds) * draws.shape[1] / share for c, share in zip(chains, shares, strict=True)]
+    return ChainRun(
+        draws,
+        float(np.mean([c.prepare_s for c in chains])),
+        float(np.mean([c.warmup_s for c in chains])),
+        float(np.mean(sampling)),
+        wall_s,
+    )
+
+
+def _draws(chains: list[_Progress]) -> Floats:
+    """Return (chain, draw, quantity), as many draws of each as all have."""
+    each = [np.concatenate(c.blocks) for c in chains]
+    least = min(len(draws) for draws in each)
+    return np.stack([draws[:least] for draws in each])
+
+
+def _receive(ours: list[Connection], chains: list[_Progress], *, timeout: float) -> None:
+    for pipe in connection.wait(ours, timeout=timeout):
+        try:
+            message = ours[ours.index(pipe)].recv()  # type: ignore[arg-type]
+        except EOFError as error:
+            raise BandgapError("benchmark posterior: a chain's process ended early; its error is above.") from error
+        chains[ours.index(pipe)].take(*message)  # type: ignore[arg-type]
+
+
+def _work(pipe: Connection, make: MakeChain, problem: Any, seed: int, warmup: int) -> None:
+    chain = make(problem, seed=seed, warmup=warmup)
+    _, spent = _timed(chain.prepare)
+    pipe.send(("prepared", spent, None))
+    pipe.recv()
+    _, spent = _timed(chain.warm_up)
+    pipe.send(("warm", spent, None))
+    while True:
+        block, spent = _timed(chain.block)
+        pipe.send(("block", spent, block))
+
+
+def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    started = time.process_time()
+    result = work()
+    return result, time.process_time() - started

@@ -1,0 +1,86 @@
+"""`python -m benchmarks oe62`: reading and training at the published size, and errors on the real molecules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bandgap.cli import options
+from bandgap.cli.bars import progress_bars
+from bandgap.cli.inputs import descriptor_cache
+from bandgap.cli.report import print_table, write_figures
+
+READING_MB, TRAINING_MB = 1500, 3000  # the most that both may take
+
+
+def oe62(
+    data: Annotated[Path, typer.Option(metavar="DIR", help="Folder with the data sets.", envvar="BANDGAP_TEST_DATA")],
+    size: Annotated[bool, typer.Option(help="Memory and time at the published size.")] = True,
+    accuracy: Annotated[bool, typer.Option(help="Errors on the real molecules.")] = True,
+    rows: Annotated[int, typer.Option(min=10, help="Molecules of the large file.")] = 61_489,
+    split: Annotated[str, typer.Option(metavar="TRAIN,STOP", help="Its split; the rest is tested on.")] = "40000,10000",
+    max_epochs: Annotated[int, typer.Option(min=1, help="Epochs at most of the training on it.")] = 5,
+    folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 5,
+    networks: Annotated[int, typer.Option(min=1, help="Source networks that are averaged.")] = 4,
+    presets: Annotated[list[str], typer.Option("--preset", help="Descriptors of the cross-validation.")] = [],  # noqa: B006
+    jobs: options.Jobs = 1,
+    json_file: options.JsonFile = None,
+) -> None:
+    """OE62: peak memory and time of its 387 MB and of a training on all of it, and errors beside kernel ridge.
+
+    Needs 3 GB of disk and about half an hour.
+    """
+    from bandgap.foundation.machine import set_threads
+    from benchmarks.oe62 import CrossValidation, cross_validate, run_size
+
+    set_threads()
+    result: dict[str, Any] = {}
+    with progress_bars() as progress:
+        if size:
+            numbers = options.parse_split(split)
+            result["size"] = run_size(
+                data, rows=rows, split=numbers, max_epochs=max_epochs, jobs=jobs, progress=progress
+            )
+        if accuracy:
+            config = CrossValidation(folds, tuple(presets) or CrossValidation.presets, networks)
+            found = cross_validate(data, config, cache=descriptor_cache(), progress=progress)
+            result["accuracy"] = list(found)
+    if "size" in result:
+        print_size(result["size"])
+    if "accuracy" in result:
+        print_accuracy(result["accuracy"])
+    write_figures(json_file, result)
+
+
+def print_size(result: dict[str, Any]) -> None:
+    """Print time and memory of both parts, beside what they may take."""
+    cells = []
+    for part, most in (("reading", READING_MB), ("training", TRAINING_MB)):
+        own = result[part]
+        seconds = (f"{own['clock_s']:.0f}", f"{own['processor_s']:.0f}")
+        cells.append((part, *seconds, f"{own['peak_MB']:,.0f}", f"{most:,}"))
+    print_table(("part", "clock (s)", "processor (s)", "peak (MB)", "at most (MB)"), cells)
+    typer.echo(f"{result['rows']:,} molecules in {result['bytes'] / 1e6:,.0f} MB of JSON.")
+    for part in ("reading", "training"):
+        for line in result[part]["said"]:
+            typer.echo(f"{part}: {line}")
+
+
+def print_accuracy(rows: list[dict[str, Any]]) -> None:
+    """Print a row for every descriptor and model, with the range of the folds."""
+    cells = [
+        (
+            row["preset"],
+            row["model"],
+            f"{row['rmse_eV']:.3f}",
+            f"{min(row['rmse_of_folds_eV']):.3f} to {max(row['rmse_of_folds_eV']):.3f}",
+            f"{row['mae_eV']:.3f}",
+        )
+        for row in rows
+    ]
+    print_table(("descriptor", "model", "RMSE (eV)", "of the folds", "MAE (eV)"), cells, words=("descriptor", "model"))
+    if rows:
+        folds = len(rows[0]["rmse_of_folds_eV"])
+        typer.echo(f"{rows[0]['n']:,} molecules, each predicted by models that never saw it ({folds} folds).")

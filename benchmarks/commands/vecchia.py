@@ -1,0 +1,165 @@
+"""`python -m benchmarks vecchia`: Gaussian processes with a Vecchia likelihood beside GPyTorch and scikit-learn."""
+
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bandgap.cli import options
+from bandgap.cli.bars import progress_bars
+from bandgap.cli.inputs import descriptor_cache
+from bandgap.cli.report import print_table, write_figures
+from benchmarks.commands.parts import PartsFile, say_kept
+
+
+def vecchia(
+    data: Annotated[Path, typer.Option(metavar="DIR", help="Folder with the data sets.", envvar="BANDGAP_TEST_DATA")],
+    n: Annotated[int, typer.Option(min=10, help="Molecules to train on.")] = 14_000,
+    n_test: Annotated[int, typer.Option(min=1, help="Molecules to test on.")] = 2_000,
+    neighbours: Annotated[int, typer.Option(min=1, help="Earlier neighbours of a molecule.")] = 60,
+    rivals: Annotated[bool, typer.Option("--rivals/--no-rivals", help="Whether the other libraries run too.")] = True,
+    inducing: Annotated[int, typer.Option(min=10, help="Inducing points of SVGP.")] = 1_000,
+    exact_rows: Annotated[int, typer.Option(min=10, help="Rows of scikit-learn's exact process.")] = 4_000,
+    largest: Annotated[int, typer.Option(min=1_000, help="Sites of the largest field.")] = 64_000,
+    chain_sites: Annotated[int, typer.Option(min=50, help="Sites of the field that chains run on.")] = 5_000,
+    chain_draws: Annotated[int, typer.Option(min=20, help="Length of the chains (see above).")] = 4_000,
+    accuracy: Annotated[bool, typer.Option("--accuracy/--no-accuracy", help="Whether QM9 is learned.")] = True,
+    repeats: Annotated[int, typer.Option(min=1, help="Splits, fields and times of each; medians are shown.")] = 3,
+    seed: options.Seed = 0,
+    parts_file: PartsFile = None,
+    json_file: options.JsonFile = None,
+) -> None:
+    """Vecchia Gaussian processes: QM9 gaps beside GPyTorch and scikit-learn, cost of a pass, effective draws a second.
+
+    A pass is timed by compiled loops, at the smaller sizes also by batched tensors, on CUDA too where there is one.
+
+    With the defaults it takes an hour or two, most of it for the rivals: begin with a small --n, or give --parts. SGRLD
+    takes ten times --chain-draws, Metropolis a quarter.
+    """
+    from bandgap.foundation.machine import set_threads
+    from benchmarks.kept_parts import Parts
+    from benchmarks.vecchia import VecchiaBenchmark, chains, costs
+    from benchmarks.vecchia import accuracy as accuracy_on_splits
+    from benchmarks.vecchia_engines import engines
+
+    set_threads()
+    sizes = tuple(largest // 2**k for k in range(4, -1, -1))
+    config = VecchiaBenchmark(
+        n=n,
+        n_test=n_test,
+        neighbours=neighbours,
+        rivals=rivals,
+        inducing=inducing,
+        exact_rows=exact_rows,
+        sizes=sizes,
+        chain_sites=chain_sites,
+        chain_draws=chain_draws,
+        repeats=repeats,
+        seed=seed,
+    )
+    parts, settings = Parts(parts_file), asdict(config)
+    result: dict[str, Any] = {"settings": settings}
+    with progress_bars() as progress:
+        result["costs"] = parts.get("costs", settings, partial(costs, config, progress=progress))
+        result["engines"] = parts.get("engines", settings, partial(engines, config, progress=progress))
+        result["chains"] = chains(config, parts=parts, progress=progress)
+        if accuracy:
+            cache = descriptor_cache()
+            result["accuracy"] = accuracy_on_splits(data, config, parts=parts, cache=cache, progress=progress)
+    print_vecchia(result)
+    say_kept(parts.found)
+    write_figures(json_file, result)
+
+
+def print_vecchia(result: dict[str, Any]) -> None:
+    """Print the parts, as far as they were measured."""
+    if "accuracy" in result:
+        print_accuracy(result["accuracy"]["sides"], result["settings"])
+        print_fewer_rows(result["accuracy"]["fewer_rows"])
+    rows = [
+        (f"{row['n']:,.0f}", f"{row['pass_s']:.3f}", f"{1e3 * row['step_s']:.2f}") for row in result["costs"]["sizes"]
+    ]
+    print_table(("sites", "pass with gradient (s)", "step of 250 sites (ms)"), rows)
+    typer.echo(
+        f"Slope of the pass on log-log: {result['costs']['slope']:.3f}; {result['costs']['neighbours']} neighbours, "
+        "fields in the plane."
+    )
+    print_engines(result["engines"])
+    found = result["chains"]
+    speeds = [
+        (
+            name,
+            f"{side['seconds']:.1f}",
+            f"{side['draws']:,.0f}",
+            f"{side['worst_ess']:,.0f}",
+            f"{side['worst_ess_per_s']:.2f}",
+        )
+        for name, side in found["sides"].items()
+    ]
+    print_table(("", "s", "draws", "effective draws, worst", "a second"), speeds)
+    apart = max(found["apart"].values())
+    typer.echo(
+        f"{found['sites']:,} sites, step {found['step']:g}, {found['batch']} sites a batch: SGRLD has "
+        f"{found['ratio']:.1f} times as many effective draws a second; means are at most {apart:.1f} standard errors "
+        f"apart (the median is {max(found['apart_sd'].values()):.3f} posterior standard deviations). Medians of "
+        f"{result['settings']['repeats']}."
+    )
+
+
+def print_engines(devices: dict[str, list[dict[str, float]]]) -> None:
+    """Print a table for every device on which batched tensors ran."""
+    for device, found in devices.items():
+        rows = [
+            (
+                f"{row['n']:,.0f}",
+                f"{row['neighbours']:.0f}",
+                *(f"{1e3 * row[f'{side}_pass_s']:.1f}" for side in ("loops", "batched")),
+                f"{row['pass_ratio']:.2f}",
+                *(f"{1e3 * row[f'{side}_step_s']:.2f}" for side in ("loops", "batched")),
+                f"{row['step_ratio']:.2f}",
+            )
+            for row in found
+        ]
+        columns = (
+            "sites",
+            "neighbours",
+            "pass (ms): loops",
+            "batched",
+            "ratio",
+            "step (ms): loops",
+            "batched",
+            "ratio",
+        )
+        print_table(columns, rows, width=120)
+        typer.echo(f"Loops on one core, batched tensors on: {device}. A ratio below 1: the tensors are faster.")
+
+
+def print_accuracy(sides: dict[str, dict[str, float]], settings: dict[str, Any]) -> None:
+    """Print a row for every side."""
+    rows = [
+        (
+            name,
+            f"{side['rmse_eV']:.4f}",
+            f"{side['crps_eV']:.4f}",
+            f"{100 * side['coverage']:.1f} %",
+            f"{side['fit_s']:.0f}",
+            f"{side['predict_s']:.1f}",
+            f"{side['passes']:.0f}" if side.get("passes") else "",
+        )
+        for name, side in sides.items()
+    ]
+    print_table(("", "RMSE eV", "CRPS eV", "coverage of 95 %", "fit s", "predict s", "passes"), rows, width=120)
+    typer.echo(
+        f"{settings['n']:,} molecules of QM9, {settings['n_test']:,} for testing, features of the demo's source; "
+        f"seconds of the processor, one thread. scikit-learn has {settings['exact_rows']:,} rows, SVGP "
+        f"{settings['inducing']:,} inducing points. Medians over {settings['repeats']} splits."
+    )
+
+
+def print_fewer_rows(found: dict[str, dict[str, Any]]) -> None:
+    """Print a sentence for every number of rows."""
+    for n, fit in found.items():
+        likelihood = "exact" if fit["exact"] else "Vecchia's"
+        typer.echo(f"A fit to {int(n):,} rows, the likelihood chosen by itself ({likelihood}): {fit['fit_s']:.1f} s.")

@@ -1,0 +1,196 @@
+r"""The transfers of the output layer on a synthetic problem of 512 units: speed, effective draws, errors, dead units.
+
+Every rate stands beside that of a bare Cholesky factorisation of a 512 x 512 matrix in the same run, and the
+horseshoe's sampler beside plain Gibbs sampling of the same posterior (`plain_gibbs`).
+
+Intervals are quantiles of draws of new observations. Beside the errors stand those expected at 512 units, 40,000 source
+rows, a change of variance 0.5 and noise of 0.3: means over targets of another implementation of the same estimators, on
+other random units. A single target differs from them by some hundredths.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from bandgap.evaluation.metrics import coverage, mean_width
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.machine import few_blas_threads
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.last_layer.horseshoe import HorseshoeConfig, sample_horseshoe
+from bandgap.posterior import Posterior
+from bandgap.sources.stored import source_predictions_eV
+from bandgap.transfer import last_layer_horseshoe, last_layer_ols, last_layer_pcp, last_layer_ridge
+from bandgap.transfer.shared.last_layer_problem import WATCHED_ROWS, last_layer_problem
+from benchmarks.last_layer_design import Change, LastLayerDesign, LastLayerTask, make_task
+from benchmarks.last_layer_speed import SpeedRun, measure_fits, measure_sweeps
+
+MIN_SWEEPS = 20
+LEVEL = 0.95
+HORSESHOE, PCP, PCP_SOURCE = "horseshoe", "PCP", "PCP, shape of the source's error"
+RIDGE, RIDGE_TARGET, OLS, SHIFT = "ridge on the change", "ridge on the target", "least squares", "source and shift"
+EXPECTED: dict[tuple[Change, int], dict[str, tuple[float, float]]] = {  # test mean squared errors
+    ("sparse", 500): {HORSESHOE: (0.36, 0.37), PCP: (0.47, 0.47), PCP_SOURCE: (0.555, 0.555), RIDGE_TARGET: (0.6, 0.6)},
+    ("sparse", 2000): {HORSESHOE: (0.32, 0.32), PCP: (0.365, 0.365), PCP_SOURCE: (0.38, 0.38)}
+    | {RIDGE_TARGET: (0.385, 0.385)},
+    ("dense", 500): {HORSESHOE: (0.49, 0.54), PCP: (0.45, 0.5), RIDGE_TARGET: (0.65, 0.65)},
+    ("dense", 2000): {HORSESHOE: (0.37, 0.4), PCP: (0.36, 0.38), RIDGE_TARGET: (0.41, 0.41)},
+}
+EXPECTED_SHIFT = {"sparse": (0.8, 0.8), "dense": (0.81, 0.81)}
+UNSCALED: dict[str, Any] = {"standardise": "source", "gap_scale": "source"}  # the design has the source's own scales
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LastLayerBenchmark:
+    """Training rows of every target, the design, the timed sweeps, the horseshoe's fits, units dead in one more."""
+
+    sizes: tuple[int, ...] = (200, 500, 2000)
+    design: LastLayerDesign = field(default_factory=LastLayerDesign)
+    speed: SpeedRun = field(default_factory=SpeedRun)
+    sampler: HorseshoeConfig = field(default_factory=HorseshoeConfig)
+    accuracy: bool = True
+    dead: int = 100
+    dead_rows: int = 500
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        s = self.speed
+        if not self.sizes or min(self.sizes) < 5 or min(s.chains, s.warmup, s.repeats) < 1 or s.sweeps < MIN_SWEEPS:
+            raise ConfigError(
+                f"benchmark last-layer: {self.sizes} rows, {s.chains} chains, {s.warmup} warm-up sweeps, {s.sweeps} "
+                f"sweeps in {s.repeats} parts. Accepted: at least 5 rows, {MIN_SWEEPS} sweeps, and one of the rest."
+            )
+        if s.repeats > s.sweeps:
+            raise ConfigError(
+                f"benchmark last-layer: {s.repeats} repeats of {s.sweeps} sweeps. Accepted: fewer repeats."
+            )
+
+
+def run_benchmark(config: LastLayerBenchmark, *, progress: Progress = no_progress) -> dict[str, Any]:
+    """Measure on the processor with one thread; return plain values."""
+    with few_blas_threads():
+        sizes = {n: _measure_size(config, n, progress) for n in config.sizes}
+        dead = _measure_dead(config, progress) if config.dead and config.accuracy else None
+    return {
+        "units": config.design.units,
+        "change": config.design.change,
+        "sweeps": config.speed.chains * config.speed.sweeps,
+        "repeats": config.speed.repeats,
+        "sizes": sizes,
+        "dead": dead,
+    }
+
+
+def _measure_size(config: LastLayerBenchmark, n: int, progress: Progress) -> dict[str, Any]:
+    task, units, seed = make_task(config.design, n, seed=config.seed), config.design.units, config.seed
+    problem = last_layer_problem(task.source, task.data, statistics="source", gap_scale="source")
+    pcp = last_layer_pcp.LastLayerPcpConfig(**UNSCALED)
+
+    def fit_pcp() -> object:
+        return last_layer_pcp.fit(task.source, task.data, pcp, seed=seed)
+
+    rows, run = problem.rows[:WATCHED_ROWS, problem.kept], config.speed
+    return {
+        "n_dropped": units - problem.n_changes,
+        "speed": measure_sweeps(problem.regression, rows, units=units, run=run, seed=seed, progress=progress),
+        "pcp": measure_fits(fit_pcp, units=units, repeats=config.speed.repeats, seed=seed, progress=progress),
+        "methods": measure_methods(
+            task, change=config.design.change, sampler=config.sampler, seed=seed, progress=progress
+        )
+        if config.accuracy
+        else None,
+    }
+
+
+def _measure_dead(config: LastLayerBenchmark, progress: Progress) -> dict[str, Any]:
+    task = make_task(replace(config.design, dead=config.dead), config.dead_rows, seed=config.seed)
+    found = measure_dead(task, sampler=config.sampler, seed=config.seed, progress=progress)
+    return {"units": config.dead, "n": config.dead_rows, "runs": found}
+
+
+def measure_methods(
+    task: LastLayerTask, *, change: Change, sampler: HorseshoeConfig, seed: int, progress: Progress = no_progress
+) -> dict[str, dict[str, Any]]:
+    """Return the test error, the coverage and mean width of 95 % intervals, and dropped units, of every method."""
+    result, n = {}, task.data.gaps_eV.size
+    for i, (name, fit) in enumerate(_fits(task, sampler, seed).items()):
+        result[name] = judge(fit(), task, seed=seed)
+        progress(Update("comparing methods", i + 1, 6))
+    result[SHIFT] = _source_and_shift(task)
+    expected = EXPECTED.get((change, n), {}) | {SHIFT: EXPECTED_SHIFT[change]}
+    return {name: row | {"expected_mse": expected.get(name)} for name, row in result.items()}
+
+
+def measure_dead(
+    task: LastLayerTask, *, sampler: HorseshoeConfig, seed: int, progress: Progress = no_progress
+) -> dict[str, list[dict[str, Any]]]:
+    """Return what `judge` does for the horseshoe, two runs each: with the rule for dead units, and without it."""
+    config = last_layer_horseshoe.LastLayerHorseshoeConfig(**UNSCALED, sampler=sampler)
+    result: dict[str, list[dict[str, Any]]] = {"with the rule": [], "without": []}
+    for run in (seed, seed + 1):
+        with_rule = last_layer_horseshoe.fit(task.source, task.data, config, seed=run)
+        result["with the rule"].append(judge(with_rule, task, seed=run))
+        result["without"].append(judge(_without_rule(task, sampler, seed=run), task, seed=run))
+        progress(Update("measuring dead units", run - seed + 1, 2))
+    return result
+
+
+def judge(posterior: Posterior, task: LastLayerTask, *, seed: int) -> dict[str, Any]:
+    """Return errors on the test rows; no interval where a method has none (least squares without rows to spare)."""
+    drawn = posterior.predictive_draws(task.x_test)
+    figures = posterior.diagnostics.figures
+    noise = np.random.default_rng([seed, 3]).standard_normal(drawn.centres_eV.shape)
+    new = drawn.centres_eV + np.broadcast_to(drawn.sds_eV, drawn.sds_eV.shape).reshape(len(noise), -1) * noise
+    low, high = np.quantile(new, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2], axis=0)
+    found = _figures(task.y_test, drawn.flat_means_eV.mean(axis=0), low, high)
+    if figures.get("rows_left") == 0.0:
+        found |= {"coverage": None, "width": None}
+    return found | {"n_dropped": int(figures["n_dropped"]) if "n_dropped" in figures else None}
+
+
+def _fits(task: LastLayerTask, sampler: HorseshoeConfig, seed: int) -> dict[str, Callable[[], Posterior]]:
+    """Return the methods' fits by name."""
+    source, data = task.source, task.data
+    horseshoe = last_layer_horseshoe.LastLayerHorseshoeConfig(**UNSCALED, sampler=sampler)
+    pcp = last_layer_pcp.LastLayerPcpConfig(**UNSCALED)
+    pcp_source = last_layer_pcp.LastLayerPcpConfig(**UNSCALED, structure="source")
+    ridge = last_layer_ridge.LastLayerRidgeConfig(**UNSCALED)
+    ridge_target = last_layer_ridge.LastLayerRidgeConfig(**UNSCALED, about="target")
+    ols = last_layer_ols.LastLayerOlsConfig(**UNSCALED)
+    return {
+        HORSESHOE: lambda: last_layer_horseshoe.fit(source, data, horseshoe, seed=seed),
+        PCP: lambda: last_layer_pcp.fit(source, data, pcp, seed=seed),
+        PCP_SOURCE: lambda: last_layer_pcp.fit(source, data, pcp_source, seed=seed),
+        RIDGE: lambda: last_layer_ridge.fit(source, data, ridge, seed=seed),
+        RIDGE_TARGET: lambda: last_layer_ridge.fit(source, data, ridge_target, seed=seed),
+        OLS: lambda: last_layer_ols.fit(source, data, ols, seed=seed),
+    }
+
+
+def _without_rule(task: LastLayerTask, sampler: HorseshoeConfig, *, seed: int) -> Posterior:
+    """Fit the horseshoe with a change of every unit, also where the training rows say nothing of it."""
+    problem = last_layer_problem(task.source, task.data, statistics="source", gap_scale="source", min_ss=0.0)
+    draws, _ = sample_horseshoe(problem.regression, config=sampler, seed=seed)
+    return problem.posterior(draws.delta, draws.sigma2, seed=seed, figures={})
+
+
+def _source_and_shift(task: LastLayerTask) -> dict[str, Any]:
+    """Return the figures of the source's predictions moved by their mean error on the training rows."""
+    unchanged = source_predictions_eV(task.source, task.data.features)
+    error = task.data.gaps_eV - unchanged
+    mean = source_predictions_eV(task.source, task.x_test) + error.mean()
+    half = float(ndtri(0.5 + LEVEL / 2)) * float(error.std(ddof=1)) * np.sqrt(1.0 + 1.0 / error.size)
+    return _figures(task.y_test, mean, mean - half, mean + half) | {"n_dropped": None}
+
+
+def _figures(y: Floats, mean: Floats, low: Floats, high: Floats) -> dict[str, Any]:
+    return {
+        "mse": float(((y - mean) ** 2).mean()),
+        "coverage": coverage(y, low, upper=high),
+        "width": mean_width(low, high),
+    }

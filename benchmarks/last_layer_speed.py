@@ -1,0 +1,164 @@
+r"""Sweeps of the horseshoe's sampler and of plain Gibbs sampling, timed beside bare Cholesky factorisations (dpotrf).
+
+The sides take turns every few sweeps, so that whatever else the machine does meets all alike, and are compared by
+ratios. Plain Gibbs sampling has the same model, the same reduced problem and the same linear algebra, and draws all
+coefficients jointly; ours may draw them in halves (`coefficient_updates`), so that effective draws count, not sweeps.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf
+
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference import diagnostics
+from bandgap.inference.last_layer.coefficient_draws import GramForm, form_of
+from bandgap.inference.last_layer.coefficient_updates import HalvesUpdate, update_of
+from bandgap.inference.last_layer.horseshoe import HorseshoeChain
+from bandgap.inference.last_layer.noise_variance import NoisePrior, Response
+from bandgap.inference.last_layer.reduced_regression import ReducedRegression
+from benchmarks.plain_gibbs import gibbs_start, gibbs_sweep
+from benchmarks.stopwatch import timed
+
+OURS, PLAIN, CHOLESKY = "bandgap", "plain Gibbs", "dpotrf"
+TURN = 20  # sweeps of a side before it is the next one's turn
+CPU = torch.device("cpu")
+
+Floats = NDArray[np.float64]
+Walk = Callable[[], tuple[float, Floats]]  # makes a sweep and returns log tau and delta (p,)
+
+
+@dataclass(frozen=True)
+class SpeedRun:
+    """Chains of each side, their warm-up and timed sweeps, and the parts of these whose rates give the median."""
+
+    chains: int = 2
+    warmup: int = 400
+    sweeps: int = 2000
+    repeats: int = 5
+
+
+class Factorisations:
+    """Bare Cholesky factorisations of one size, in place; the copy that restores the matrix is not timed."""
+
+    def __init__(self, size: int, *, seed: int) -> None:
+        rows = np.random.default_rng(seed).standard_normal((2 * size, size))
+        self._matrix = np.asfortranarray(rows.T @ rows)
+        self._factor = np.empty_like(self._matrix)
+
+    def seconds(self, count: int) -> float:
+        """Return the seconds that `count` factorisations take."""
+        total = 0.0
+        for _ in range(count):
+            self._factor[:] = self._matrix
+            _, spent = timed(partial(dpotrf, self._factor, lower=1, clean=0, overwrite_a=1), device=CPU)
+            total += spent
+        return total
+
+
+def measure_sweeps(
+    problem: ReducedRegression,
+    rows: Floats,
+    *,
+    units: int,
+    run: SpeedRun,
+    seed: int,
+    progress: Progress = no_progress,
+) -> dict[str, Any]:
+    """Return rates of sweeps and of (units x units) factorisations, and effective draws by side.
+
+    Those are of log tau, and of the changes of some predictions, at `rows` (k, p).
+    """
+    factorisations = Factorisations(units, seed=seed)
+    rngs = [np.random.default_rng([seed, chain]).spawn(2) for chain in range(run.chains)]
+    sides = {
+        OURS: [_our_walk(problem, run.warmup, rng) for rng, _ in rngs],
+        PLAIN: [_plain_walk(problem, run.warmup, rng) for _, rng in rngs],
+    }
+    watched = {side: np.empty((run.chains, run.sweeps, 1 + len(rows))) for side in sides}
+    seconds = {side: np.zeros(run.repeats) for side in (*sides, CHOLESKY)}
+    parts = np.array_split(np.arange(run.sweeps), run.repeats)
+    for repeat, part in enumerate(parts):
+        for turn in np.array_split(part, max(1, part.size // TURN)):
+            for chain in range(run.chains):
+                for side, walks in sides.items():
+                    found, spent = timed(partial(_sweep, walks[chain], turn.size), device=CPU)
+                    watched[side][chain, turn] = [np.append(log_tau, rows @ delta) for log_tau, delta in found]
+                    seconds[side][repeat] += spent
+                seconds[CHOLESKY][repeat] += factorisations.seconds(turn.size)
+        progress(Update("measuring sweeps", repeat + 1, run.repeats))
+    rates = {side: run.chains * np.array([part.size for part in parts]) / spent for side, spent in seconds.items()}
+    halves = isinstance(update_of(problem), HalvesUpdate)
+    return {
+        "form": "p x p" if isinstance(form_of(problem), GramForm) else "n x n",
+        "in_halves": {OURS: halves, PLAIN: False},
+        "changes": problem.moment.size,
+        "dpotrf_per_second": float(np.median(rates[CHOLESKY])),
+        "sides": {side: _figures(watched[side], rates[side], rates[CHOLESKY]) for side in sides},
+    }
+
+
+def measure_fits(
+    fit: Callable[[], object], *, units: int, repeats: int, seed: int, progress: Progress = no_progress
+) -> dict[str, Any]:
+    """Return the seconds of `fit`, the median, and in (units x units) factorisations, timed before each fit."""
+    factorisations, spent, each = Factorisations(units, seed=seed), [], []
+    for repeat in range(repeats):
+        each.append(factorisations.seconds(TURN) / TURN)
+        spent.append(timed(fit, device=CPU)[1])
+        progress(Update("measuring fits", repeat + 1, repeats))
+    in_dpotrf = np.array(spent) / np.array(each)
+    return {"seconds": float(np.median(spent)), "in_dpotrf": float(np.median(in_dpotrf)), "all": in_dpotrf.tolist()}
+
+
+def _figures(watched: Floats, rates: Floats, of_dpotrf: Floats) -> dict[str, Any]:
+    """Return rates and effective draws of one side, from draws (chain, sweep, 1 + k) of log tau and k predictions."""
+    rate, sweeps = float(np.median(rates)), watched.shape[0] * watched.shape[1]
+    tau, *fits = (diagnostics.ess_bulk(watched) / sweeps).tolist()
+    return {
+        "sweeps_per_second": rate,
+        "of_dpotrf": float(np.median(rates / of_dpotrf)),
+        "all_of_dpotrf": (rates / of_dpotrf).tolist(),
+        "ess_tau_per_1000": 1000.0 * tau,
+        "ess_tau_per_second": tau * rate,
+        "ess_fit_per_1000": 1000.0 * float(np.median(fits)),
+        "ess_fit_per_second": float(np.median(fits)) * rate,
+        "ess_least_fit_per_second": min(fits) * rate,
+        "mean_log_tau": float(watched[..., 0].mean()),
+        "rhat_log_tau": float(diagnostics.rhat(watched[..., 0])),
+    }
+
+
+def _sweep(walk: Walk, count: int) -> list[tuple[float, Floats]]:
+    return [walk() for _ in range(count)]
+
+
+def _our_walk(problem: ReducedRegression, warmup: int, rng: np.random.Generator) -> Walk:
+    chain = HorseshoeChain(problem, rng=rng)
+    for _ in range(warmup):
+        chain.warm_up()
+
+    def walk() -> tuple[float, Floats]:
+        state = chain.step()
+        return state.log_tau, state.delta
+
+    return walk
+
+
+def _plain_walk(problem: ReducedRegression, warmup: int, rng: np.random.Generator) -> Walk:
+    form, response, state = form_of(problem), Response(problem.square, problem.n, NoisePrior()), gibbs_start(problem)
+
+    def walk() -> tuple[float, Floats]:
+        nonlocal state
+        state = gibbs_sweep(state, form, problem.moment, response, rng)
+        return 0.5 * math.log(state.tau2), state.delta
+
+    for _ in range(warmup):
+        walk()
+    return walk

@@ -1,0 +1,228 @@
+"""OE62 at its published size: memory and time of reading and of training, and errors on its real molecules.
+
+The published file is not shipped. One of its layout and size is made of real rows (1,911 molecules of df_5k.json, with
+GW levels) and of copies of them with displaced atoms; columns that they lack are filled with made-up levels. Errors of
+a training on it mean nothing, as copies stand on both sides of a split: it shows what the work takes.
+"""
+
+import gzip
+import json
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandgap.datasets.gaps import labels_from_info
+from bandgap.datasets.oe62 import LEVELS
+from bandgap.datasets.table import Table, learnable
+from bandgap.descriptors import PRESETS
+from bandgap.descriptors.cache import DescriptorCache
+from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.foundation.machine import few_blas_threads
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.posterior.training_rows import TrainingRows, typical_distance
+from bandgap.sources.model import SourceConfig
+from bandgap.sources.one_set import train_source
+from bandgap.sources.stored import source_predictions_eV
+from bandgap.structures import read_paths
+from bandgap.transfer.kernel_ridge import KernelRidgeConfig, best_ridge
+from benchmarks.prediction_speed import Measured, measure
+
+ROWS: Final = "oe62_gw/df_5k_subset_split.json.gz"
+MOLECULES: Final = "oe62_gw/oe62_gw.extxyz.gz"
+LEVEL: Final = "gw_qzvp"
+PRESET: Final = "oe62-16-roots"  # 5,473 features
+PUBLISHED_ROWS: Final = 61_489
+PUBLISHED_BYTES: Final = 387_000_000
+DISPLACED_ANGSTROM: Final = 0.02
+_MADE_UP: Final = ("pbe", "pbe0")  # levels whose columns fill the file to its size
+_CHARACTERS_A_LEVEL: Final = 10.9
+_READ: Final = (
+    "import sys\nfrom bandgap.datasets.oe62 import read_oe62\n"
+    f"found = read_oe62(sys.argv[1], level={LEVEL!r})\nprint(found.summary)"
+)
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """Folds, the descriptors' presets, and how many source networks are averaged."""
+
+    folds: int = 5
+    presets: tuple[str, ...] = ("oe62-16", PRESET)
+    networks: int = 4
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.folds < 2 or self.networks < 1 or not set(self.presets) <= set(PRESETS):
+            raise ConfigError(
+                f"benchmark oe62: {self.folds} folds, {self.networks} networks, presets {', '.join(self.presets)}. "
+                f"Accepted: at least 2 folds, at least 1 network, {', '.join(PRESETS)}."
+            )
+
+
+def write_large(
+    path: Path, real: Path, *, rows: int = PUBLISHED_ROWS, n_bytes: int = PUBLISHED_BYTES, progress: Progress
+) -> int:
+    """Write a file in the published layout, of so many rows and about so many bytes; return its size.
+
+    `real` holds the real rows. Raises InputError where it is missing.
+    """
+    if not real.is_file():
+        raise InputError(f"{real} is missing. Give the folder that holds the data sets.")
+    with gzip.open(real, "rt", encoding="utf-8") as stream:
+        table = json.load(stream)
+    columns, data = table["columns"], table["data"]
+    made_up = [column for level in _MADE_UP for column in LEVELS[level][:2]]
+    room = n_bytes / rows - sum(len(json.dumps(row)) for row in data) / len(data)
+    n_levels = max(1, round(room / (len(_MADE_UP) * _CHARACTERS_A_LEVEL)))
+    rng = np.random.default_rng(0)
+    with path.open("w", encoding="utf-8") as file:
+        file.write(f'{{"columns":{json.dumps([*columns, *made_up])},"index":{json.dumps([*range(rows)])},"data":[')
+        for k in range(rows):
+            row = dict(zip(columns, data[k % len(data)], strict=True))
+            if k >= len(data):
+                row["xyz_pbe_relaxed"] = _displaced(row["xyz_pbe_relaxed"], rng)
+            homo = row[LEVELS[LEVEL][0]][-1]
+            occupied = np.round(homo - np.linspace(20.0, 0.0, n_levels) ** 1.1, 5).tolist()
+            file.write(f"{',' if k else ''}{json.dumps([*row.values(), *(occupied, [0.1]) * len(_MADE_UP)])}")
+            if k % 5000 == 0:
+                progress(Update("writing a file of the published size", k, rows))
+        file.write("]}")
+    return path.stat().st_size
+
+
+def _displaced(xyz: str, rng: np.random.Generator) -> str:
+    """Return XYZ text with normal noise on every coordinate."""
+    lines = xyz.rstrip("\n").split("\n")
+    cells = [line.split() for line in lines[2:]]
+    moved = np.array([cell[1:4] for cell in cells], dtype=np.float64)
+    moved += rng.normal(0.0, DISPLACED_ANGSTROM, moved.shape)
+    atoms = [f"{cell[0]} {x:.8f} {y:.8f} {z:.8f}" for cell, (x, y, z) in zip(cells, moved, strict=True)]
+    return "\n".join([*lines[:2], *atoms, ""])
+
+
+def run_size(
+    data: Path, *, rows: int, split: tuple[int, int], max_epochs: int, jobs: int = 1, progress: Progress = no_progress
+) -> dict[str, Any]:
+    """Return size, time and peak memory of reading and of `train-source` on a file of the published layout.
+
+    The network has the published split and `max_epochs`; every process begins with an empty cache.
+    """
+    with tempfile.TemporaryDirectory(prefix="bandgap-oe62-") as folder:
+        file = Path(folder) / "df_62k.json"
+        n_bytes = write_large(file, data / ROWS, rows=rows, n_bytes=PUBLISHED_BYTES * rows // PUBLISHED_ROWS,
+                              progress=progress)  # fmt: skip
+        progress(Update("reading it"))
+        reading = measure((file,), program=_READ)
+        progress(Update(f"training on it ({split[0]:,} and {split[1]:,} molecules)"))
+        words = (
+            "train-source",
+            "--oe62",
+            file,
+            "--level",
+            LEVEL,
+            "--preset",
+            PRESET,
+            "--jobs",
+            jobs,
+            "--device",
+            "cpu",
+        )
+        more = ("--split", f"{split[0]},{split[1]}", "--max-epochs", max_epochs, "--out", Path(folder) / "source")
+        training = measure((*words, *more))
+    return {
+        "rows": rows, "bytes": n_bytes, "split": list(split),
+        "reading": _figures(reading), "training": _figures(training),
+    }  # fmt: skip
+
+
+def _figures(measured: Measured) -> dict[str, Any]:
+    said = [line for line in measured.said.splitlines() if "kept" in line or "epochs" in line]
+    return {
+        "clock_s": measured.clock_s,
+        "processor_s": measured.processor_s,
+        "peak_MB": measured.peak_bytes / 1e6,
+        "said": said,
+    }
+
+
+def cross_validate(
+    data: Path, config: CrossValidation, *, cache: DescriptorCache | None = None, progress: Progress = no_progress
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for every preset and model: root mean square and mean absolute error over all molecules, in eV.
+
+    Every molecule is predicted once, by models that were trained without its fold. Raises InputError where the
+    molecules are missing.
+    """
+    if not (data / MOLECULES).is_file():
+        raise InputError(f"{data} has no {MOLECULES}. Give the folder that holds the data sets.")
+    records = read_paths([data / MOLECULES], progress=progress)
+    gaps = labels_from_info(records, "gap_eV", unit="eV")
+    for preset in config.presets:
+        table = learnable(records, gaps, descriptor=PRESETS[preset], cache=cache, progress=progress)
+        fold = np.random.default_rng(config.seed).permutation(np.arange(len(table)) % config.folds)
+        errors: dict[str, Floats] = {}
+        for k in range(config.folds):
+            progress(Update(f"cross-validation with {preset}", k, config.folds))
+            used, left = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+            for name, predicted in _predictions(table, used, left, preset=preset, config=config, progress=progress):
+                errors.setdefault(name, np.full(len(table), np.nan))[left] = predicted - table.gaps_eV[left]
+        for name, found in errors.items():
+            by_fold = [float(np.sqrt(np.mean(found[fold == k] ** 2))) for k in range(config.folds)]
+            yield {
+                "preset": preset, "model": name, "n": len(table), "rmse_eV": float(np.sqrt(np.mean(found**2))),
+                "mae_eV": float(np.abs(found).mean()), "rmse_of_folds_eV": by_fold,
+            }  # fmt: skip
+
+
+def _predictions(
+    table: Table,
+    used: NDArray[np.int64],
+    left: NDArray[np.int64],
+    *,
+    preset: str,
+    config: CrossValidation,
+    progress: Progress,
+) -> Iterator[tuple[str, Floats]]:
+    """Yield the predictions in eV of every model for the rows that are left, in the order of the table's rows."""
+    x, y, new = table.features[used], table.gaps_eV[used], table.features[left]
+    yield "the mean gap", np.full(left.size, y.mean())
+    found = []
+    for seed in range(config.networks):
+        source = train_source(
+            x, y, descriptor=PRESETS[preset], config=SourceConfig(), data=(), elements=(), seed=seed, device="cpu",
+            progress=_within(progress, f"network {seed + 1}"),
+        )  # fmt: skip
+        found.append(source_predictions_eV(source, new))
+    yield "source network", found[0]
+    if config.networks > 1:
+        yield f"mean of {config.networks} source networks", np.mean(found, axis=0)
+    yield "kernel ridge", kernel_ridge(x, y, new)
+
+
+def kernel_ridge(x: NDArray[np.floating[Any]], y: Floats, new: NDArray[np.floating[Any]]) -> Floats:
+    """Return predictions (m,) for `new` (m, p) by a Laplacian kernel; leave-one-out errors choose length and penalty.
+
+    Lengths and penalties to choose from are those of the method `kernel_ridge`.
+    """
+    config, rows = KernelRidgeConfig(), TrainingRows.of(x)
+    with few_blas_threads():
+        distances = rows.own_distances("cityblock")
+        lengths = typical_distance(distances) * np.array(config.lengths)
+        fits = [best_ridge(np.exp(-distances / s), y - y.mean(), penalties=config.penalties) for s in lengths]
+        best = int(np.argmin([fit.mean_square for fit in fits]))
+        kernel = np.exp(-rows.distances(new, "cityblock") / lengths[best])
+        predicted: Floats = y.mean() + kernel @ fits[best].coefficients
+    return predicted
+
+
+def _within(progress: Progress, words: str) -> Progress:
+    def note(update: Update, /) -> None:
+        progress(replace(update, phase=words))
+
+    return note

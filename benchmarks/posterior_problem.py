@@ -1,0 +1,120 @@
+r"""The posterior that `python -m benchmarks posterior` samples: the demo's crystals, BTL-PCP-PE, as plain arrays.
+
+Both sides are given these arrays and return draws of the same quantities, which no parametrisation changes: log tau,
+log sigma, every c_l, and f at test inputs, all on the standardised scales.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bandgap.datasets.demo import demo_source_folder, load_demo
+from bandgap.datasets.splits import permuted_split
+from bandgap.datasets.table import learnable
+from bandgap.descriptors.cache import DescriptorCache
+from bandgap.foundation.progress import Progress
+from bandgap.inference.network.pcp_scales import PointEstimateScales, point_estimate_scales
+from bandgap.inference.network.whitened_network import RowSpace, WhitenedNetwork, row_space, whiten
+from bandgap.networks.perceptron import layer_gradient_norms, layers_of
+from bandgap.sources.stored import load_source
+from bandgap.transfer.btl_pcp_pe import BtlPcpConfig
+from bandgap.transfer.shared.method import TargetData
+from bandgap.transfer.shared.sampled_network import centred, rows_for_source
+
+Floats = NDArray[np.float64]
+SMALLEST_VARIANCE = 1e-12  # of test inputs outside the row space, relative to the largest: below it, rounding
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorProblem:
+    """Standardised rows x (n, p), y (n,) and test inputs (m, p); source weights; settings of the prior."""
+
+    theta_hat: tuple[NDArray[np.float32], ...]  # (out, in + 1) a layer, the bias being the last column
+    x: Floats
+    y: Floats
+    x_test: Floats
+    alpha: Floats  # squared gradient norms at theta_hat, (n, L)
+    noise_b: float
+    lam: float = 1.0
+    c0: float = 1.0
+
+    @property
+    def n_layers(self) -> int:
+        return len(self.theta_hat)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the quantities, in their order: tau, sigma, c1 ... cL, and f at every test input."""
+        layers = tuple(f"c{i + 1}" for i in range(self.n_layers))
+        return ("tau", "sigma", *layers, *(f"f{i + 1}" for i in range(self.x_test.shape[0])))
+
+    def scale_prior(self) -> PointEstimateScales:
+        """Return the product's prior of the scales."""
+        return point_estimate_scales(torch.from_numpy(self.alpha), lam=self.lam, noise_b=self.noise_b, c0=self.c0)
+
+    def network(self) -> WhitenedNetwork:
+        """Return the product's network, ready for sampling."""
+        layers = [torch.from_numpy(layer) for layer in self.theta_hat]
+        x, y = torch.from_numpy(self.x), torch.from_numpy(self.y)
+        return whiten(layers, x, y, device=torch.device("cpu"), dtype=torch.float32)
+
+    def test_inputs(self) -> "TestInputs":
+        """Return the test inputs in the coordinates of the training rows."""
+        rows = row_space(torch.from_numpy(with_one(self.x)))
+        return test_inputs(rows, with_one(self.x_test), self.theta_hat[0])
+
+
+@dataclass(frozen=True, eq=False)
+class TestInputs:
+    """Test inputs (m, p + 1) in the training rows' coordinates: what a posterior in the row space predicts from.
+
+    `outside` (m, k) is a factor of the inner products of what lies outside the row space: times normal draws (k, width)
+    it has the law of the first layer's weights there, which the data leave to the prior.
+    """
+
+    base: Floats  # (m, width), the first pre-activation at theta_hat
+    coordinates: Floats  # (m, r)
+    outside: Floats
+
+
+def test_inputs(rows: RowSpace, wide: Floats, theta_hat_1: NDArray[np.float32]) -> TestInputs:
+    """Return test inputs (m, p + 1) by the row space of the training inputs."""
+    basis = rows.basis.numpy()
+    coordinates = wide @ basis
+    rest = wide - coordinates @ basis.T
+    values, vectors = np.linalg.eigh(rest @ rest.T)
+    keep = values > SMALLEST_VARIANCE * float((wide**2).sum(1).max())
+    return TestInputs(wide @ theta_hat_1.astype(np.float64).T, coordinates, vectors[:, keep] * np.sqrt(values[keep]))
+
+
+def with_one(x: Floats) -> Floats:
+    """Return (x, 1), (n, p + 1)."""
+    return np.concatenate([x, np.ones((x.shape[0], 1))], 1)
+
+
+def demo_problem(
+    n: int, *, n_test: int, seed: int, cache: DescriptorCache | None, progress: Progress
+) -> PosteriorProblem:
+    """Return the problem of `n` crystals of the demo and its source network, at the defaults of BTL-PCP-PE."""
+    source, crystals = load_source(demo_source_folder()), load_demo("crystals")
+    table = learnable(
+        crystals.records, crystals.gaps_eV, descriptor=source.descriptor, cache=cache, n_jobs=1, progress=progress
+    )
+    split = permuted_split(table.ids, n_test=n_test, n_train=n, seed=seed)
+    train, test, config = table.rows(split.train), table.rows(split.test), BtlPcpConfig()
+    assert config.lam != "corr"
+    source = centred(source, config.centre)
+    data = TargetData(train.features, train.gaps_eV)
+    rows = rows_for_source(source, data, statistics=config.standardise, gap_scale=config.gap_scale)
+    return PosteriorProblem(
+        tuple(layer.float().numpy() for layer in layers_of(source.params)),
+        rows.x.numpy(),
+        rows.y.numpy(),
+        rows.standardiser.features(test.features),
+        layer_gradient_norms(source.params, rows.x).numpy(),
+        rows.noise_b(config.noise_share),
+        config.lam,
+        config.c0,
+    )

@@ -1,0 +1,157 @@
+"""How fast `bandgap predict` and its companions answer, and in how much memory, each in a process of its own.
+
+A side is a checkout of this package, so that another version is measured in the same run, in turns. Every run starts
+with an empty data directory: descriptors are computed, not looked up. The work of a process is the seconds of the
+processor that it and its children took; on a machine that others use as well, the clock says less.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import bandgap
+from bandgap.foundation.errors import BandgapError, ConfigError
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.structures import StructureRecord
+from bandgap.structures.displaced import displaced
+from bandgap.structures.formats.xyz import extxyz_blocks
+from bandgap.structures.reading import stream_paths
+from bandgap.structures.records import STREAM_LIMITS
+from bandgap.structures.spool import Spool
+
+THIS = Path(bandgap.__file__).parent.parent
+DISPLACED_ANGSTROM = 0.02
+_MAIN = "from bandgap.cli import main; main()"
+_LAUNCHER = """
+import json, os, sys, time
+started = time.perf_counter()
+command = json.loads(sys.argv[1])
+child = os.posix_spawn(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, 2, 1)])
+_, status, usage = os.wait4(child, 0)
+json.dump({"clock_s": time.perf_counter() - started, "processor_s": usage.ru_utime + usage.ru_stime,
+           "maxrss": usage.ru_maxrss, "code": os.waitstatus_to_exitcode(status)}, sys.stdout)
+"""  # what the command says goes to stderr
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one command took: seconds by the clock and of the processor, its largest process's memory; what it said."""
+
+    clock_s: float
+    processor_s: float
+    peak_bytes: int
+    said: str = ""
+
+
+@dataclass(frozen=True)
+class SpeedBenchmark:
+    """What is predicted by which run, how often, in how many processes, and the other checkout (None: only this)."""
+
+    model: Path
+    structures: Path
+    against: Path | None = None
+    repeats: int = 3
+    jobs: tuple[int, ...] = (1,)
+
+    def __post_init__(self) -> None:
+        if self.repeats < 1 or min(self.jobs, default=0) < 1:
+            raise ConfigError(f"benchmark predict: {self.repeats} repeats, {self.jobs} jobs. Accepted: numbers from 1.")
+        if self.against is not None and not (self.against / "bandgap" / "cli").is_dir():
+            raise ConfigError(f"{self.against} is no checkout of bandgap. Name the folder that holds bandgap/cli.")
+
+
+def measure(words: Sequence[object], *, checkout: Path = THIS, program: str = _MAIN) -> Measured:
+    """Run a command of a checkout, or another program, to its end; raises BandgapError with what it said on failure.
+
+    A small process starts it and reads its use, as the peak of a process counts what its parent held when it began.
+    """
+    command = [sys.executable, "-P", "-c", program, *map(str, words)]
+    with tempfile.TemporaryDirectory(prefix="bandgap-bench-") as home, tempfile.TemporaryFile() as said:
+        kept = {"PYTHONPATH": str(checkout), "BANDGAP_HOME": home, "OMP_NUM_THREADS": "1", "BANDGAP_THREADS": "1"}
+        launched = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", _LAUNCHER, json.dumps(command)],
+            env={**os.environ, **kept}, stdout=subprocess.PIPE, stderr=said, check=True,
+        )  # fmt: skip
+        used = json.loads(launched.stdout)
+        said.seek(0)
+        text = said.read().decode(errors="replace")
+    if used["code"]:
+        raise BandgapError(f"bandgap {words[0]} of {checkout} failed: {text[-1000:]}")
+    scale = 1 if sys.platform == "darwin" else 1024
+    return Measured(used["clock_s"], used["processor_s"], scale * used["maxrss"], text)
+
+
+def run_speed(config: SpeedBenchmark, *, progress: Progress = no_progress) -> dict[str, Any]:
+    """Return the number of structures and, for every side and number of processes, all that was measured.
+
+    The start is what a prediction of one structure takes: imports, loading the model and making its layers.
+    """
+    records = Spool(stream_paths([config.structures], limits=STREAM_LIMITS))
+    sides = {"this": THIS} | ({} if config.against is None else {"other": config.against})
+    runs = [(side, jobs) for jobs in config.jobs for side in sides if side == "this" or jobs == config.jobs[0]]
+    found: dict[str, list[tuple[Measured, Measured]]] = {f"{side}, {jobs} jobs": [] for side, jobs in runs}
+    with tempfile.TemporaryDirectory(prefix="bandgap-bench-") as folder:
+        one = Path(folder) / "one.extxyz"
+        write_copies(one, [next(record for record in records if record.status != "refused")], 1)
+        for repeat in range(config.repeats + 1):  # the first compiles, and is not counted
+            for side, jobs in runs:
+                rest = ("--out", Path(folder) / "table.csv", "--jobs", jobs)
+                words = [("predict", "--model", config.model, "--structures", f) for f in (config.structures, one)]
+                whole, start = (measure((*w, *rest), checkout=sides[side]) for w in words)
+                if repeat:
+                    found[f"{side}, {jobs} jobs"].append((whole, start))
+            progress(Update("predicting in turns", repeat, config.repeats))
+    return {
+        "n": len(records),
+        "load": os.getloadavg()[0],
+        "runs": {k: _medians([whole for whole, _ in v]) | _starts([start for _, start in v]) for k, v in found.items()},
+    }
+
+
+def write_copies(path: Path, records: Sequence[StructureRecord], n: int, *, gaps: bool = False) -> None:
+    """Write so many structures as extXYZ: the records, and then copies of them with displaced atoms.
+
+    With `gaps` every one has a made-up gap_eV, which falls with its number of atoms.
+    """
+    with path.open("w", encoding="utf-8") as file:
+        for copy in range(-(-n // len(records))):
+            chosen = list(records[: n - copy * len(records)])
+            moved = displaced(chosen, DISPLACED_ANGSTROM, seed=0, copy=copy) if copy else chosen
+            keys = [{"id": f"{r.id}_{copy}"} | ({"gap_eV": 2 + 40 / (10 + r.n_atoms)} if gaps else {}) for r in moved]
+            file.writelines(extxyz_blocks(moved, keys))
+
+
+def slopes(rows: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
+    """Return for every task the slope of log `name` over log n by least squares, of two sizes at least.
+
+    >>> slopes([{"task": "t", "n": n, "s": 3.0 * n} for n in (10, 100)], "s")
+    {'t': 1.0}
+    """
+    found = {}
+    for task in dict.fromkeys(str(row["task"]) for row in rows):
+        own = [row for row in rows if row["task"] == task]
+        x, y = (np.log([float(row[column]) for row in own]) for column in ("n", name))
+        if len(own) > 1:
+            found[task] = round(float(np.polyfit(x, y, 1)[0]), 3) + 0.0  # never -0
+    return found
+
+
+def _medians(measured: Sequence[Measured]) -> dict[str, float]:
+    return {
+        "clock_s": float(np.median([m.clock_s for m in measured])),
+        "processor_s": float(np.median([m.processor_s for m in measured])),
+        "peak_MB": max(m.peak_bytes for m in measured) / 1e6,
+    }
+
+
+def _starts(measured: Sequence[Measured]) -> dict[str, float]:
+    found = _medians(measured)
+    return {"start_clock_s": found["clock_s"], "start_processor_s": found["processor_s"]}

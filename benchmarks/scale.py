@@ -1,0 +1,133 @@
+"""How time and memory grow with the number of structures: of commands, and of the pages that show the result.
+
+Every command runs in a process of its own with an empty data directory. What pages take is measured by a function that
+is given (`page_times`), with the same structures.
+"""
+
+import itertools
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.structures import StructureRecord, read_paths
+from benchmarks.prediction_speed import measure, slopes, write_copies
+
+COMMANDS: Final = ("check", "featurize", "train-source", "predict")
+EPOCHS: Final = 5  # of train-source, so that early stopping at another epoch is no growth
+LABEL: Final = "gap_eV"
+MOST_TIME, MOST_MEMORY = 1.05, 0.2  # slopes that are aimed at; that of memory is of predict
+_MB = 1e6
+
+
+@dataclass(frozen=True)
+class ScaleBenchmark:
+    """The run that predicts, the file of structures, the numbers of structures, and which tasks are measured."""
+
+    model: Path
+    structures: Path
+    sizes: tuple[int, ...] = (1000, 4000, 16_000, 64_000)
+    commands: tuple[str, ...] = COMMANDS
+
+    def __post_init__(self) -> None:
+        unknown = sorted({*self.commands} - {*COMMANDS})
+        if unknown or min(self.sizes, default=0) < 1:
+            raise ConfigError(
+                f"benchmark scale: {', '.join(unknown) or 'no tasks are wrong'}; sizes "
+                f"{', '.join(map(str, self.sizes))}. Accepted: {', '.join(COMMANDS)}, sizes from 1."
+            )
+
+
+Tell = Callable[[dict[str, Any]], None]
+Pages = Callable[[Path, int, Progress], Iterable[tuple[str, float, float, int]]]
+
+
+def run_scale(
+    config: ScaleBenchmark,
+    *,
+    pages: Pages | None = None,
+    tell: Tell = lambda row: None,
+    progress: Progress = no_progress,
+) -> list[dict[str, Any]]:
+    """Return a row for every task and size: seconds by the clock and of the processor, and peak memory.
+
+    Structures beyond those of the file are copies with displaced atoms; gaps to train on are made up. `pages` yields,
+    for the file of a size, names with seconds and bytes. `tell` is given every row as soon as it is there.
+    """
+    records = [record for record in read_paths([config.structures]) if record.status != "refused"]
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="bandgap-scale-") as folder:
+        for size in config.sizes:
+            file = Path(folder) / f"{size}.extxyz"
+            write_copies(file, records, size, gaps=True)
+            found = _commands(config, file, records, size, progress=progress)
+            measured = pages(file, size, progress) if pages is not None else ()
+            for task, clock_s, processor_s, peak_bytes in itertools.chain(found, measured):
+                rows.append(_row(task, size, clock_s, processor_s, peak_bytes))
+                tell(rows[-1])
+            file.unlink()
+    return rows
+
+
+def _commands(
+    config: ScaleBenchmark, file: Path, records: Sequence[StructureRecord], size: int, *, progress: Progress
+) -> Iterator[tuple[str, float, float, int]]:
+    elements = sorted({str(symbol) for record in records if record.atoms for symbol in record.atoms.symbols})
+    out = file.with_suffix("")
+    settings: dict[str, tuple[object, ...]] = {
+        "check": (file,),
+        "featurize": ("--structures", file, "--species", *elements, "--out", out.with_suffix(".npz")),
+        "train-source": ("--structures", file, "--label", LABEL, "--species", *elements, "--max-epochs", EPOCHS,
+                         "--device", "cpu", "--out", out / "source"),
+        "predict": ("--model", config.model, "--structures", file, "--out", out.with_suffix(".csv")),
+    }  # fmt: skip
+    for task in config.commands:
+        progress(Update(f"{task} of {size:,} structures"))
+        found = measure((task, *settings[task]))
+        yield task, found.clock_s, found.processor_s, found.peak_bytes
+
+
+def _row(task: str, n: int, clock_s: float, processor_s: float, peak_bytes: int) -> dict[str, Any]:
+    return {"task": task, "n": n, "clock_s": clock_s, "processor_s": processor_s, "peak_MB": peak_bytes / _MB}
+
+
+def above(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return sentences on slopes above those that are aimed at; times are those of the processor."""
+    memory = slopes(rows, "peak_MB").get("predict", 0.0)
+    found = [
+        f"{task}: time grows with the power {slope:g}; at most {MOST_TIME:g} is aimed at."
+        for task, slope in slopes(rows, "processor_s").items()
+        if slope > MOST_TIME
+    ]
+    if memory > MOST_MEMORY:
+        found.append(f"predict: memory grows with the power {memory:g}; at most {MOST_MEMORY:g} is aimed at.")
+    return found
+
+
+def draw_scale(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Draw time of the processor and peak memory over the number of structures, on logarithmic scales, to a file.
+
+    The file's ending says the kind: .png or .svg. Raises ConfigError where matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ConfigError("A figure needs matplotlib, which is not installed. Run pip install matplotlib.") from None
+    figure = Figure(figsize=(11.0, 3.4), layout="constrained")
+    axes = figure.subplots(1, 2)
+    for axis, name, label in zip(
+        axes, ("processor_s", "peak_MB"), ("processor time (s)", "peak memory (MB)"), strict=True
+    ):
+        slope_of = slopes(rows, name)
+        for task in dict.fromkeys(str(row["task"]) for row in rows):
+            own = [row for row in rows if row["task"] == task]
+            words = f"{task} ({slope_of[task]:.2f})" if task in slope_of else task
+            style = "--" if task.startswith("page") else "-"
+            axis.plot([row["n"] for row in own], [row[name] for row in own], style, marker="o", ms=4, label=words)
+        axis.set(xscale="log", yscale="log", xlabel="structures", ylabel=label)
+        axis.grid(alpha=0.3)
+        axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8, title="task (slope)", title_fontsize=8)
+    figure.savefig(path, dpi=130, metadata={"Software": None} if path.suffix == ".png" else {"Date": None})

@@ -1,0 +1,256 @@
+r"""Gaussian processes by a Vecchia likelihood: accuracy beside rivals, the cost of a pass, and of an effective draw.
+
+Three parts. QM9 gaps on a source's last hidden features: RMSE, CRPS, coverage of the 95 % interval and processor
+seconds, beside SVGP, VNNGP and an exact process on some of the rows (`vecchia_rivals`). Seconds of a pass over all
+sites, and of a step by batches, for growing fields in the plane, by compiled loops (`vecchia_engines` has batched
+tensors beside them). Effective draws a second of SGRLD and of a Metropolis walk on all sites (NNGP), the same density.
+Seconds are the processor's, one thread. All is measured `repeats` times, QM9 on as many splits and the chains on as
+many fields, and medians are returned.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import numpy as np
+
+from bandgap.descriptors.cache import DescriptorCache
+from bandgap.evaluation.metrics import coverage, crps_mixture, rmse
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.diagnostics import ess_bulk, mean_error
+from bandgap.inference.vecchia import gp
+from bandgap.inference.vecchia.chains import Draws
+from bandgap.inference.vecchia.langevin import LangevinConfig, sample_langevin
+from bandgap.inference.vecchia.likelihood import Blocks, Theta, build_blocks
+from bandgap.inference.vecchia.metropolis import MetropolisConfig, sample_metropolis
+from bandgap.inference.vecchia.scoring import find_mode
+from bandgap.inference.vecchia.target import Target
+from bandgap.predictions.mixtures import mixture_quantiles
+from benchmarks.kept_parts import Parts, file_digest
+from benchmarks.medians import medians
+from benchmarks.vecchia_rivals import Found, gpytorch_process, sklearn_exact
+from benchmarks.vecchia_rows import FILE, Rows, read_rows
+
+TRUTH: Final = Theta(1.0, 0.03, 0.5, 0.2)  # of the fields in the unit square
+FIELD_NEIGHBOURS: Final = 15
+LEVEL: Final = 0.95
+FEWER_ROWS: Final = (500, 5_000)  # to which a process is fitted too, its likelihood left to `gp.fit`
+
+
+@dataclass(frozen=True)
+class VecchiaBenchmark:
+    """Rows to train and test on, neighbours, the rivals' sizes, sizes of the fields, sites of the chains' field."""
+
+    n: int = 14_000
+    n_test: int = 2_000
+    neighbours: int = 60
+    rivals: bool = True
+    inducing: int = 1_000
+    rival_neighbours: int = 64
+    exact_rows: int = 4_000
+    passes: int = 60
+    patience: int = 3
+    sizes: tuple[int, ...] = (4_000, 8_000, 16_000, 32_000, 64_000)
+    chain_sites: int = 5_000
+    chain_draws: int = 4_000
+    repeats: int = 3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.n, self.n_test, self.neighbours, self.chain_draws, self.repeats) < 1 or self.chain_sites < 50:
+            raise ConfigError(
+                "benchmark vecchia: accepted are whole numbers from 1, and at least 50 sites for the chains."
+            )
+
+
+def accuracy(
+    data: Path,
+    config: VecchiaBenchmark,
+    *,
+    parts: Parts | None = None,
+    cache: DescriptorCache | None = None,
+    progress: Progress = no_progress,
+) -> dict[str, Any]:
+    """Return medians of the figures of every side on QM9, by name, in eV and processor seconds, and each split's.
+
+    `fewer_rows` holds the seconds of `fits_of_fewer_rows`, medians too. Splits are parts that `parts` may keep.
+    """
+    parts, digest = parts or Parts(), file_digest(data / FILE)
+
+    def of_split(own: VecchiaBenchmark) -> dict[str, Any]:
+        train, test = read_rows(data, n=own.n, n_test=own.n_test, seed=own.seed, cache=cache, progress=progress)
+        sides = compare_sides(train, test, own, progress=progress)
+        fewer = fits_of_fewer_rows(train, settings=gp.GPConfig(), seed=own.seed, progress=progress)
+        return {"sides": sides, "fewer_rows": fewer}
+
+    splits = [replace(config, repeats=1, seed=config.seed + repeat) for repeat in range(config.repeats)]
+    found = [parts.get("split", asdict(own) | {"data": digest}, partial(of_split, own)) for own in splits]
+    return {**medians(found), "each": [split["sides"] for split in found]}
+
+
+def fits_of_fewer_rows(
+    train: Rows, *, settings: gp.GPConfig, seed: int, progress: Progress = no_progress
+) -> dict[str, Any]:
+    """Return by numbers of rows, of those there are, the seconds of a fit and whether its likelihood was exact."""
+    found = {}
+    for n in (n for n in FEWER_ROWS if n <= len(train.y)):
+        part, started = train.part(slice(n)), time.process_time()
+        gp.fit(part.points, part.y, settings, covariates=part.trend, seed=seed, device="cpu", progress=progress)
+        found[str(n)] = {"fit_s": time.process_time() - started, "exact": settings.is_exact(n)}
+    return found
+
+
+def compare_sides(
+    train: Rows, test: Rows, config: VecchiaBenchmark, *, progress: Progress = no_progress
+) -> dict[str, dict[str, float]]:
+    """Return figures of every side on these rows; rivals are given the smoothness that ours has found."""
+    settings = gp.GPConfig(neighbours=config.neighbours, likelihood="vecchia")
+    started = time.process_time()
+    fitted = gp.fit(
+        train.points, train.y, settings, covariates=train.trend, seed=config.seed, device="cpu", progress=progress
+    )
+    middle = time.process_time()
+    found = fitted.predict(test.points, test.trend)
+    ended = time.process_time()
+    sd = np.hypot(found.sds, found.noise[:, None])
+    sides = {"vecchia": _figures(test, found.means, sd) | {"fit_s": middle - started, "predict_s": ended - middle}}
+    sides["vecchia"] |= {"smoothness": fitted.nu, "neighbours": float(config.neighbours)}
+    if not config.rivals:
+        return sides
+    common: dict[str, Any] = {
+        "nu": fitted.nu,
+        "passes": config.passes,
+        "patience": config.patience,
+        "seed": config.seed,
+    }
+    rivals: dict[str, Callable[[], Found]] = {
+        "SVGP": lambda: gpytorch_process("svgp", train, test, inducing=config.inducing, progress=progress, **common),
+        "VNNGP": lambda: gpytorch_process(
+            "vnngp", train, test, inducing=config.rival_neighbours, progress=progress, **common
+        ),
+        "scikit-learn": lambda: sklearn_exact(train, test, nu=fitted.nu, rows=config.exact_rows),
+    }
+    for name, rival in rivals.items():
+        other = rival()
+        figures = _figures(test, other.mean[None], other.sd[None])
+        sides[name] = figures | {"fit_s": other.fit_s, "predict_s": other.predict_s, "passes": float(other.passes)}
+    return sides
+
+
+def costs(config: VecchiaBenchmark, *, progress: Progress = no_progress) -> dict[str, Any]:
+    """Return seconds of a pass with gradient and of a step of 250 sites at every size, and the slope on log-log."""
+    rows: list[dict[str, float]] = []
+    for done, n in enumerate(config.sizes):
+        blocks = field_of(n, seed=config.seed, order="random")
+        index = np.random.default_rng(n).choice(n, min(250, n), replace=False)
+        whole = _seconds(lambda b=blocks: _gradient(b, None), config.repeats)  # type: ignore[misc]
+        step = _seconds(lambda b=blocks, i=index: [_gradient(b, i) for _ in range(20)], config.repeats)  # type: ignore[misc]
+        rows.append({"n": float(n), "pass_s": whole, "step_s": step / 20})
+        progress(Update("passes", done + 1, len(config.sizes)))
+    x, y = np.log([row["n"] for row in rows]), np.log([row["pass_s"] for row in rows])
+    slope = float(np.polyfit(x, y, 1)[0]) if len(rows) > 1 else float("nan")
+    return {"sizes": rows, "slope": slope, "neighbours": FIELD_NEIGHBOURS}
+
+
+def chains(config: VecchiaBenchmark, *, parts: Parts | None = None, progress: Progress = no_progress) -> dict[str, Any]:
+    """Return medians over fields of what `chains_on_field` returns, the largest of `apart`, and each field's.
+
+    Fields are parts that `parts` may keep.
+    """
+    parts = parts or Parts()
+    fields = [replace(config, repeats=1, seed=config.seed + repeat) for repeat in range(config.repeats)]
+    each = [parts.get("field", asdict(own), partial(chains_on_field, own, progress=progress)) for own in fields]
+    most = {name: max(found["apart"][name] for found in each) for name in each[0]["apart"]}
+    return {**medians(each), "apart": most, "each": each}
+
+
+def chains_on_field(config: VecchiaBenchmark, *, progress: Progress = no_progress) -> dict[str, Any]:
+    """Return effective draws a second of SGRLD and Metropolis on one density, and how far their means are apart.
+
+    Seconds are those of the draws: both warm up, which a long chain of either forgets. `apart` is in Monte-Carlo
+    standard errors of the difference, `apart_sd` in posterior standard deviations.
+    """
+    blocks = field_of(config.chain_sites, seed=config.seed, order="auto")
+    target = Target(blocks, gp.weak_priors(TRUTH), nu=TRUTH.nu)
+    mode = find_mode(target, target.eta(TRUTH))
+    warmup, lengths = 200, {"SGRLD": 10 * config.chain_draws, "Metropolis": config.chain_draws // 4 or 1}
+    fast = LangevinConfig(step=0.1, batch=100, warmup=warmup, draws=lengths["SGRLD"], thin=2)
+    slow = MetropolisConfig(warmup=warmup, draws=lengths["Metropolis"], independent=False)
+    draws, seconds = {}, {}
+    runs: dict[str, Callable[[], Draws]] = {
+        "SGRLD": lambda: sample_langevin(target, mode, fast, seed=config.seed, progress=progress),
+        "Metropolis": lambda: sample_metropolis(target, mode, slow, seed=config.seed, progress=progress),
+    }
+    for name, run in runs.items():
+        started = time.process_time()
+        draws[name] = run()
+        seconds[name] = (time.process_time() - started) * lengths[name] / (warmup + lengths[name])
+    sides = {name: _rates(found, seconds[name]) for name, found in draws.items()}
+    means = {name: found.eta.mean(axis=(0, 1)) for name, found in draws.items()}
+    errors = np.hypot(mean_error(draws["SGRLD"].eta), mean_error(draws["Metropolis"].eta))
+    away = np.abs(means["SGRLD"] - means["Metropolis"])
+    sd = draws["Metropolis"].eta.std(axis=(0, 1))
+    return {
+        "sides": sides,
+        "sites": config.chain_sites,
+        "step": fast.step,
+        "batch": fast.batch,
+        "ratio": sides["SGRLD"]["worst_ess_per_s"] / sides["Metropolis"]["worst_ess_per_s"],
+        "apart": {name: float(v) for name, v in zip(target.names, away / errors, strict=True)},
+        "apart_sd": {name: float(v) for name, v in zip(target.names, away / sd, strict=True)},
+        "sd_ratio": {
+            name: float(v) for name, v in zip(target.names, draws["SGRLD"].eta.std(axis=(0, 1)) / sd, strict=True)
+        },
+    }
+
+
+def _figures(test: Rows, centres: Any, sds: Any) -> dict[str, float]:
+    low, high = mixture_quantiles(centres, sds, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
+    return {
+        "rmse_eV": test.unit_eV * rmse(test.y, centres.mean(axis=0)),
+        "crps_eV": test.unit_eV * crps_mixture(test.y, centres, sds=sds),
+        "coverage": coverage(test.y, low, upper=high),
+    }
+
+
+def _rates(draws: Draws, seconds: float) -> dict[str, float]:
+    both = np.concatenate([draws.eta, draws.beta], axis=-1)
+    worst = float(ess_bulk(both).min())
+    return {"seconds": seconds, "draws": float(both.shape[0] * both.shape[1]), "worst_ess": worst} | {
+        "worst_ess_per_s": worst / seconds
+    }
+
+
+def field_of(n: int, *, seed: int, order: Any, neighbours: int = FIELD_NEIGHBOURS) -> Blocks:
+    """Return a field in the unit square, its observations drawn one after the other from their neighbours."""
+    rng = np.random.default_rng([seed, n])
+    points, rows = rng.random((n, 2)), np.ones((n, 1))
+    empty = build_blocks(points, rows, np.zeros(n), m=neighbours, order=order, seed=seed)
+    y, noise = np.zeros(n), rng.standard_normal(n)
+    for i in range(n):
+        near = empty.neighbours[i][empty.neighbours[i] >= 0]
+        place = np.append(near, i)
+        distances = np.linalg.norm(empty.points[place][:, None] - empty.points[place], axis=-1)
+        whole = TRUTH.sigma2 * np.exp(-distances / TRUTH.rho) + TRUTH.tau2 * np.eye(len(place))
+        lower = np.linalg.cholesky(whole)
+        y[i] = lower[-1, :-1] @ np.linalg.solve(lower[:-1, :-1], y[near]) + lower[-1, -1] * noise[i]
+    return replace(empty, y=y)
+
+
+def _gradient(blocks: Blocks, index: Any) -> Any:
+    return blocks.terms(index, TRUTH, np.zeros(1))
+
+
+def _seconds(work: Callable[[], Any], repeats: int) -> float:
+    work()
+    times = []
+    for _ in range(repeats):
+        started = time.process_time()
+        work()
+        times.append(time.process_time() - started)
+    return median(times)

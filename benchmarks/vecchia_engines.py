@@ -1,0 +1,66 @@
+"""Compiled loops beside batched tensors: a pass over all sites with its gradient, and a step of 250 sites, in one run.
+
+They take turns, so that what else the machine does meets both alike; figures are medians, and ratios of medians. Loops
+run on one core; tensors there too, and on CUDA where there is one, by the wall clock.
+"""
+
+from collections.abc import Callable
+from statistics import median
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.vecchia.engines import sites_on
+from bandgap.inference.vecchia.likelihood import Sites
+from benchmarks.stopwatch import timed
+from benchmarks.vecchia import FIELD_NEIGHBOURS, TRUTH, VecchiaBenchmark, field_of
+
+NEIGHBOURS: Final = (FIELD_NEIGHBOURS, 60)  # 60: what a fit takes by default
+SIZES: Final = 2  # of the fields, the smallest ones
+STEP_SITES, STEPS = 250, 20
+CPU: Final = torch.device("cpu")
+
+
+def engines(config: VecchiaBenchmark, *, progress: Progress = no_progress) -> dict[str, list[dict[str, float]]]:
+    """Return seconds of either engine and how many times the loops' the tensors take, by device, a row for each field.
+
+    The numbers of neighbours are those of the other parts' fields and of a fit.
+    """
+    devices = {"CPU, one core": CPU}
+    if torch.cuda.is_available():
+        devices[torch.cuda.get_device_name()] = torch.device("cuda")
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in devices}
+    cases = [(n, m) for m in NEIGHBOURS for n in sorted(config.sizes)[:SIZES]]
+    for done, (n, m) in enumerate(cases):
+        blocks = field_of(n, seed=config.seed, order="random", neighbours=m)
+        index = np.random.default_rng(n).choice(n, min(STEP_SITES, n), replace=False)
+        for name, device in devices.items():
+            sides = {"loops": (sites_on(blocks, "loops", device=CPU), CPU)}
+            sides["batched"] = (sites_on(blocks, "batched", device=device), device)
+            whole = _in_turn(sides, lambda sites: sites.terms(None, TRUTH, np.zeros(1)), config.repeats)
+            step = _in_turn(sides, lambda sites, i=index: _steps(sites, i), config.repeats)  # type: ignore[misc]
+            row = {"n": float(n), "neighbours": float(m)}
+            for work, seconds, times in (("pass", whole, 1), ("step", step, STEPS)):
+                row |= {f"{side}_{work}_s": each / times for side, each in seconds.items()}
+                row[f"{work}_ratio"] = seconds["batched"] / seconds["loops"]
+            found[name].append(row)
+        progress(Update("engines", done + 1, len(cases)))
+    return found
+
+
+def _steps(sites: Sites, index: Any) -> None:
+    for _ in range(STEPS):
+        sites.terms(index, TRUTH, np.zeros(1))
+
+
+def _in_turn(
+    sides: dict[str, tuple[Sites, torch.device]], work: Callable[[Sites], object], repeats: int
+) -> dict[str, float]:
+    """Return the median seconds of the work on every side; the first turn, which loads and compiles, does not count."""
+    spent: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(repeats + 1):
+        for name, (sites, device) in sides.items():
+            spent[name].append(timed(lambda s=sites: work(s), device=device)[1])  # type: ignore[misc]
+    return {name: median(times[1:]) for name, times in spent.items()}

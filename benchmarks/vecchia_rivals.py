@@ -1,0 +1,185 @@
+"""What one would use instead of a Vecchia likelihood: SVGP and VNNGP of GPyTorch, scikit-learn's exact process.
+
+All get the same isotropic Matern kernel and what a straight line in the trend leaves. GPyTorch's learn by Adam at 0.01,
+batch by batch; 1,000 training rows are kept apart, and they end when the log density there has not risen for `patience`
+passes. Their seconds are those to the best pass, which is the state that predicts.
+"""
+
+import copy
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import Progress, Update, no_progress
+from bandgap.inference.vecchia.ordering import Floats
+from benchmarks.vecchia_rows import Rows
+
+KEPT_APART: Final = 1000
+BATCH, RATE = 256, 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Mean and sd (n,) of a new observation, processor seconds of fit and prediction, and passes."""
+
+    mean: Floats
+    sd: Floats
+    fit_s: float
+    predict_s: float
+    passes: int = 0
+
+
+def straight(train: Rows, test: Rows) -> tuple[Floats, Floats]:
+    """Return what a straight line in the trend leaves of the training rows, and its value at the test rows."""
+    beta = np.linalg.lstsq(train.trend, train.y, rcond=None)[0]
+    return train.y - train.trend @ beta, test.trend @ beta
+
+
+def gpytorch_process(
+    kind: str,
+    train: Rows,
+    test: Rows,
+    *,
+    nu: float,
+    inducing: int,
+    passes: int,
+    patience: int,
+    seed: int,
+    progress: Progress = no_progress,
+) -> Found:
+    """Fit "svgp" with so many inducing points, "vnngp" with so many neighbours; raises ConfigError without GPyTorch."""
+    try:
+        import gpytorch
+    except ImportError as error:
+        raise ConfigError(
+            "benchmark vecchia needs GPyTorch: pip install bandgap[bench]. Or give --no-rivals."
+        ) from error
+    left, line = straight(train, test)
+    torch.manual_seed(seed)
+    n = max(len(left) - KEPT_APART, len(left) // 2)
+    x, y = torch.from_numpy(train.points).float(), torch.from_numpy(left).float()
+    likelihood = gpytorch.likelihoods.GaussianLikelihood()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # GPyTorch tells where it does without faiss
+        model, step = (_svgp if kind == "svgp" else _vnngp)(gpytorch, x[:n], y[:n], likelihood, nu=nu, size=inducing)
+    optimiser = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=RATE)
+    best, best_state, since, spent, fit_s = -np.inf, None, 0, 0.0, 0.0
+    done = best_pass = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # GPyTorch tells of jitters
+        while done < passes and since < patience:
+            started = time.process_time()
+            model.train()
+            for loss in step():
+                optimiser.zero_grad()
+                loss().backward()
+                optimiser.step()
+            spent += time.process_time() - started
+            mean, sd = _predicted(model, likelihood, x[n:])
+            held = y[n:].numpy()
+            score = float(np.mean(-np.log(sd) - 0.5 * ((held - mean) / sd) ** 2))
+            done, since = done + 1, since + 1
+            if score > best + 1e-3:
+                best, best_state, since, best_pass, fit_s = score, _state(model, likelihood), 0, done, spent
+            progress(Update(kind, done, passes, values={"log density": score}))
+        if best_state is not None:
+            model.load_state_dict(best_state[0])
+            likelihood.load_state_dict(best_state[1])
+        started = time.process_time()
+        mean, sd = _predicted(model, likelihood, torch.from_numpy(test.points).float())
+    return Found(line + mean, sd, fit_s, time.process_time() - started, best_pass)
+
+
+def sklearn_exact(train: Rows, test: Rows, *, nu: float, rows: int) -> Found:
+    """Fit scikit-learn's exact process to the first rows."""
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
+
+    some = train.part(slice(rows))
+    left, line = straight(some, test)
+    kernel = ConstantKernel(float(left.var())) * Matern(3.0, nu=nu) + WhiteKernel(0.1 * float(left.var()))
+    started = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a scale at its bound
+        process = GaussianProcessRegressor(kernel).fit(some.points, left)
+    middle = time.process_time()
+    mean, sd = process.predict(test.points, return_std=True)
+    return Found(line + mean, sd, middle - started, time.process_time() - middle)
+
+
+def _state(*parts: Any) -> list[Any]:
+    return [copy.deepcopy(part.state_dict()) for part in parts]
+
+
+def _predicted(model: Any, likelihood: Any, x: Any) -> tuple[Floats, Floats]:
+    model.eval()
+    means, sds = [], []
+    with torch.no_grad():
+        for first in range(0, len(x), 500):
+            found = likelihood(model(x[first : first + 500]))
+            means.append(found.mean.double().numpy())
+            sds.append(found.stddev.double().numpy())
+    return np.concatenate(means), np.concatenate(sds)
+
+
+def _svgp(gpytorch: Any, x: Any, y: Any, likelihood: Any, *, nu: float, size: int) -> tuple[Any, Callable[[], Any]]:
+    class Model(gpytorch.models.ApproximateGP):  # type: ignore[misc]  # gpytorch is untyped
+        def __init__(self, points: Any) -> None:
+            distribution = gpytorch.variational.CholeskyVariationalDistribution(len(points))
+            strategy = gpytorch.variational.VariationalStrategy(
+                self, points, distribution, learn_inducing_locations=True
+            )
+            super().__init__(strategy)
+            self.mean_module = gpytorch.means.ConstantMean()
+            self.covar_module = gpytorch.kernels.ScaleKernel(gpytorch.kernels.MaternKernel(nu=nu))
+
+        def forward(self, points: Any) -> Any:
+            return gpytorch.distributions.MultivariateNormal(self.mean_module(points), self.covar_module(points))
+
+    model = Model(x[torch.randperm(len(x))[:size]].clone())
+    bound = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=len(x))
+
+    def one_pass() -> Any:
+        order = torch.randperm(len(x))
+        for first in range(0, len(x), BATCH):
+            rows = order[first : first + BATCH]
+            yield lambda rows=rows: -bound(model(x[rows]), y[rows])
+
+    return model, one_pass
+
+
+def _vnngp(gpytorch: Any, x: Any, y: Any, likelihood: Any, *, nu: float, size: int) -> tuple[Any, Callable[[], Any]]:
+    class Model(gpytorch.models.ApproximateGP):  # type: ignore[misc]  # gpytorch is untyped
+        def __init__(self, points: Any) -> None:
+            distribution = gpytorch.variational.MeanFieldVariationalDistribution(len(points))
+            strategy = gpytorch.variational.NNVariationalStrategy(
+                self, points, distribution, k=size, training_batch_size=BATCH
+            )
+            super().__init__(strategy)
+            self.mean_module = gpytorch.means.ConstantMean()
+            self.covar_module = gpytorch.kernels.ScaleKernel(gpytorch.kernels.MaternKernel(nu=nu))
+
+        def forward(self, points: Any) -> Any:
+            return gpytorch.distributions.MultivariateNormal(self.mean_module(points), self.covar_module(points))
+
+        def __call__(self, points: Any, prior: bool = False, **more: Any) -> Any:
+            return self.variational_strategy(x=points, prior=False, **more)
+
+    model = Model(x)
+    bound = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=len(x))
+
+    def loss() -> Any:
+        found = model(None)
+        return -bound(found, y[model.variational_strategy.current_training_indices])
+
+    def one_pass() -> Any:
+        for _ in range(model.variational_strategy._total_training_batches):
+            yield loss
+
+    return model, one_pass

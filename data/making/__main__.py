@@ -1,0 +1,122 @@
+"""`python -m data.making NAME`: make the demo data again, in a checkout.
+
+The shipped files lie in `data/`; this package beside them is not in the wheel.
+"""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bandgap.cli import options
+from bandgap.cli.bars import progress_bars
+from bandgap.cli.commands import PlainErrors
+from bandgap.cli.inputs import descriptor_cache
+from bandgap.foundation.errors import ConfigError
+
+PRESET = "any-elements"  # of the source of inorganic crystals
+HOW = "train-source --variational on the learned part of source.extxyz.gz, preset any-elements, seed 0"
+
+app = typer.Typer(
+    cls=PlainErrors,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def _root() -> None:
+    """Make the data that the demo uses again, from its seed."""
+
+
+@app.command("molecular", epilog="Example: python -m data.making molecular --out data --jobs 2")
+def make_molecular(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write; an interrupted one is continued.")],
+    seed: Annotated[int, typer.Option(min=0, help="Seed; the shipped data have 2026.")] = 2026,
+    n_molecules: Annotated[int, typer.Option(min=1, help="Molecules of the source set.")] = 11_000,
+    n_crystals: Annotated[int, typer.Option(min=1, help="Molecular crystals of the target set.")] = 1_600,
+    jobs: options.Jobs = 1,
+) -> None:
+    """Make the demo molecules and crystals with their semi-empirical gaps, and sample CIF files.
+
+    Takes about 70 minutes on one core. Needs the extra datagen: pip install "bandgap[datagen]".
+    """
+    try:
+        from data.making.molecular import make_demo_data
+    except ModuleNotFoundError as error:
+        raise ConfigError(f'{error.name} is not installed. Run pip install "bandgap[datagen]" first.') from error
+    with progress_bars() as progress:
+        manifest = make_demo_data(
+            out, seed=seed, n_molecules=n_molecules, n_crystals=n_crystals, n_jobs=jobs, progress=progress
+        )
+    typer.echo(f"written to {manifest.parent}")
+
+
+@app.command("inorganic", epilog="Example: python -m data.making inorganic --raw mp_crystals_pbe --out data/inorganic")
+def make_inorganic(
+    raw: Annotated[Path, typer.Option(metavar="DIR", help="Folder with cifs.zip and mp_crystals_pbe.csv.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
+    jobs: options.Jobs = 1,
+) -> None:
+    """Make the demo of Materials Project crystals: both sets with their held-out parts, then the source network."""
+    from bandgap.datasets.demo import HELD_OUT, load_inorganic
+    from bandgap.datasets.table import LabelledSet
+    from bandgap.runs.requests import SourceRequest
+    from bandgap.runs.source import train_source_run
+    from bandgap.sources.domain import DOMAIN
+    from data.making.materials_project import ATTRIBUTION, LICENCE, make_inorganic_demo
+    from data.making.shipping import SOURCE_MODEL, seal_source_model
+
+    with progress_bars() as progress:
+        make_inorganic_demo(raw, out, progress=progress)
+        found = load_inorganic("source", folder=out)
+        learned = (found.table["part"] != HELD_OUT).to_numpy().nonzero()[0].tolist()
+        train_source_run(
+            LabelledSet(
+                [found.records[row] for row in learned],
+                found.gaps_eV[learned],
+                level_of_theory=found.level_of_theory,
+                licence=f"{LICENCE}. {ATTRIBUTION}",
+            ),
+            SourceRequest(preset=PRESET, variational=True, n_jobs=jobs),
+            out=out / SOURCE_MODEL,
+            cache=descriptor_cache(),
+            progress=progress,
+        )
+    (out / SOURCE_MODEL / DOMAIN).unlink()  # 6 MB, made again from the source's structures where it is asked for
+    seal_source_model(out, how=HOW)
+    typer.echo(f"written to {out}")
+
+
+@app.command("seal", epilog='Example: python -m data.making seal --out data --how "train-source, seed 0"')
+def seal(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the demo data.")],
+    how: Annotated[str, typer.Option(help="How the source model in it was made, in one sentence.")],
+) -> None:
+    """Write the checksums of the source model that lies beside the demo data into their manifest."""
+    from data.making.shipping import seal_source_model
+
+    typer.echo(f"written to {seal_source_model(out, how=how)}")
+
+
+@app.command(
+    "result",
+    epilog="Example: python -m data.making result --run bandgap-demo/seed-0/btl_pcp_pe "
+    "--out app/components/home/demo_result.json",
+)
+def result(
+    run: Annotated[Path, typer.Option(metavar="DIR", help="Folder of a run that `bandgap demo` has written.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="JSON file to write.")],
+) -> None:
+    """Write what the page Home shows of the demo before there is a run of one's own."""
+    from data.making.demo_result import shown_result
+
+    out.write_text(json.dumps(shown_result(run), separators=(",", ":")) + "\n", encoding="utf-8")
+    typer.echo(f"written to {out}")
+
+
+if __name__ == "__main__":
+    app()

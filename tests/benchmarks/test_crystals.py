@@ -1,0 +1,209 @@
+"""The benchmark on crystals of any elements, on a folder of small sets: who takes part, and gone on with."""
+
+import csv
+import dataclasses
+import gzip
+import json
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ase import Atoms
+from ase.build import bulk, molecule
+from ase.io import write
+
+from bandgap.foundation.errors import ConfigError, InputError
+from bandgap.networks.training import TrainingConfig
+from bandgap.runs.compared_fits import ComparedFit
+from bandgap.sources.model import SourceConfig
+from benchmarks.commands.crystals import print_crystals
+from benchmarks.crystal_peers import PEERS
+from benchmarks.crystals import LABEL, SETS, CrystalsBenchmark, CrystalSet, entrants, errors_file, run_crystals
+from benchmarks.paired import read_errors, read_scores
+
+N, N_TEST = 20, 12
+CONFIG = CrystalsBenchmark(
+    ("gaussian_process", "fine_tune"),
+    sets=("perovskites", "organic"),
+    seeds=(0,),
+    sizes=(N,),
+    n_test=N_TEST,
+    source=SourceConfig(hidden=(8, 4), training=TrainingConfig(max_epochs=3)),
+)
+
+
+def salts() -> list[Atoms]:
+    """Rock salts of different spacing, whose gap falls with it."""
+    names = [f"{metal}{other}" for metal in ("Na", "K", "Rb", "Mg") for other in ("Cl", "Br", "I")]
+    return [bulk(name, "rocksalt", a=a) for a in (5.0, 5.4, 5.8) for name in names]
+
+
+def molecules() -> list[Atoms]:
+    rng = np.random.default_rng(0)
+    found = [molecule(name) for name in ("CH4", "C2H6", "CH3OH") for _ in range(12)]
+    for atoms in found:
+        atoms.positions += rng.normal(0, 0.05, atoms.positions.shape)
+    return found
+
+
+def gap_of(atoms: Atoms) -> float:
+    return float(8.0 - 0.02 * np.mean(atoms.numbers) - 0.3 * np.log(len(atoms)) + 0.1 * np.std(atoms.positions))
+
+
+def write_set(folder: Path, where: CrystalSet) -> None:
+    path = folder / where.structures
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not where.table:
+        frames = molecules()
+        for k, atoms in enumerate(frames):
+            atoms.info = {"id": f"m{k}", LABEL: gap_of(atoms)}
+        write(path.with_suffix(""), frames, format="extxyz")
+        path.write_bytes(gzip.compress(path.with_suffix("").read_bytes()))
+        return
+    rows = []
+    with zipfile.ZipFile(path, "w") as archive:
+        for k, atoms in enumerate(salts()):
+            write(folder / "one.cif", atoms, format="cif")
+            archive.write(folder / "one.cif", f"s{k}.cif")
+            rows.append({"id": f"s{k}", "other_gap_eV": 1.0, LABEL: gap_of(atoms)})
+    with (folder / where.table).open("w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, ("id", "other_gap_eV", LABEL))
+        table.writeheader()
+        table.writerows(rows)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    for where in SETS.values():
+        write_set(folder, where)
+    return folder
+
+
+def test_everyone_predicts_the_same_test_rows_and_the_fits_are_kept(data: Path, tmp_path: Path) -> None:
+    found = list(run_crystals(data, tmp_path, CONFIG))
+    for name in CONFIG.sets:
+        assert [fit.method for where, fit in found if where == name] == entrants(CONFIG, name)
+    assert {where for where, fit in found if fit.method == "fine_tune"} == {"perovskites", "organic"}
+    assert "fine_tune" not in entrants(CONFIG, "inorganic")
+    for where, fit in found:
+        assert set(fit.figures) >= {"rmse_eV", "crps_eV", "coverage_95", "width_95_eV"}
+        assert np.isfinite(list(fit.figures.values())).all() and fit.figures["width_95_eV"] > 0
+        errors = read_errors(errors_file(tmp_path, where))[fit.method, N][0]
+        assert len(errors) == N_TEST
+        assert np.sqrt(np.mean(np.square(list(errors.values())))) == pytest.approx(fit.figures["rmse_eV"])
+        scores = read_scores(errors_file(tmp_path, where))[fit.method, N][0]
+        assert scores.keys() == errors.keys()
+        assert np.mean(list(scores.values())) == pytest.approx(fit.figures["crps_eV"])
+    trained = (tmp_path / "source" / "manifest.json").stat().st_mtime_ns
+    assert list(run_crystals(data, tmp_path, CONFIG)) == found
+    more = list(run_crystals(data, tmp_path, dataclasses.replace(CONFIG, seeds=(0, 1), sets=("perovskites",))))
+    assert len(more) == 2 * len(entrants(CONFIG, "perovskites"))
+    assert (tmp_path / "source" / "manifest.json").stat().st_mtime_ns == trained
+
+
+def rows_in(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / "perovskites.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+ONE_SET = dataclasses.replace(CONFIG, sets=("perovskites",), peers=False)
+
+
+def test_kept_fits_of_another_number_of_test_rows_are_made_again(data: Path, tmp_path: Path, caplog) -> None:
+    list(run_crystals(data, tmp_path, ONE_SET))
+    smaller = dataclasses.replace(ONE_SET, n_test=N_TEST - 4)
+    found = list(run_crystals(data, tmp_path, smaller))
+    errors = read_errors(errors_file(tmp_path, "perovskites"))
+    assert {len(errors[fit.method, N][0]) for _, fit in found} == {N_TEST - 4} and len(rows_in(tmp_path)) == 4
+    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
+        f"fits of {name} were made with another number of test structures and are made again (1)"
+        for name in ("gaussian_process", "fine_tune")
+    ]
+    caplog.clear()
+    assert list(run_crystals(data, tmp_path, smaller)) == found
+    assert len(rows_in(tmp_path)) == 4 and not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda row: row["made_of"].update(descriptor="0"), "were made with another descriptor"),
+        (lambda row: row["made_of"].update(data="0"), "were made with other data"),
+        (lambda row: row.pop("made_of"), "do not say what they were made of"),  # an earlier version
+    ],
+    ids=["descriptor", "data", "earlier version"],
+)
+def test_kept_fits_made_of_something_else_are_made_again(change, why, data: Path, tmp_path: Path, caplog) -> None:
+    config = dataclasses.replace(ONE_SET, methods=("gaussian_process",))
+    ((_, first),) = run_crystals(data, tmp_path, config)
+    (row,) = rows_in(tmp_path)
+    change(row)
+    row["figures"]["rmse_eV"] = 99.0
+    (tmp_path / "perovskites.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    ((_, again),) = run_crystals(data, tmp_path, config)
+    assert again.figures == first.figures and again.made_of == first.made_of
+    assert why in caplog.text and len(rows_in(tmp_path)) == 2
+
+
+def test_kept_fits_from_another_source_are_made_again(data: Path, tmp_path: Path, caplog) -> None:
+    list(run_crystals(data, tmp_path, ONE_SET))
+    shutil.rmtree(tmp_path / "source")
+    list(run_crystals(data, tmp_path, dataclasses.replace(ONE_SET, source_seed=1)))
+    assert [row["method"] for row in rows_in(tmp_path)] == ["gaussian_process", "fine_tune", "fine_tune"]
+    assert "fits of fine_tune were made with another source" in caplog.text
+
+
+def test_source_is_trained_with_what_every_method_asks_for() -> None:
+    asked = CrystalsBenchmark().source
+    assert asked.variational and asked.snapshots is not None  # of btl_vi and ptyl
+
+
+def test_peers_whose_package_is_missing_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {peer.package for peer in PEERS} == {"", "chgnet"}
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert [name for name in entrants(CONFIG, "organic") if name not in CONFIG.methods] == [
+        peer.name for peer in PEERS if not peer.package
+    ]
+    assert entrants(dataclasses.replace(CONFIG, peers=False), "inorganic") == ["gaussian_process"]
+
+
+@pytest.mark.parametrize("peer", [peer for peer in PEERS if not peer.package], ids=lambda peer: peer.name)
+def test_peer_learns_a_smooth_function_with_an_honest_error(peer) -> None:
+    """Its standard deviation is the error on new rows but for a factor below 1.6, either way."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(160, 6))
+    y = 3.0 + np.tanh(x[:, 0]) + 0.5 * x[:, 1] + rng.normal(0, 0.1, 160)
+    mean, sd = peer.fit(x[:120], y[:120], x[120:], 0)
+    error = float(np.sqrt(np.mean((mean - y[120:]) ** 2)))
+    assert mean.shape == sd.shape == (40,)
+    assert error < 0.6 * y[120:].std()
+    assert 1 / 1.6 < error / float(np.sqrt(np.mean(sd**2))) < 1.6
+
+
+def test_missing_data_and_unknown_names_are_refused_in_words(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"has no dj_perovskite_hse/cifs.zip. Give the folder that holds the data"):
+        next(run_crystals(tmp_path, tmp_path, CONFIG))
+    with pytest.raises(InputError, match=r"set 'salts'\. Accepted: perovskites, inorganic, organic\."):
+        CrystalsBenchmark(sets=("salts",))
+    with pytest.raises(ConfigError, match="nonsense"):
+        CrystalsBenchmark(methods=("nonsense",))
+
+
+def test_table_of_a_set_has_a_line_for_everyone_and_a_column_for_every_figure(capsys) -> None:
+    figures = {"rmse_eV": 0.25, "crps_eV": 0.125, "coverage_95": 0.94, "width_95_eV": 1.0}
+    worse = {**figures, "rmse_eV": 0.35}
+    fits = [
+        ComparedFit("gaussian_process", 100, 0, figures, 1.0),
+        ComparedFit("gaussian_process", 100, 1, worse, 1.0),
+        ComparedFit(
+            "Magpie, random forest", 100, 0, worse, 1.0, warnings=("2 of 110 structures cannot be described.",)
+        ),
+    ]
+    print_crystals("perovskites", fits)
+    printed = capsys.readouterr()
+    assert "perovskites, n = 100: mean over 2 splits +- standard error" in printed.out
+    assert "0.300 +- 0.050" in printed.out and "94.0 +- 0.0" in printed.out and "0.350" in printed.out
+    assert "Magpie, random forest, n = 100: 2 of 110 structures cannot be described." in printed.err

@@ -1,0 +1,49 @@
+"""Parts of a measurement that was killed are there for the next run, with their settings."""
+
+import pytest
+
+from bandgap.foundation.errors import InputError
+from benchmarks.kept_parts import Parts, file_digest
+
+
+def test_parts_with_the_same_name_and_settings_are_measured_once(tmp_path):
+    file, measured = tmp_path / "new folder" / "parts.jsonl", []
+
+    def measure():
+        measured.append(1)
+        return {"s": 0.1 + 0.2, "by_size": {"1000": [1.5, 2.5]}}
+
+    about = {"n": 8, "sizes": (1, 2)}
+    first = Parts(file).get("split", about, measure)
+    parts = Parts(file)
+    assert parts.get("split", {"sizes": (1, 2), "n": 8}, measure) == first and parts.found == len(measured) == 1
+    parts.get("split", about | {"n": 9}, measure)
+    parts.get("other", about, measure)
+    assert parts.found == 1 and len(measured) == 3 and len(file.read_text().splitlines()) == 3
+
+
+def test_what_fails_is_not_kept_and_without_a_file_nothing_is(tmp_path):
+    def fail():
+        raise RuntimeError("killed")
+
+    parts = Parts(tmp_path / "parts.jsonl")
+    with pytest.raises(RuntimeError):
+        parts.get("split", {}, fail)
+    assert parts.get("split", {}, lambda: {"s": 1.0}) == {"s": 1.0}
+    for _ in range(2):
+        assert Parts().get("split", {}, lambda: {"s": 2.0}) == {"s": 2.0}
+
+
+@pytest.mark.parametrize("line", ["half a li", '{"part": "split"}', "[1]"])
+def test_file_of_anything_else_is_refused_with_its_line(tmp_path, line):
+    (tmp_path / "parts.jsonl").write_text(line + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"parts.jsonl, line 1: no part of a measurement"):
+        Parts(tmp_path / "parts.jsonl")
+
+
+def test_other_contents_have_another_digest(tmp_path):
+    for name, text in (("a", "one"), ("b", "one"), ("c", "two")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    a, b, c = (file_digest(tmp_path / name) for name in "abc")
+    assert a == b != c and len(a) == 64
+    assert file_digest(tmp_path / "none") == ""

@@ -1,0 +1,126 @@
+"""The textbook loop is NPTL written plainly; the benchmark measures both sides on the same rows."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from bandgap.datasets.table import Table
+from bandgap.descriptors import MBTRConfig, Term
+from bandgap.foundation.errors import ConfigError
+from bandgap.foundation.progress import no_progress
+from bandgap.inference.batch.training import StackTraining
+from bandgap.networks.perceptron import NetworkConfig, init_params
+from bandgap.networks.standardise import Standardiser
+from bandgap.sources.model import SourceCard, SourceConfig, SourceModel
+from bandgap.structures import StructureRecord
+from bandgap.transfer import TargetData, nptl
+from bandgap.transfer.shared.folds import held_out_masks, start_of
+from benchmarks.nptl import LOOP, OURS, VARIANTS, NptlBenchmark, measure_pairs, measure_speed
+from benchmarks.stopwatch import peak_memory_MB, timed
+from benchmarks.textbook import predict_eV, textbook_nptl
+
+P, CPU = 5, torch.device("cpu")
+TINY = NptlBenchmark(n=27, samples=2, repeats=1, splits=2, n_paired=20, n_test=10, epochs=2)
+DESCRIPTOR = MBTRConfig(
+    species=("H",),
+    k1=Term("atomic_number", 0.0, 10.0, 3, 1.0),
+    k2=Term("inverse_distance", 0.2, 1.2, 3, 0.1, weighting="exp", cutoff_angstrom=4.0, threshold=0.01),
+)
+
+
+@pytest.fixture
+def source():
+    network = NetworkConfig(P, (6, 4))
+    params = init_params(network, generator=torch.Generator().manual_seed(0))
+    plain = Standardiser(np.zeros(P), np.ones(P), 0.0, 1.0)
+    return SourceModel(params, network, plain, DESCRIPTOR, SourceCard((), 1, ("H",)), SourceConfig((6, 4)))
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(45, P)).astype(np.float32)
+    records = [StructureRecord(f"made-{i:02d}", "made.xyz", "XYZ", None, ()) for i in range(45)]
+    return Table(records, x, np.tanh(x[:, 0]) + 0.5 * x[:, 1] + 0.1 * rng.normal(size=45))
+
+
+def test_textbook_loop_is_what_the_batched_trainer_computes(source, table):
+    """One batch an epoch leaves no order to differ in; what is left is float32 through 20 steps of Adam."""
+    data = TargetData(table.features[:30], table.gaps_eV[:30])
+    training = StackTraining(coordinates="full", batch_size=100, epochs=20, learning_rate=3e-3)
+    config = nptl.NptlConfig(samples=2, alphas=(5.0,), sigma="val", training=training)
+    posterior = nptl.fit(source, data, config, seed=3, device="cpu")
+    mask = held_out_masks(30, rule="val", seed=3)[0]
+    start = start_of(source, data, trained=mask, statistics="auto", gap_scale="calibrated", coordinates="full")
+    networks = textbook_nptl(
+        source,
+        start,
+        start.standardiser.features(data.features),
+        samples=2,
+        alpha=5.0,
+        blocks=10,
+        config=training,
+        batch_size=200,
+        seed=3,
+        device=CPU,
+        progress=no_progress,
+    )
+    new = table.features[30:]
+    expected = posterior.mean_draws_eV(new)[0]
+    np.testing.assert_allclose(predict_eV(networks, start, start.standardiser.features(new)), expected, atol=1e-4)
+    assert np.abs(expected[0] - expected[1]).max() > 1e-2
+
+
+def test_every_side_is_measured_and_judged_on_the_same_test_rows(source, table):
+    found = measure_speed(TINY, source, table, device="cpu", progress=no_progress)
+    assert set(found) >= {LOOP, OURS, *VARIANTS}
+    assert found[LOOP]["ratio"] == 1.0
+    for row in found.values():
+        assert row["seconds"] > 0 and len(row["all_seconds"]) == 1
+        assert row["nll_best_sigma"] <= row["nll"] + 1e-9
+        assert row["ratio"] == pytest.approx(found[LOOP]["seconds"] / row["seconds"])
+    one_by_one = found[f"{OURS}, one by one"]
+    assert found[OURS]["rmse_eV"] == pytest.approx(one_by_one["rmse_eV"], abs=1e-5)
+
+
+def test_pairs_are_differences_within_splits(source, table):
+    found = measure_pairs(TINY, source, table, device="cpu", progress=no_progress)
+    differences = [row["nptl"]["nll"] - row["ensemble"]["nll"] for row in found["splits"]]
+    assert len(differences) == 2
+    assert found["nll"]["mean"] == pytest.approx(np.mean(differences))
+    assert found["nll"]["standard_error"] == pytest.approx(abs(differences[0] - differences[1]) / 2)
+    assert found["nll"]["won"] == sum(d < 0 for d in differences)
+
+
+def burn():
+    """Half a second of work for the processor, and a second of sleep."""
+    until = time.process_time() + 0.2
+    while time.process_time() < until:
+        pass
+    time.sleep(0.5)
+    return "done"
+
+
+def test_seconds_on_a_processor_do_not_count_waiting():
+    result, seconds = timed(burn, device=CPU)
+    assert result == "done" and 0.2 <= seconds < 0.4
+
+
+def test_peak_memory_is_that_of_the_call():
+    """200 MB of torch's memory, which Python does not see; what is imported on the way is some tens of MB at most."""
+    assert 200 <= peak_memory_MB(torch.ones, 50_000_000) < 300
+
+
+def test_failure_of_what_is_measured_is_reported(capfd):
+    with pytest.raises(RuntimeError, match="memory was to be measured ended early"):
+        peak_memory_MB(torch.ones, -1)
+    assert "negative" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("settings", [{"n": 9}, {"samples": 0}, {"repeats": 0}, {"splits": -1}, {"epochs": 0}])
+def test_benchmark_that_cannot_be_is_refused(settings):
+    with pytest.raises(ConfigError, match=r"benchmark nptl: .*Accepted: at least 10 rows, whole numbers from 1"):
+        replace(TINY, **settings)

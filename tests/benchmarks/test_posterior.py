@@ -1,0 +1,220 @@
+"""The posterior benchmark: both sides' densities and quantities, what is reported, and going on with a file."""
+
+import dataclasses
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from bandgap.foundation.errors import BandgapError, ConfigError
+from bandgap.inference.network.chain import Record
+from bandgap.networks.perceptron import layer_gradient_norms
+from bandgap.priors import penalized_complexity as pcp
+from benchmarks import posterior
+from benchmarks.chain_processes import ChainRun, run_chains
+from benchmarks.posterior import PosteriorBenchmark, compare_sides, run_benchmark, side_figures, suffice
+from benchmarks.posterior_chain import PredictingNetwork, ProductChain
+from benchmarks.posterior_problem import PosteriorProblem
+from tests.unit.inference.network.problems import plain, raw, state_of
+
+N, P, HIDDEN = 8, 5, (4, 3)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    theta_hat, x, y = raw(N, P, hidden=HIDDEN, seed=1)
+    theta_hat = [layer.float().double() for layer in theta_hat]
+    params = {f"weight.{i + 1}": layer[:, :-1] for i, layer in enumerate(theta_hat)}
+    params |= {f"bias.{i + 1}": layer[:, -1] for i, layer in enumerate(theta_hat)}
+    return PosteriorProblem(
+        tuple(layer.float().numpy() for layer in theta_hat),
+        x.numpy(),
+        y.numpy(),
+        np.random.default_rng(2).normal(size=(3, P)),
+        layer_gradient_norms(params, x).numpy(),
+        noise_b=0.2,
+    )
+
+
+def wide_problem(problem):
+    """The same with fewer rows than inputs: something is left outside the row space."""
+    return dataclasses.replace(problem, x=problem.x[:3], y=problem.y[:3], alpha=problem.alpha[:3])
+
+
+def draw_state(problem, seed):
+    rng = np.random.default_rng(seed)
+    z = {f"z{i + 1}": rng.normal(size=layer.shape) for i, layer in enumerate(problem.theta_hat)}
+    return z | {"log_tau": rng.normal() - 2.0, "log_sigma": 0.3 * rng.normal(), "w": rng.normal(size=3)}
+
+
+def theta_of(problem, state):
+    c = np.exp(state["w"]) / np.exp(state["w"]).sum()
+    scales = np.sqrt(np.exp(state["log_tau"]) * c)
+    return c, [
+        torch.from_numpy(layer + s * state[f"z{i + 1}"])
+        for i, (layer, s) in enumerate(zip(problem.theta_hat, scales, strict=True))
+    ]
+
+
+def plain_log_density(problem, state):
+    """Abba (2023), section 2.3.3, in natural parameters, with the Jacobians of log tau, log sigma and w."""
+    c, theta = theta_of(problem, state)
+    variance = np.exp(2 * state["log_sigma"])
+    f = plain(theta, torch.from_numpy(problem.x)).numpy()
+    rates = torch.from_numpy(problem.alpha @ c / variance)
+    terms = pcp.DistanceTerms(rates.new_full((rates.shape[0],), 1.0 / rates.shape[0]), rates)
+    tau = torch.tensor(np.exp(state["log_tau"]))
+    value = float(pcp.log_density(tau, terms, lam=problem.lam)) + state["log_tau"]
+    value += -3.0 * np.log(variance) - problem.noise_b / variance + 2.0 * state["log_sigma"]
+    value += (problem.c0 * state["w"] - np.exp(state["w"])).sum()
+    value -= 0.5 * sum((state[f"z{i + 1}"] ** 2).sum() for i in range(3))
+    return value - len(f) * state["log_sigma"] - 0.5 * ((problem.y - f) ** 2).sum() / variance
+
+
+def test_rival_samples_the_joint_density_written_down_plainly(problem):
+    pytest.importorskip("numpyro")
+    from benchmarks.numpyro_btl import JointDensity
+
+    density, states = JointDensity(problem, "all"), [draw_state(problem, seed) for seed in range(4)]
+    difference = [float(density(state)) - plain_log_density(problem, state) for state in states]
+    np.testing.assert_allclose(difference, difference[0], rtol=0, atol=2e-2)  # float32 beside float64
+
+
+def test_rival_in_the_row_space_has_the_same_density_but_for_the_rest_of_the_prior(problem):
+    pytest.importorskip("numpyro")
+    import jax
+
+    from benchmarks.numpyro_btl import JointDensity
+
+    narrow = wide_problem(problem)
+    basis = narrow.network().basis.numpy().astype(np.float64)
+    difference, f = [], []
+    for seed in range(3):
+        state = draw_state(narrow, seed)
+        inside = state | {"z1": state["z1"] @ basis}
+        outside = state["z1"] - inside["z1"] @ basis.T
+        rows, whole = JointDensity(narrow, "row space"), JointDensity(narrow, "all")
+        difference.append(float(rows(inside)) - 0.5 * (outside**2).sum() - float(whole(state)))
+        f.append(np.asarray(whole.quantities(state, jax.random.key(0)))[5:] - plain_f(narrow, state))
+    np.testing.assert_allclose(difference, difference[0], rtol=0, atol=2e-2)
+    np.testing.assert_allclose(f, 0.0, atol=1e-4)
+
+
+def plain_f(problem, state):
+    return plain(theta_of(problem, state)[1], torch.from_numpy(problem.x_test)).numpy()
+
+
+def test_predictions_of_the_product_are_those_of_its_weights(problem):
+    """As many rows as inputs and more, so that the coordinates hold all of the first layer."""
+    assert problem.test_inputs().outside.shape == (3, 0)
+    net, prior, state = problem.network(), problem.scale_prior(), draw_state(problem, 3)
+    _, theta = theta_of(problem, state)
+    row = [state["log_tau"] - 2 * state["log_sigma"], state["log_sigma"], *state["w"]]
+    z = [torch.from_numpy(state[f"z{i + 1}"])[None].float() for i in range(2)]
+    record = Record([z[0] @ net.basis, z[1]], theta[2].double(), state_of(row), *(torch.zeros(1),) * 4)
+    found = PredictingNetwork(problem).predict(record, prior, generator=torch.Generator())
+    np.testing.assert_allclose(found[0].numpy(), plain_f(problem, state), atol=1e-4)
+
+
+def test_weights_outside_the_row_space_keep_their_prior_in_predictions(problem):
+    """Inner products of test inputs are those of their parts inside and outside."""
+    narrow = wide_problem(problem)
+    test, wide = narrow.test_inputs(), np.concatenate([narrow.x_test, np.ones((3, 1))], 1)
+    inner = test.coordinates @ test.coordinates.T + test.outside @ test.outside.T
+    np.testing.assert_allclose(inner, wide @ wide.T, atol=1e-10)
+    assert test.outside.shape[1] > 0
+
+
+def test_chains_run_in_processes_until_there_is_enough(problem):
+    run = run_chains(
+        ProductChain,
+        problem,
+        seeds=[1, 2],
+        warmup=20,
+        limit_s=300.0,
+        enough=lambda draws: draws.shape[1] >= 50,
+        look=lambda seconds: None,
+    )
+    assert run.draws.shape[0] == 2 and run.draws.shape[1] >= 50 and run.draws.shape[2] == len(problem.names)
+    assert run.sampling_s > 0 and run.warmup_s > 0 and np.isfinite(run.draws).all()
+    np.testing.assert_allclose(run.draws[:, :, 2:5].sum(-1), 1.0)
+
+
+def test_a_limit_within_warmup_is_said(problem):
+    with pytest.raises(BandgapError, match="minutes were over before every chain had a draw after warm-up"):
+        run_chains(
+            ProductChain,
+            problem,
+            seeds=[1, 2],
+            warmup=10**6,
+            limit_s=0.5,
+            enough=lambda draws: True,
+            look=lambda seconds: None,
+        )
+
+
+def figures(*, seconds, shift=0.0, names=("tau", "sigma", "c1", "f1", "f2")):
+    draws = np.random.default_rng(0).normal(size=(4, 500, len(names))) + shift
+    return side_figures(ChainRun(draws, 1.0, 10.0, seconds, 20.0), names)
+
+
+def test_sides_are_compared_by_their_worst_quantity_and_their_means():
+    ours, theirs = figures(seconds=10.0), figures(seconds=100.0, shift=1.0)
+    assert set(ours["ess"]) == {"tau", "sigma", "c1", "prediction"}
+    against = compare_sides(ours, theirs)
+    assert against["ratio"] == pytest.approx(10.0)
+    assert against["ratio_with_warmup"] == pytest.approx(110.0 / 20.0)
+    assert all(score < -20 for score in against["z"].values()) and against["z_predictions_rms"] > 20
+
+
+def finished(**settings):
+    config = PosteriorBenchmark(**settings)
+    sides = {name: figures(seconds=10.0) for name in posterior.SIDES}
+    known = {key: value for key, value in dataclasses.asdict(config).items() if key != "repeats"}
+    return config, {
+        "settings": known,
+        "cores": 2,
+        "torch": "2",
+        "jax": "0",
+        "numpyro": "0",
+        "repeats": [sides] * config.repeats,
+    }
+
+
+def test_draws_suffice_where_the_worst_ess_and_every_rhat_do():
+    names, rng = ("tau", "sigma", "c1", "c2", "f1", "f2"), np.random.default_rng(0)
+    draws = rng.normal(size=(4, 300, len(names)))
+    assert suffice(draws, names, 100.0)
+    assert not suffice(draws[:, :15], names, 10.0)
+    assert not suffice(draws, names, 5000.0)
+    apart = rng.normal(size=(4, 1, 1)) * np.eye(len(names))[-1]
+    assert not suffice(draws + 0.3 * apart, names, 10.0)  # R-hat of one prediction
+
+
+def test_a_finished_file_is_read_and_nothing_is_run(tmp_path):
+    config, result = finished(n=60, repeats=2)
+    file = tmp_path / "posterior.json"
+    file.write_text(json.dumps(result))
+    assert run_benchmark(config, file=file) == result
+
+
+def test_a_file_of_other_settings_is_refused(tmp_path):
+    _, result = finished(n=60)
+    file = tmp_path / "posterior.json"
+    file.write_text(json.dumps(result))
+    with pytest.raises(ConfigError, match="Give the same settings to go on with it, or another file"):
+        run_benchmark(PosteriorBenchmark(n=70), file=file)
+
+
+def test_missing_rival_is_a_sentence(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with pytest.raises(ConfigError, match=r'not installed. Install the rival with: pip install "bandgap\[bench\]"'):
+        run_benchmark(PosteriorBenchmark(n=60))
+
+
+@pytest.mark.parametrize("setting", [{"n": 5}, {"repeats": 0}, {"warmup": 3}, {"ess": 0.0}, {"minutes": -1.0}], ids=str)
+def test_settings_that_measure_nothing_are_refused(setting):
+    with pytest.raises(ConfigError, match="benchmark posterior: .*Accepted: "):
+        PosteriorBenchmark(**setting)
