@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.structures.draft import Draft, Unreadable
-from bandgap.structures.neighbours import close_pairs
+from bandgap.structures.neighbours import MAX_CLOSE_PAIRS, close_pairs
 from bandgap.structures.operators import Operations, check_operations
 from bandgap.structures.records import Limits
 from bandgap.structures.unit_cells import UnitCell
@@ -107,7 +107,11 @@ def drop_repeated(fractional: Floats, *, cell: Floats, elements: list[str]) -> N
     """Return which atoms (n,) to keep when a file lists a whole cell and its operators too: each position once."""
     keep = np.ones(len(fractional), dtype=bool)
     first, second, _ = close_pairs(
-        fractional @ cell, cell=cell, pbc=(True, True, True), cutoff_angstrom=REPEAT_ANGSTROM
+        fractional @ cell,
+        cell=cell,
+        pbc=(True, True, True),
+        cutoff_angstrom=REPEAT_ANGSTROM,
+        max_pairs=MAX_CLOSE_PAIRS,
     )
     for i, j in sorted(zip(first.tolist(), second.tolist(), strict=True)):
         if i != j and keep[i] and elements[i] == elements[j]:
