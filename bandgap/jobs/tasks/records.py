@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.datasets.gaps import unit_of_run_baseline
+from bandgap.datasets.units import TO_EV, Unit, unit_of_name
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update
 from bandgap.jobs.demos import DEMOS
@@ -66,8 +68,9 @@ def labelled_records(
     """Return the records that can be learned from (not refused, with a gap), their gaps (n,) and baseline (n,) in eV.
 
     The baseline is the number of this name that the store has of a structure, NaN for none; None where none is named.
-    Raises InputError when what is read now is not what was checked.
+    Raises InputError when what is read now is not what was checked, and when the baseline's name states no unit.
     """
+    unit = baseline_unit(dataset, baseline) if baseline else "eV"
     records, verdicts = read_records(library, dataset, progress=progress), library.verdicts(dataset.id)
     if [record.id for record in records] != [v.id for v in verdicts]:
         raise InputError(
@@ -75,12 +78,24 @@ def labelled_records(
         )
     chosen = [k for k, v in enumerate(verdicts) if v.gap_eV is not None and records[k].status != "refused"]
     gaps = np.array([verdicts[k].gap_eV for k in chosen], dtype=np.float64)
-    return [records[k] for k in chosen], gaps, numbers([verdicts[k] for k in chosen], baseline) if baseline else None
+    if not baseline:
+        return [records[k] for k in chosen], gaps, None
+    values = [verdicts[k].info.get(baseline, np.nan) for k in chosen]
+    return [records[k] for k in chosen], gaps, np.array(values, dtype=np.float64) * TO_EV[unit]
 
 
-def numbers(verdicts: Sequence[Verdict], name: str) -> NDArray[np.float64]:
-    """Return the number of this name (n,) that the store has of every structure, NaN for none."""
-    return np.array([v.info.get(name, np.nan) for v in verdicts], dtype=np.float64)
+def baseline_unit(dataset: Dataset, name: str, *, of_stored_run: bool = False) -> Unit:
+    """Return the unit in which the store has the number of this name.
+
+    Columns of a table are stored in eV. A number of the files is in the unit that its name states; of a stored run, one
+    without a unit is in eV. Raises InputError where the name states no unit, or one that is not accepted.
+    """
+    if name in dataset.labels.get("beside", {}):
+        return "eV"
+    if of_stored_run:
+        return unit_of_run_baseline(name)
+    remedy = " Rename this number in the files, for example to gap_pbe_eV, and upload them again."
+    return unit_of_name(name, None, what="the number", remedy=remedy)
 
 
 def verdict(record: StructureRecord, *, gap: float | None = None) -> Verdict:
