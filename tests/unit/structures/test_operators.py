@@ -107,6 +107,13 @@ def test_operators_listed_in_a_cif_are_checked():
     assert record.problem.startswith("the symmetry operator -y,x,z listed in block shelx does not map the unit cell")
 
 
+def test_operators_on_hexagonal_axes_without_their_centring_are_a_warning():
+    listed = ["x,y,z", "-y,x-y,z", "-x+y,-x,z"]
+    record = read_one(cif(symbol="R 3", operators=listed, sites=SILICON, cell=(9, 9, 12, 90, 90, 120)))
+    expected = "block shelx lists 3 symmetry operators and its space group R 3 has 9; the listed ones were used"
+    assert (record.n_atoms, record.problem) == (3, expected)
+
+
 def test_operators_of_a_hall_symbol_are_checked():
     hall = "_space_group_name_Hall '-P 2ybc'"
     record = read_one(cif(symbol=None, operators=None, cell=(5, 6, 7, 90, 90, 100), extra=hall))
@@ -146,9 +153,18 @@ def test_operators_fit_a_cell_whose_angle_is_rounded(angle: str):
     assert (record.n_atoms, record.status) == (5, "ready")
 
 
-@pytest.mark.parametrize("angle", ["109.000", "109.00(2)", "110.02"])
-def test_operators_do_not_fit_a_cell_whose_digits_exclude_the_angle(angle: str):
-    assert "does not map the unit cell onto itself" in with_primitive_angle(angle).problem
+@pytest.mark.parametrize(
+    ("lengths", "status"),
+    [
+        (("5.4", "5.4", "5.5"), "ready"),
+        (("5.40", "5.40", "5.50"), "refused"),
+        (("5.4", "5.4", "5.5000"), "refused"),
+        (("5.40(3)", "5.40(3)", "5.50(3)"), "refused"),
+        (("5", "5", "6"), "refused"),
+    ],
+)
+def test_lengths_may_differ_by_the_rounding_of_their_digits(lengths: tuple[str, ...], status: str):
+    assert with_symbol("P m -3 m", (*lengths, 90, 90, 90)).status == status  # type: ignore[arg-type]
 
 
 def test_cell_that_was_relaxed_without_symmetry_is_read():
