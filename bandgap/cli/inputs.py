@@ -152,7 +152,7 @@ def load_gaps(records: Sequence[StructureRecord], choice: LabelChoice) -> tuple[
     if choice.key is not None:
         from bandgap.datasets.gaps import labels_from_info
 
-        gaps = labels_from_info(records, choice.key, unit=choice.unit or "eV")
+        gaps = labels_from_info(records, choice.key, unit=choice.unit)
         level_of_theory = choice.level_of_theory
         say(f"{np.isfinite(gaps).sum():,} of {len(records):,} structures have a gap under {choice.key!r}.")
     else:
@@ -176,18 +176,20 @@ def load_labelled(paths: Sequence[Path], choice: LabelChoice, *, baseline: str =
     return LabelledSet(records, gaps, level_of_theory, baseline_eV=baseline_eV)
 
 
-def load_baseline(records: Records, name: str, *, table: Path | None = None) -> NDArray[np.float64]:
+def load_baseline(
+    records: Records, name: str, *, table: Path | None = None, of_stored_run: bool = False
+) -> NDArray[np.float64]:
     """Return the baseline (n,) in eV of every record, NaN where there is none: a column of the table, or a key.
 
-    The unit is that of the table's header, and eV under a key. What does not match is said on stderr. Raises InputError
-    when no structure has one.
+    The name states the unit; of a stored run, a key without one is in eV. What does not match is said on stderr. Raises
+    InputError when no structure has one, and when the name states no unit.
     """
     import numpy as np
 
     if table is None:
-        from bandgap.datasets.gaps import labels_from_info
+        from bandgap.datasets.gaps import baselines_from_info, baselines_of_run
 
-        values = labels_from_info(records, name, unit="eV")
+        values = (baselines_of_run if of_stored_run else baselines_from_info)(records, name)
         say(f"{np.isfinite(values).sum():,} of {len(records):,} structures have a baseline under {name!r}.")
     else:
         values, _ = _gaps_of_table(records, table, LabelChoice(None, table, column=name))

@@ -23,7 +23,7 @@ Structures = Annotated[
 ]
 Label = Annotated[
     str | None,
-    typer.Option(metavar="KEY", help="The gaps are in the extXYZ files, under this key, such as gap_eV."),
+    typer.Option(metavar="KEY", help="The gaps are in the extXYZ files, under this key, such as gap_eV or gap_Ha."),
 ]
 Labels = Annotated[
     Path | None,
@@ -40,7 +40,8 @@ BaselineColumn = Annotated[
         "--baseline-column",
         metavar="NAME",
         help="A gap that every structure has at a cheaper level, such as gap_pbe_eV: a column of the table --labels, "
-        "or a key of the extXYZ files. The difference to it is learned, and predictions need it of every structure.",
+        "or a key of the extXYZ files. Its name states the unit. The difference to it is learned, and predictions need "
+        "it of every structure.",
     ),
 ]
 LevelOfTheory = Annotated[

@@ -92,12 +92,15 @@ def predict(
         if baselines is not None and not name:
             raise typer.BadParameter("--baselines: this run was trained without a baseline. Leave the option out.")
         plan = ChunkPlan(model, request, cache=descriptor_cache())
+        baseline = None
+        if name:
+            baseline = load_baseline(records.heads(), name, table=baselines, of_stored_run=True)
         found = write_growing(
             records,
             plan,
             out=out,
             extxyz=extxyz,
-            baseline_eV=load_baseline(records.heads(), name, table=baselines) if name else None,
+            baseline_eV=baseline,
             told=ahead is None,
             progress=progress,
         )

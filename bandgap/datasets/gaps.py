@@ -6,50 +6,61 @@ A level of theory is free text such as PBE or GW that travels with gaps. Loads n
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.datasets.units import TO_EV, Unit, unit_in_name, unit_of_name
 from bandgap.foundation.errors import InputError, printable, shown
 from bandgap.structures import StructureRecord
 from bandgap.structures.records import InfoValue, Records
 
-Unit = Literal["eV", "Hartree"]
 Floats = NDArray[np.float64]
 
-EV_PER_HARTREE = 27.211386245988  # CODATA 2018
 LARGEST_GAP_EV = 100.0  # several times the gap of solid helium or neon: beyond it, the unit is wrong
-TO_EV: dict[Unit, float] = {"eV": 1.0, "Hartree": EV_PER_HARTREE}
 _SHOWN, _KEYS_SHOWN = 5, 8
 
 
-def labels_from_info(records: Records, key: str, *, unit: Unit = "eV") -> Floats:
-    """Return the gaps in eV (n,) that `info[key]` holds in `unit`, NaN for records without the key.
+def labels_from_info(records: Records, key: str, *, unit: Unit | None = None) -> Floats:
+    """Return the gaps in eV (n,) that `info[key]` holds, NaN for records without the key.
 
-    Raises InputError when no record has the key (naming the keys that there are), and when a value is no gap: text, a
-    flag, negative, or larger than 100 eV.
+    The key states their unit (gap_eV, gap_Ha), or `unit` does where it states none. Raises InputError when no record
+    has the key (naming the keys that there are), when no unit or another one is stated, and when a value is no gap:
+    text, a flag, negative, or larger than 100 eV.
     """
-    if unit not in TO_EV:
-        raise InputError(f"unit is {unit!r}. Accepted: {', '.join(TO_EV)}.")
-    if not any(key in record.info for record in records):
-        raise InputError(f"no structure has the key {key!r}. {_keys_found(records)}")
-    gaps = np.full(len(records), np.nan)
-    for i, record in enumerate(records):
-        if key in record.info:
-            gaps[i] = _gap(record, key) * TO_EV[unit]
-            if not gaps[i] <= LARGEST_GAP_EV:
-                raise InputError(
-                    f"{_place(record)}: {key}={_shown(record.info[key])} {unit} is no band gap; is the unit right?"
-                )
-    return gaps
+    _check_key(records, key)
+    stated = unit_of_name(key, unit, what="the key", remedy=" Or say which it is: `--unit eV`.")
+    return _numbers_of_key(records, key, unit=stated)
 
 
-def gaps_from_numbers(ids: Sequence[str], values: Floats, *, unit: Unit, name: str) -> Floats:
-    """Return values (n,) of the files' number `name` in `unit` as gaps in eV; NaN where a file gives none.
+def baselines_from_info(records: Records, key: str) -> Floats:
+    """Return the baselines in eV (n,) of a new run, as `labels_from_info` returns gaps; the key must state the unit."""
+    _check_key(records, key)
+    remedy = " Rename the key of the baseline, for example to gap_pbe_eV."
+    return _numbers_of_key(records, key, unit=unit_of_name(key, None, what="the key", remedy=remedy))
 
-    Raises InputError when a value is no gap: negative, or larger than 100 eV.
+
+def baselines_of_run(records: Records, key: str) -> Floats:
+    """Return the baselines in eV (n,) that a stored run asks for, as `labels_from_info` returns gaps.
+
+    A key without a unit is in eV: a run that learned from such a key was made by an earlier version, which took it so.
     """
+    _check_key(records, key)
+    return _numbers_of_key(records, key, unit=unit_of_run_baseline(key))
+
+
+def unit_of_run_baseline(name: str) -> Unit:
+    """Return the unit of the baseline of a stored run; see `baselines_of_run`. Raises InputError on another unit."""
+    return unit_in_name(name, what="the baseline") or "eV"
+
+
+def gaps_from_numbers(ids: Sequence[str], values: Floats, *, unit: Unit | None, name: str) -> Floats:
+    """Return values (n,) of the files' number `name` as gaps in eV; NaN where a file gives none.
+
+    The name states their unit, or `unit` does where it states none. Raises InputError when no unit or another one is
+    stated, and when a value is no gap: negative, or larger than 100 eV.
+    """
+    unit = unit_of_name(name, unit, what="the number", remedy=" Or choose its unit.")
     gaps = np.asarray(values, dtype=np.float64) * TO_EV[unit]
     wrong = np.flatnonzero(~np.isnan(gaps) & ~((gaps >= 0.0) & (gaps <= LARGEST_GAP_EV)))
     if wrong.size:
@@ -98,6 +109,24 @@ def mixed_levels_warning(levels: Iterable[str]) -> str:
         f"Levels of theory are mixed ({', '.join(names)}). Gaps of different levels differ systematically, often by "
         "more than 1 eV; label one set at one level."
     )
+
+
+def _check_key(records: Records, key: str) -> None:
+    if not any(key in record.info for record in records):
+        raise InputError(f"no structure has the key {key!r}. {_keys_found(records)}")
+
+
+def _numbers_of_key(records: Records, key: str, *, unit: Unit) -> Floats:
+    """Return the values of a key in eV (n,), NaN for records without it; raises InputError when one is no gap."""
+    gaps = np.full(len(records), np.nan)
+    for i, record in enumerate(records):
+        if key in record.info:
+            gaps[i] = _gap(record, key) * TO_EV[unit]
+            if not gaps[i] <= LARGEST_GAP_EV:
+                raise InputError(
+                    f"{_place(record)}: {key}={_shown(record.info[key])} {unit} is no band gap; is the unit right?"
+                )
+    return gaps
 
 
 def _gap(record: StructureRecord, key: str) -> float:

@@ -16,12 +16,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.datasets.gaps import LARGEST_GAP_EV, TO_EV, Unit, distinct_levels, mixed_levels_warning
+from bandgap.datasets.gaps import LARGEST_GAP_EV, distinct_levels, mixed_levels_warning
 from bandgap.datasets.matching import Matched, match_names
+from bandgap.datasets.units import TO_EV, UNIT_WORDS, Unit, unit_of_name, words_of_name
 from bandgap.foundation.errors import InputError, printable, shown
 
-_UNIT_WORDS: dict[str, Unit] = {"ev": "eV", "ha": "Hartree", "hartree": "Hartree", "hartrees": "Hartree"}
-_OTHER_UNITS = {"mev", "ry", "rydberg", "kcal", "kj", "cm", "cm1", "nm", "au"}
 _GAP_WORDS = {"gap", "bandgap", "eg", "egap"}
 _PLAIN_WORDS = _GAP_WORDS | {"band", "e", "energy", "target", "label"}
 _ID_HEADERS = ("id", "structureid", "structure", "identifier", "refcode", "materialid", "name", "key", "jid")
@@ -76,7 +75,7 @@ def read_labels(
     where = name if isinstance(source, bytes) else Path(source).name
     text = _decoded(source, where)
     layout, header, rows = _table(text, column=column, where=where)
-    found_unit = _unit(header[layout.gap], unit, where=where)
+    found_unit = unit_of_name(header[layout.gap], unit, what=f"{where}: the header")
     kept, problems = _usable_rows(rows, layout, width=len(header), where=where)
     gaps = _numbers([(line, row[layout.gap]) for line, row in kept], found_unit, layout=layout, where=where)
     ids = tuple(row[layout.id] for _, row in kept) if layout.id is not None else ()
@@ -105,8 +104,8 @@ def other_gaps(source: bytes, *, chosen: str, name: str) -> dict[str, Labels]:
     _, header, _ = _table(_decoded(source, name), column=chosen, where=name)
     found = {}
     for cell in dict.fromkeys(header):
-        words = set(_words(cell))
-        if cell != chosen and words & _GAP_WORDS and words & set(_UNIT_WORDS):
+        words = set(words_of_name(cell))
+        if cell != chosen and words & _GAP_WORDS and words & set(UNIT_WORDS):
             with contextlib.suppress(InputError):
                 found[cell] = read_labels(source, column=cell, name=name)
     return found
@@ -162,7 +161,7 @@ def _table(text: str, *, column: str | None, where: str) -> tuple[_Layout, list[
 
 def _layout(header: list[str], separator: str, *, column: str | None, where: str) -> _Layout | str:
     """Return where the columns are, or the sentence that says which one is missing."""
-    plain = ["".join(_words(cell)) for cell in header]
+    plain = ["".join(words_of_name(cell)) for cell in header]
     by_role = [next((plain.index(h) for h in names if h in plain), None) for names in (_ID_HEADERS, _FILE_HEADERS)]
     shown = ", ".join(repr(cell) for cell in header[:12])
     if by_role == [None, None]:
@@ -180,9 +179,9 @@ def _layout(header: list[str], separator: str, *, column: str | None, where: str
 def _gap_column(header: list[str], column: str | None) -> int | str:
     if column is not None:
         return header.index(column) if column in header else f"no column {column!r}."
-    gaps = [i for i, cell in enumerate(header) if _GAP_WORDS & set(_words(cell))]
-    plain = [i for i in gaps if set(_words(header[i])) <= _PLAIN_WORDS | set(_UNIT_WORDS)]
-    with_unit = [i for i in plain if set(_words(header[i])) & set(_UNIT_WORDS)]
+    gaps = [i for i, cell in enumerate(header) if _GAP_WORDS & set(words_of_name(cell))]
+    plain = [i for i in gaps if set(words_of_name(header[i])) <= _PLAIN_WORDS | set(UNIT_WORDS)]
+    with_unit = [i for i in plain if set(words_of_name(header[i])) & set(UNIT_WORDS)]
     chosen = with_unit or plain or gaps
     if not chosen:
         return "no gap column. Accepted: a header with the word gap and its unit, such as gap_eV or gap (Ha)."
@@ -192,30 +191,6 @@ def _gap_column(header: list[str], column: str | None) -> int | str:
             f"several gap columns ({several}). Keep one, or rename the one to use to gap_eV and the others without gap."
         )
     return chosen[0]
-
-
-def _words(cell: str) -> list[str]:
-    """Split a header into lower-case words; a unit glued to "gap" is a word of its own: gapEV -> gap, ev."""
-    glued = re.sub(r"(gap)(ev|ha|hartree)\b", r"\1 \2", cell.lower())
-    return [word for word in re.split(r"[^a-z0-9]+", glued) if word]
-
-
-def _unit(header: str, unit: Unit | None, *, where: str) -> Unit:
-    words = _words(header)
-    stated: set[Unit] = {_UNIT_WORDS[word] for word in words if word in _UNIT_WORDS}
-    other = sorted(_OTHER_UNITS & set(words))
-    accepted = "Accepted: eV and Hartree (Ha), as in gap_eV or gap_Ha."
-    if unit is not None and unit not in TO_EV:
-        raise InputError(f"{where}: unit is {unit!r}. Accepted: eV, Hartree.")
-    if other or len(stated) > 1:
-        raise InputError(
-            f"{where}: the header {header!r} states the unit {' '.join(other or sorted(stated))}. {accepted}"
-        )
-    if stated and unit is not None and unit not in stated:
-        raise InputError(f"{where}: the header {header!r} states {stated.pop()}, but the unit was given as {unit}.")
-    if not stated and unit is None:
-        raise InputError(f"{where}: the header {header!r} states no unit, and a unit is never guessed. {accepted}")
-    return stated.pop() if stated else unit or "eV"
 
 
 def _usable_rows(

@@ -7,10 +7,19 @@ from numpy.typing import NDArray
 from bandgap.foundation.errors import printable
 from bandgap.structures.draft import Draft, Unreadable
 from bandgap.structures.elements import DEUTERIUM, to_numbers
-from bandgap.structures.neighbours import CLOSEST_ANGSTROM, LARGEST_ANGSTROM, check_volume, close_pairs, completed
+from bandgap.structures.neighbours import (
+    CLOSEST_ANGSTROM,
+    LARGEST_ANGSTROM,
+    MAX_CLOSE_PAIRS,
+    check_density,
+    check_volume,
+    close_pairs,
+    completed,
+)
 from bandgap.structures.records import Limits, Problem, StructureRecord
 
 NO_HYDROGEN = "no hydrogen atoms in the file; the model was trained with hydrogens, expect a shift"
+NO_MEMORY = "needs more memory than there is"
 _CARBON, _HYDROGEN = 6, 1
 _CHAINS = {5, 7, 8, 9, 14, 15, 16, 17, 34, 35, 53}  # with carbon, what organic molecules consist of: B N O F Si P S ...
 _BONDS_OF_CARBON = {6: (1.15, 1.70), 7: (1.36, 1.60), 8: (1.36, 1.55)}  # Angstrom; leaves out CN-, CO and carbonate
@@ -28,6 +37,8 @@ def to_record(draft: Draft, *, file: str, id: str, limits: Limits) -> StructureR
             problems += [Problem("warning", text) for text in warnings]
         except Unreadable as error:
             problems = [Problem("refused", str(error)), *problems]
+        except MemoryError:
+            problems = [Problem("refused", f"the structure {NO_MEMORY}"), *problems]
     problems = [Problem(problem.severity, printable(problem.text)) for problem in problems]
     return StructureRecord(printable(id), file, draft.format, atoms, tuple(problems), draft.info)
 
@@ -38,6 +49,8 @@ def _checked(draft: Draft, limits: Limits) -> tuple[Atoms, list[str]]:
     cell = np.zeros((3, 3)) if draft.cell is None else draft.cell
     _check_finite(draft, cell)
     _check_cell(cell, draft.pbc)
+    if all(draft.pbc):
+        check_density(len(numbers), cell)
     _check_distances(draft, cell)
     warnings = [DEUTERIUM] if deuterium else []
     if _lacks_hydrogen(draft, np.array(numbers), cell):
@@ -78,7 +91,13 @@ def _check_cell(cell: Floats, pbc: tuple[bool, bool, bool]) -> None:
 
 
 def _check_distances(draft: Draft, cell: Floats) -> None:
-    i, j, distances = close_pairs(draft.positions, cell=cell, pbc=draft.pbc, cutoff_angstrom=CLOSEST_ANGSTROM)
+    i, j, distances = close_pairs(
+        draft.positions,
+        cell=cell,
+        pbc=draft.pbc,
+        cutoff_angstrom=CLOSEST_ANGSTROM,
+        max_pairs=MAX_CLOSE_PAIRS,
+    )
     if not len(distances):
         return
     worst = int(np.argmin(distances))

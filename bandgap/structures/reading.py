@@ -10,7 +10,7 @@ from pathlib import Path
 from bandgap.foundation.errors import printable
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.structures.archives import GZIP_MAGIC, ZIP_MAGIC, gunzip, is_ignored, megabytes, unzip
-from bandgap.structures.checks import to_record
+from bandgap.structures.checks import NO_MEMORY, to_record
 from bandgap.structures.contents import Content
 from bandgap.structures.draft import Draft, Format, Unreadable
 from bandgap.structures.formats import binary_format, detect, is_nameless, read_content, refuse_by_kind, suffix_of
@@ -149,6 +149,9 @@ def _from_file(content: Content, name: str, *, limits: Limits, left: int) -> Ite
     except (Unreadable, OSError) as error:
         yield _refused(name, str(error) if isinstance(error, Unreadable) else _not_opened(error))
         return
+    except MemoryError:
+        yield _refused(name, f"the file {NO_MEMORY}")
+        return
     yield from _from_content(readable, form, name=name, stem=_stem(plain_name), limits=limits, left=left)
 
 
@@ -184,6 +187,9 @@ class _Drafts:
         """Return the next draft, None where there is no more."""
         try:
             return next(self._drafts, None)
+        except MemoryError:
+            self.ending = f"the file {NO_MEMORY}"
+            return None
         except Exception as error:
             _LOG.info("reading a file as %s failed", self._form.name, exc_info=True)
             reason = " ".join(str(error).split())

@@ -2,12 +2,17 @@
 
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from bandgap.foundation.errors import InputError
+from bandgap.foundation.progress import no_progress
 from bandgap.jobs.catalogue import register_methods
+from bandgap.jobs.tasks.prediction import baseline_of
+from bandgap.jobs.tasks.records import labelled_set
 from bandgap.jobs.worker import work_all
 from bandgap.predictions.store import load_predictions
 from tests.app.conftest import Workspace, texts
@@ -67,6 +72,47 @@ def test_difference_to_a_cheaper_gap_is_learned_and_predicted_with(
     assert found.status[3] == "refused" and "has no gap_pbe_eV" in found.problem[3]
     np.testing.assert_allclose(found.mean_eV[:3], DEAR[:3], atol=0.15)
     assert not visit("predict", run=job.subject).exception
+
+
+def with_numbers(text: bytes, **numbers: float) -> bytes:
+    """Return extXYZ frames with these numbers in every comment line."""
+    pairs = " ".join(f"{name}={value}" for name, value in numbers.items())
+    return text.replace(b" pbc=", f" {pairs} pbc=".encode())
+
+
+def test_baseline_from_numbers_of_the_files_is_in_the_unit_of_its_name(visit: Visit, workspace: Workspace) -> None:
+    register_methods(workspace.library)
+    frames = with_numbers(perovskites(N), cheap_Ha=0.1, cheap=3.0, cheap_meV=2700.0)
+    dataset = workspace.add_checked([("perovskites.extxyz", frames)], name="perovskites")
+    workspace.library.save_gaps(dataset, DEAR, labels={"matched": N, "source": "gaps.csv"}, level_of_theory="HSE06")
+    at = visit("train", data=dataset)
+    offered = next(box for box in at.selectbox if box.label == "Learn the difference to").options
+    assert [name.split(" ")[0] for name in offered] == ["nothing:", "cheap_Ha"]
+
+    stored = workspace.library.dataset(workspace.id, dataset)
+    for_training = labelled_set(workspace.library, stored, baseline="cheap_Ha", progress=no_progress).baseline_eV
+    assert for_training == pytest.approx(np.full(N, 2.7211386))
+    run, _ = workspace.add_run(dataset)
+    config = {**workspace.library.run(workspace.id, run).config, "baseline": "cheap_Ha"}
+    asked = replace(workspace.library.run(workspace.id, run), config=config)
+    assert baseline_of(workspace.library, stored, asked, None) == pytest.approx(np.full(N, 2.7211386))
+    with pytest.raises(InputError, match="the number 'cheap' states no unit"):
+        labelled_set(workspace.library, stored, baseline="cheap", progress=no_progress)
+
+
+def test_column_of_a_table_in_hartree_is_kept_in_ev_and_stays_so(
+    visit: Visit, workspace: Workspace, dataset: str
+) -> None:
+    at = open_view(visit, "Known gaps")
+    rows = "".join(f"Cs_{k:02d},2.5,0.1\n" for k in range(N))
+    first = ("gaps.csv", f"id,gap_eV,gap_pbe_Ha\n{rows}".encode(), "text/csv")
+    second = ("more.csv", f"id,gap_eV\n{rows.replace(',0.1', '')}".encode(), "text/csv")
+    for table_of_gaps in (first, second):
+        upload(at, "Table of gaps (CSV)", [table_of_gaps])
+        click(at, "Match the gaps")
+    stored = workspace.library.dataset(workspace.id, dataset)
+    baseline = labelled_set(workspace.library, stored, baseline="gap_pbe_Ha", progress=no_progress).baseline_eV
+    assert baseline == pytest.approx(np.full(N, 2.7211386))
 
 
 def test_prediction_without_the_cheaper_gap_says_what_to_give(visit: Visit, workspace: Workspace, dataset: str) -> None:

@@ -130,11 +130,17 @@ def test_second_table_may_keep_the_first_ones_gaps_and_mixed_levels_are_a_warnin
     assert list(unmatched.iloc[0]) == ["z", 1.0] and unmatched.columns[1] == "band gap (eV)"
 
 
-def test_numbers_of_files_need_a_chosen_unit(visit: Visit, workspace: Workspace) -> None:
+def test_numbers_of_files_need_a_unit_in_their_name_or_a_chosen_one(visit: Visit, workspace: Workspace) -> None:
     dataset = workspace.add_checked([("water.extxyz", WATER)])
     at = click(open_view(visit, "Known gaps"), "Use as gaps")
-    assert at.error[0].value == "The unit of gap is not chosen. Accepted: eV and Hartree."
+    assert "the number 'gap' states no unit, and a unit is never guessed" in at.error[0].value
     assert workspace.library.verdicts(dataset)[0].gap_eV is None
+
+
+def test_number_of_files_whose_name_states_hartree_is_converted(visit: Visit, workspace: Workspace) -> None:
+    dataset = workspace.add_checked([("water.extxyz", WATER.replace(b"gap=7.1", b"gap_Ha=0.25"))])
+    click(open_view(visit, "Known gaps"), "Use as gaps")
+    assert workspace.library.verdicts(dataset)[0].gap_eV == pytest.approx(6.8028, abs=1e-4)
 
 
 def test_domain_of_a_source_is_compared_by_a_job(visit: Visit, workspace: Workspace, tmp_path: Path) -> None:

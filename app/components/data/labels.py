@@ -9,8 +9,9 @@ import session
 import streamlit as st
 from numpy.typing import NDArray
 
-from bandgap.datasets.gaps import Unit, gaps_from_numbers, merged_gaps
+from bandgap.datasets.gaps import gaps_from_numbers, merged_gaps
 from bandgap.datasets.labels import match_labels, other_gaps, read_labels
+from bandgap.datasets.units import Unit
 from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import Dataset, Verdict
@@ -120,15 +121,13 @@ def _number_form(dataset: Dataset, numbers: Mapping[str, int]) -> None:
         key = left.selectbox(
             "Number", list(numbers), format_func=lambda k: f"{k} (in {words.count(numbers[k], 'structure')})"
         )
-        unit = middle.selectbox("Its unit", _UNITS, index=None, placeholder="choose, it is never guessed")
+        unit = middle.selectbox("Its unit", _UNITS, index=None, placeholder="as its name states")
         level = right.text_input("Level of theory", placeholder=_LEVEL_SHOWN, help=_LEVEL_HELP)
         keep = _keep_box(dataset)
         if not st.form_submit_button("Use as gaps"):
             return
         verdicts = stores.library().verdicts(dataset.id)
         try:
-            if unit is None:
-                raise InputError(f"The unit of {key} is not chosen. Accepted: {' and '.join(_UNITS)}.")
             values = np.array([v.info.get(key, np.nan) for v in verdicts], dtype=np.float64)
             gaps = gaps_from_numbers([v.id for v in verdicts], values, unit=unit, name=key)
         except BandgapError as error:
@@ -167,6 +166,7 @@ def _store(
         facts["problems"] = [*facts["problems"], *(text for text in warnings if text not in facts["problems"])]
         facts["source"] = f"{dataset.labels['source']} and {facts['source']}"
     facts["matched"] = int(np.isfinite(gaps).sum())
+    facts["beside"] = {**dataset.labels.get("beside", {}), **facts.get("beside", {})}  # the store still has them
     stores.library().save_gaps(dataset.id, gaps, labels=facts, level_of_theory=level)
     session.renew("labels")
     session.tell(f"{words.count(matched, 'structure')} of {len(gaps):,} got a gap; {facts['matched']:,} have one now.")

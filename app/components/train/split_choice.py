@@ -5,6 +5,7 @@ from typing import Any
 
 import streamlit as st
 
+from bandgap.datasets.units import states_unit
 from bandgap.descriptors.electron_levels import METHOD, SUPERCELL
 from bandgap.foundation.quantities import Quantity
 from bandgap.predictions.conformal import smallest_calibration_set
@@ -43,7 +44,7 @@ def choose_split(
         dense = st.checkbox("Levels at more k points where a cell is small", disabled=not levels, help=_SUPERCELL_HELP)
         baseline = st.selectbox(
             "Learn the difference to",
-            ["", *numbers],
+            ["", *(name for name in numbers if states_unit(name))],
             format_func=lambda k: (
                 f"{k} (of {words.count(numbers[k], 'structure')})" if k else "nothing: the gap itself"
             ),
@@ -87,9 +88,9 @@ _SUPERCELL_HELP = (
     "organic crystals, are not repeated."
 )
 _BASELINE_HELP = (
-    "A gap at a cheaper level, in eV, that every structure has beside its known gap: another gap column of the table "
-    "on the page Data, or a number of extXYZ files. Every method then learns what a straight line in it leaves. "
-    "Structures without it are left out, and predictions need it too."
+    "A gap at a cheaper level that every structure has beside its known gap: another gap column of the table on the "
+    "page Data, or a number of extXYZ files whose name states its unit, such as gap_pbe_eV. Every method then learns "
+    "what a straight line in it leaves. Structures without it are left out, and predictions need it too."
 )
 _LEVELS_MISSING = (
     " Not installed on this server: `pip install -c constraints.txt '.[xtb]'` in the folder of bandgap's README."

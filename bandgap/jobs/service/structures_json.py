@@ -18,7 +18,8 @@ from bandgap.structures.draft import LARGEST_NUMBER, Draft, Unreadable, refused
 from bandgap.structures.elements import ELEMENTS
 from bandgap.structures.reading import stream_structures
 from bandgap.structures.records import StructureRecord
-from bandgap.structures.symmetry import ADVICE, OCCUPANCY_SLACK, cell_vectors
+from bandgap.structures.symmetry import ADVICE, OCCUPANCY_SLACK
+from bandgap.structures.unit_cells import cell_vectors
 
 BASELINE: Final = "baseline_eV"
 ACCEPTED = (

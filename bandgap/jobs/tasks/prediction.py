@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.datasets.matching import match_names
+from bandgap.datasets.units import TO_EV
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update
@@ -26,7 +27,7 @@ from bandgap.jobs.listing import labelled_rows, names_and_numbers
 from bandgap.jobs.rows import Dataset, RunRow
 from bandgap.jobs.store import Job
 from bandgap.jobs.tasks.data import write_shapes
-from bandgap.jobs.tasks.records import dataset_of, spool_records, verdict
+from bandgap.jobs.tasks.records import baseline_unit, dataset_of, spool_records, verdict
 from bandgap.predictions.table import STATUSES
 from bandgap.runs.requests import PredictRequest
 from bandgap.structures.shapes import has_shapes
@@ -124,6 +125,8 @@ def baseline_of(
     if not name:
         return None
     ids, files, values = names_and_numbers(library, dataset.id, name)
+    if np.isfinite(values).any():
+        values = values * TO_EV[baseline_unit(dataset, name, of_stored_run=True)]
     if table is not None:
         gaps = np.array(table["gaps_eV"], dtype=np.float64)
         found = match_names(ids, files, label_ids=table["ids"], label_files=table["files"], gaps_eV=gaps).gaps

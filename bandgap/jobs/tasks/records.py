@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bandgap.datasets.gaps import unit_of_run_baseline
+from bandgap.datasets.units import TO_EV, Unit, unit_of_name
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update
 from bandgap.jobs.demos import DEMOS
@@ -67,10 +68,12 @@ def labelled_set(
     """Return the structures that can be learned from: not refused, and with a gap.
 
     `baseline` names a number that the store has for the structures; it becomes the set's baseline, NaN where a
-    structure has none. Raises InputError when the files no longer contain the structures that were checked.
+    structure has none. Raises InputError when the files no longer contain the structures that were checked, and when
+    the name of the baseline states no unit.
     """
     from bandgap.datasets.table import LabelledSet
 
+    unit = baseline_unit(dataset, baseline) if baseline else "eV"
     records, verdicts = read_records(library, dataset, progress=progress), library.verdicts(dataset.id)
     if [record.id for record in records] != [v.id for v in verdicts]:
         raise InputError(
@@ -78,18 +81,31 @@ def labelled_set(
         )
     chosen = [k for k, v in enumerate(verdicts) if v.gap_eV is not None and records[k].status != "refused"]
     gaps = np.array([verdicts[k].gap_eV for k in chosen], dtype=np.float64)
+    baseline_eV = None
+    if baseline:
+        values = [verdicts[k].info.get(baseline, np.nan) for k in chosen]
+        baseline_eV = np.array(values, dtype=np.float64) * TO_EV[unit]
     return LabelledSet(
         [records[k] for k in chosen],
         gaps,
         level_of_theory=dataset.level_of_theory,
         licence=licence,
-        baseline_eV=numbers([verdicts[k] for k in chosen], baseline) if baseline else None,
+        baseline_eV=baseline_eV,
     )
 
 
-def numbers(verdicts: Sequence[Verdict], name: str) -> NDArray[np.float64]:
-    """Return the number of this name (n,) that the store has of every structure, NaN for none."""
-    return np.array([v.info.get(name, np.nan) for v in verdicts], dtype=np.float64)
+def baseline_unit(dataset: Dataset, name: str, *, of_stored_run: bool = False) -> Unit:
+    """Return the unit in which the store has the number of this name.
+
+    Columns of a table are stored in eV. A number of the files is in the unit that its name states; of a stored run, one
+    without a unit is in eV. Raises InputError where the name states no unit, or one that is not accepted.
+    """
+    if name in dataset.labels.get("beside", {}):
+        return "eV"
+    if of_stored_run:
+        return unit_of_run_baseline(name)
+    remedy = " Rename this number in the files, for example to gap_pbe_eV, and upload them again."
+    return unit_of_name(name, None, what="the number", remedy=remedy)
 
 
 def verdict(record: StructureRecord, *, gap: float | None = None) -> Verdict:

@@ -2,17 +2,20 @@
 
 A file is opened where it lies, to be read only and as one that nobody changes, so that no lock and no log beside it is
 looked at; other bytes are a database in memory that cannot be written to. Only the three tables that are named here are
-read, and only where the schema has them as tables: no view, trigger or function of the file ever runs. Pickles and
-objects of ASE in other columns are not looked at.
+read, and only where the schema has them as tables without generated columns: no view, trigger, expression or function
+of the file ever runs. Pickles and objects of ASE in other columns are not looked at. Programs of SQLite, values and
+the time of a step are bounded, so that a small damaged or malicious file costs no more than its size.
 """
 
 import re
 import sqlite3
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import numpy as np
 
+from bandgap.foundation.errors import printable
 from bandgap.structures.contents import Content
 from bandgap.structures.draft import Draft, Format, Unreadable, refused
 from bandgap.structures.elements import ELEMENTS
@@ -24,6 +27,12 @@ _SCHEMA_BYTES = 1_000_000  # at the beginning of the file, where the schema stan
 _TABLES = ("systems", "text_key_values", "number_key_values")
 _VERSIONS = slice(18, 20)  # of the file format, in its header; 2 asks for a log beside the file
 _IDS = ("id", "name")
+_GENERATED = (2, 3)  # of the column `hidden` of PRAGMA table_xinfo: virtual and stored generated columns
+_MOST_INSTRUCTIONS = 25_000  # of a compiled statement; those that are read need some dozens
+_SMALLEST_VALUE_LIMIT = 1_000_000  # bytes
+_STEP_S = 10.0  # for one step of reading, and what follows for each byte of the file, which may have to be sorted
+_STEP_S_PER_BYTE = 1e-6
+_INSTRUCTIONS_BETWEEN_CHECKS = 10_000  # of the deadline
 
 
 def is_ase_db(data: bytes) -> bool:
@@ -35,16 +44,27 @@ def read_ase_db(content: Content, *, limits: Limits) -> Iterator[Draft]:
     """Yield one draft for every row. Raises Unreadable where the database is damaged or has no such table."""
     try:
         with closing(_opened(content)) as db:
+            restart_deadline = _bound(db, content.size)
             for setting in ("query_only=ON", "trusted_schema=OFF", "cell_size_check=ON"):
                 db.execute(f"PRAGMA {setting}")
             kinds = dict(db.execute("SELECT name, type FROM sqlite_master WHERE type IN ('table', 'view')"))
             if kinds.get("systems") != "table":
                 raise Unreadable("a database without the table systems: not one of ASE")
-            present = [name for name in _TABLES[1:] if kinds.get(name) == "table"]
+            present = [name for name in _TABLES if kinds.get(name) == "table"]
+            _refuse_generated_columns(db, present)
             db.set_authorizer(_only_these)
-            pairs = _Pairs(db, present)
+            pairs = _Pairs(db, present[1:])
             rows = db.execute("SELECT id, numbers, positions, cell, pbc FROM systems ORDER BY id")
-            for number, *cells in rows:
+            previous = None
+            while True:
+                restart_deadline()
+                row = next(rows, None)
+                if row is None:
+                    return
+                number, *cells = row
+                if not isinstance(number, int) or (previous is not None and number <= previous):
+                    raise Unreadable(f"a damaged database (row {number!r} follows row {previous!r})")
+                previous = number
                 try:
                     draft = _draft(*cells, limits=limits)
                 except Unreadable as error:
@@ -54,7 +74,40 @@ def read_ase_db(content: Content, *, limits: Limits) -> Iterator[Draft]:
                 draft.suffix = str(number)
                 yield draft
     except (sqlite3.Error, OverflowError, UnicodeError) as error:
+        if str(error) == "interrupted":
+            raise Unreadable("a damaged database: reading it takes longer than its size explains") from None
         raise Unreadable(f"a damaged database ({error}). Is the file cut off?") from None
+    except MemoryError:
+        raise Unreadable("a damaged database, which needs more memory than there is") from None
+
+
+def _bound(db: sqlite3.Connection, n_bytes: int) -> Callable[[], None]:
+    """Bound what a file of this size can cost; return what starts the time of a step anew.
+
+    SQLite answers a statement or a value over its limit with an error, and interrupts a step that takes longer.
+    """
+    db.setlimit(sqlite3.SQLITE_LIMIT_VDBE_OP, _MOST_INSTRUCTIONS)
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(n_bytes, _SMALLEST_VALUE_LIMIT))
+    allowed_s = _STEP_S + _STEP_S_PER_BYTE * n_bytes
+    end = time.monotonic() + allowed_s
+
+    def restart() -> None:
+        nonlocal end
+        end = time.monotonic() + allowed_s
+
+    db.set_progress_handler(lambda: time.monotonic() > end, _INSTRUCTIONS_BETWEEN_CHECKS)
+    return restart
+
+
+def _refuse_generated_columns(db: sqlite3.Connection, tables: list[str]) -> None:
+    """Raise Unreadable where a column is computed: one of the other twice, and so on, doubles the work with each."""
+    for table in tables:
+        for _, column, *_, hidden in db.execute(f"PRAGMA table_xinfo({table})"):
+            if hidden in _GENERATED:
+                raise Unreadable(
+                    f"the column {printable(str(column))} of the table {table} is computed by the database: not one of "
+                    "ASE. Write the structures with ASE, or export them as extXYZ."
+                )
 
 
 def _opened(content: Content) -> sqlite3.Connection:

@@ -13,16 +13,15 @@ from bandgap.foundation.errors import shown
 from bandgap.structures.draft import Draft, Format, Unreadable, number, refused
 from bandgap.structures.elements import element_of
 from bandgap.structures.formula import compare, parse_formula
-from bandgap.structures.records import Limits
-from bandgap.structures.symmetry import (
+from bandgap.structures.operators import (
     Operations,
-    Site,
-    cell_vectors,
-    from_sites,
     operations_from_hall,
     operations_from_symbol,
     parse_operations,
 )
+from bandgap.structures.records import Limits
+from bandgap.structures.symmetry import Site, from_sites
+from bandgap.structures.unit_cells import UnitCell, unit_cell
 
 _HEADER = re.compile(r"data_\S*", re.IGNORECASE)
 _EMPTY_LOOP = re.compile(r"^[ \t]*loop_[ \t]*\n(?:[ \t]*_\S+[ \t]*\n)+(?=[ \t]*_\S+[ \t]+\S)", re.MULTILINE)  # GULP's
@@ -100,11 +99,11 @@ def _structure(block: cif.Block, place: str, *, limits: Limits) -> Draft:
         missing = _CELL[values.index("")]
         raise Unreadable(f"no unit cell in {place} ({missing} is missing). Export a molecule without a cell as XYZ.")
     numbers = [_number(value, what=tag) for tag, value in zip(_CELL, values, strict=True)]
-    cell = cell_vectors(numbers[:3], numbers[3:])
-    operations, notes = _symmetry(block, place)
+    cell = unit_cell(numbers, texts=[_UNCERTAINTY.sub("", value) for value in values])
+    operations, origin, notes = _symmetry(block, place, cell=cell)
     formula = parse_formula(value_of(block, "_chemical_formula_sum"))
     sites = _sites(block, formula)
-    draft = from_sites(sites, cell=cell, operations=operations, place=place, limits=limits)
+    draft = from_sites(sites, cell=cell, operations=operations, operators_origin=origin, place=place, limits=limits)
     for note in notes:
         draft.warn(note)
     compare(draft, formula)
@@ -145,28 +144,28 @@ def _symbol(type_symbol: str, label: str, *, formula: dict[str, float]) -> str:
     return one if one in formula or (one in _AMBIGUOUS and two not in ("Cl", "Br", "Si", "Se")) else two
 
 
-def _symmetry(block: cif.Block, place: str) -> tuple[Operations, list[str]]:
-    """Return the operators (operation, 3, 4) of a block, and sentences on what is odd about them.
+def _symmetry(block: cif.Block, place: str, *, cell: UnitCell) -> tuple[Operations, str, list[str]]:
+    """Return the operators (operation, 3, 4) of a block, where they come from, and sentences on what is odd about them.
 
     Raises Unreadable when the block names a space group that is not understood and lists no operators.
     """
     symbol = _first(block, _SYMBOLS)
-    by_symbol = operations_from_symbol(symbol) if symbol else None
+    by_symbol = operations_from_symbol(symbol, cell) if symbol else None
     triplets = [_plain(raw) for tag in _OPERATORS for raw in block.find_values(tag) if not cif.is_null(raw)]
     if triplets:
         operations = parse_operations(triplets)
-        return operations, _disagreement(operations, by_symbol, symbol, place)
+        return operations, f"listed in {place}", _disagreement(operations, by_symbol, symbol, place)
     if by_symbol is not None:
-        return by_symbol, []
+        return by_symbol, f"of the space group {symbol} ({place})", []
     hall = _first(block, _HALL)
     by_hall = operations_from_hall(hall) if hall else None
     if by_hall is not None:
-        return by_hall, []
+        return by_hall, f"of the Hall symbol {hall} ({place})", []
     number = _first(block, _NUMBERS)
     if number == "1" or (not symbol and not hall and number in ("", "0")):
         identity = parse_operations(["x,y,z"])
         note = f"no symmetry in {place}; its atoms were taken as the whole cell (P 1)"
-        return identity, [] if number == "1" else [note]
+        return identity, f"of {place}", [] if number == "1" else [note]
     named = f"symbol {symbol or hall!r}" if symbol or hall else f"number {number}"
     raise Unreadable(
         f"{place} lists no symmetry operators, and its space group's {named} does not say which they are. "
@@ -175,10 +174,8 @@ def _symmetry(block: cif.Block, place: str) -> tuple[Operations, list[str]]:
 
 
 def _disagreement(operations: Operations, by_symbol: Operations | None, symbol: str, place: str) -> list[str]:
-    """Say so when operators and symbol differ in number; R lattices have two settings under one symbol."""
+    """Say so when operators and symbol differ in number."""
     if by_symbol is None or len(by_symbol) == len(operations):
-        return []
-    if symbol.strip().upper().startswith("R") and len(operations) * 3 == len(by_symbol):
         return []
     listed = f"{place} lists {len(operations)} symmetry operators and its space group {symbol} has {len(by_symbol)}"
     return [f"{listed}; the listed ones were used"]

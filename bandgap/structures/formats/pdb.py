@@ -10,14 +10,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from bandgap.foundation.errors import shown
+from bandgap.foundation.errors import printable, shown
 from bandgap.structures.draft import Draft, Format, Unreadable, coordinates, number, refused
 from bandgap.structures.elements import element_of
 from bandgap.structures.neighbours import THINNEST_ANGSTROM
+from bandgap.structures.operators import operations_from_symbol, parse_operations
 from bandgap.structures.records import Limits
-from bandgap.structures.symmetry import Site, cell_vectors, from_sites, operations_from_symbol, parse_operations
+from bandgap.structures.symmetry import Site, from_sites
+from bandgap.structures.unit_cells import UnitCell, unit_cell
 
-_NO_CELL = [1.0, 1.0, 1.0]  # what programs write in CRYST1 when there is no crystal
+_NO_CELL = (1.0, 1.0, 1.0)  # what programs write in CRYST1 when there is no crystal
 
 
 @dataclass
@@ -84,20 +86,22 @@ def _structure(model: _Model, cryst: str, *, scale: list[str], limits: Limits) -
     if cell is None:
         sites = [Site(name, "", (0, 0, 0), o, g) for name, o, g in zip(names, occupancies, groups, strict=True)]
         identity = parse_operations(["x,y,z"])
-        checked = from_sites(sites, cell=np.eye(3), operations=identity, place="", limits=limits)
+        no_crystal = unit_cell([*_NO_CELL, 90, 90, 90], texts=["1", "1", "1", "90", "90", "90"])
+        checked = from_sites(sites, cell=no_crystal, operations=identity, operators_origin="", place="", limits=limits)
         return Draft(symbols=symbols, positions=positions, names=names, problems=checked.problems)
-    _check_scale(scale, cell)
-    operations = operations_from_symbol(group) if group else parse_operations(["x,y,z"])
+    _check_scale(scale, cell.vectors)
+    operations = operations_from_symbol(group, cell) if group else parse_operations(["x,y,z"])
     if operations is None:
         raise Unreadable(f"CRYST1 names the space group {shown(group)}, which is not known. Export in P 1 or as CIF.")
     if not np.isfinite(positions).all():
         raise Unreadable("a coordinate is not a finite number")
-    fractional = np.linalg.solve(cell.T, positions.T).T
+    fractional = np.linalg.solve(cell.vectors.T, positions.T).T
     sites = [
         Site(name, symbol, (f[0], f[1], f[2]), o, g)
         for name, symbol, f, o, g in zip(names, symbols, fractional.tolist(), occupancies, groups, strict=True)
     ]
-    return from_sites(sites, cell=cell, operations=operations, place="", limits=limits)
+    origin = f"of CRYST1's space group {printable(group)}"
+    return from_sites(sites, cell=cell, operations=operations, operators_origin=origin, place="", limits=limits)
 
 
 def _symbol(line: str) -> str:
@@ -125,18 +129,18 @@ def _occupancies(model: _Model) -> list[float]:
     return values if any(values) else [1.0] * len(values)
 
 
-def _crystal(cryst: str) -> tuple[NDArray[np.float64] | None, str]:
+def _crystal(cryst: str) -> tuple[UnitCell | None, str]:
     """Return cell and space group symbol, or None when the file has no crystal."""
     if not cryst:
         return None, ""
+    texts = [*(cryst[a : a + 9] for a in (6, 15, 24)), *(cryst[a : a + 7] for a in (33, 40, 47))]
     try:
-        lengths = [number(cryst[a : a + 9]) for a in (6, 15, 24)]
-        angles = [number(cryst[a : a + 7]) for a in (33, 40, 47)]
+        values = [number(text) for text in texts]
     except ValueError:
         raise Unreadable(f"CRYST1 is not six numbers: {shown(cryst[6:54])}") from None
-    if lengths == _NO_CELL:
+    if tuple(values[:3]) == _NO_CELL:
         return None, ""
-    return cell_vectors(lengths, angles), cryst[55:66].strip()
+    return unit_cell(values, texts=texts), cryst[55:66].strip()
 
 
 def _check_scale(scale: list[str], cell: NDArray[np.float64]) -> None:

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from bandgap.foundation.errors import shown
 from bandgap.structures.draft import NUMBER, ROW, Draft, Format, Unreadable, coordinates, number
 from bandgap.structures.formula import compare, parse_formula
+from bandgap.structures.operators import Operations, parse_operations
 from bandgap.structures.records import Limits
-from bandgap.structures.symmetry import Operations, Site, cell_vectors, from_sites, parse_operations
+from bandgap.structures.symmetry import Site, from_sites
+from bandgap.structures.unit_cells import unit_cell
 
 Floats = NDArray[np.float64]
 _LATTICES = dict(enumerate("PIRFABC", start=1))  # of LATT
@@ -35,7 +37,7 @@ _INSTRUCTIONS = {
 class _File:
     """What the instructions say, collected line by line."""
 
-    cell: list[float] = field(default_factory=list)
+    cell: list[str] = field(default_factory=list)  # three lengths and three angles, as written
     lattice: int = 1
     symmetry: list[str] = field(default_factory=lambda: ["x,y,z"])
     elements: list[str] = field(default_factory=list)
@@ -61,12 +63,15 @@ def read_shelx(text: str, *, limits: Limits) -> list[Draft]:
             raise Unreadable(f"the structure has more than {limits.max_atoms:,} atoms, the limit")
     if not found.cell:
         raise Unreadable("no unit cell in the file (CELL is missing)")
-    cell = cell_vectors(found.cell[:3], found.cell[3:])
+    cell = unit_cell([number(text) for text in found.cell], texts=found.cell)
     operations = _operations(found)
+    vectors = cell.vectors
     sites = [
-        _with_occupancy(site, factor, found=found, operations=operations, cell=cell) for site, factor in found.atoms
+        _with_occupancy(site, factor, found=found, operations=operations, cell=vectors) for site, factor in found.atoms
     ]
-    draft = from_sites(sites, cell=cell, operations=operations, place="", limits=limits)
+    draft = from_sites(
+        sites, cell=cell, operations=operations, operators_origin="of SYMM and LATT", place="", limits=limits
+    )
     if found.not_read:
         draft.warn(f"lines that are no instruction of SHELX were not read: {', '.join(map(str, found.not_read[:5]))}")
     if not found.ended:
@@ -78,7 +83,7 @@ def read_shelx(text: str, *, limits: Limits) -> list[Draft]:
 
 def _take(found: _File, keyword: str, *, tokens: list[str], line: int) -> None:
     if keyword == "CELL":
-        found.cell = [number(t) for t in tokens[2:8]] if _all_numbers(tokens[1:8]) else []
+        found.cell = tokens[2:8] if _all_numbers(tokens[1:8]) else []
         if len(found.cell) != 6:
             raise Unreadable(f"line {line}: CELL needs a wavelength and six numbers, found {shown(' '.join(tokens))}")
     elif keyword == "LATT":

@@ -77,6 +77,43 @@ def test_baseline_may_be_a_key_of_the_files(run: Run, tmp_path: Path) -> None:
     assert np.isfinite(predicted(out)).all()
 
 
+def test_baseline_under_a_key_is_in_the_unit_of_its_name(run: Run, tmp_path: Path) -> None:
+    """The same run and the same predictions follow from a baseline in eV and in Hartree."""
+    slopes, means = [], []
+    for unit, factor in (("eV", 1.0), ("Ha", 27.211386245988)):
+        rows = [
+            [{**row, "cheap": row["cheap"] / factor} for row in rows_of(n, seed=seed)] for n, seed in ((40, 0), (5, 1))
+        ]
+        frame = FRAME.replace("cheap_eV={cheap:.4f}", f"cheap_{unit}={{cheap:.12f}}")
+        learned, new = (tmp_path / f"{name}_{unit}.extxyz" for name in ("learned", "new"))
+        for path, frames in zip((learned, new), rows, strict=True):
+            path.write_text("".join(frame.format(**row) for row in frames))
+        data = ("--structures", learned, "--label", "gap_eV", "--baseline-column", f"cheap_{unit}")
+        folder, out = tmp_path / f"run_{unit}", tmp_path / f"{unit}.csv"
+        words = ("--source", "none", *data, "--method", "kernel_ridge", "--out", folder)
+        assert run("transfer", *words).exit_code == 0
+        slopes.append(json.loads((folder / "manifest.json").read_text())["diagnostics"]["baseline_slope"])
+        assert run("predict", "--model", folder, "--structures", new, "--out", out).exit_code == 0
+        means.append(predicted(out))
+    assert slopes[1] == pytest.approx(slopes[0], rel=1e-6)
+    np.testing.assert_allclose(means[1], means[0], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("cheap_meV", "the key 'cheap_meV' states the unit mev. Accepted: eV and Hartree"),
+        ("cheap", "the key 'cheap' states no unit, and a unit is never guessed."),
+    ],
+)
+def test_baseline_under_a_key_in_an_unknown_unit_is_refused(run: Run, tmp_path: Path, key: str, expected: str) -> None:
+    crystals = write_frames(tmp_path / "a.extxyz", rows_of(40, seed=0))
+    crystals.write_text(crystals.read_text().replace("cheap_eV=", f"{key}="))
+    data = ("--structures", crystals, "--label", "gap_eV", "--baseline-column", key, "--method", "kernel_ridge")
+    refused = run("transfer", "--source", "none", *data, "--out", tmp_path / "run")
+    assert refused.exit_code == 1 and expected in refused.stderr
+
+
 def test_from_a_source_with_all_its_networks(run: Run, tmp_path: Path) -> None:
     """The line is fitted beside the source, about the mixture of what its networks lead to."""
     sets = write_frames(tmp_path / "s.extxyz", rows_of(60, seed=5))

@@ -1,6 +1,7 @@
 """`bandgap evaluate`: a table of predictions against known gaps."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -115,3 +116,32 @@ def test_evaluate_of_a_table_that_is_none_is_refused(run: Run, waters: Path) -> 
     result = run("evaluate", "--predictions", waters, "--structures", waters, "--label", "gap_eV")
     assert result.exit_code == 1
     assert "waters.extxyz" in result.stderr
+
+
+def test_evaluate_reads_the_unit_of_the_label_from_its_name(
+    run: Run, table: Path, waters: Path, tmp_path: Path
+) -> None:
+    text, figures = waters.read_text(), {}
+    in_hartree = re.sub(r"gap_eV=([\d.]+)", lambda m: f"gap_Ha={float(m[1]) / 27.211386245988:.10f}", text)
+    for key, frames in (("gap_eV", text), ("gap_Ha", in_hartree)):
+        waters.write_text(frames)
+        out = tmp_path / f"{key}.json"
+        command = ("evaluate", "--predictions", table, "--structures", waters, "--label", key, "--json", out)
+        assert run(*command).exit_code == 0
+        figures[key] = json.loads(out.read_text())
+    assert figures["gap_Ha"] == pytest.approx(figures["gap_eV"], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("gap_meV", "the key 'gap_meV' states the unit mev. Accepted: eV and Hartree (Ha), as in gap_eV or gap_Ha."),
+        ("gap", "the key 'gap' states no unit, and a unit is never guessed."),
+    ],
+)
+def test_evaluate_refuses_a_label_in_an_unknown_unit(
+    run: Run, table: Path, waters: Path, key: str, expected: str
+) -> None:
+    waters.write_text(waters.read_text().replace("gap_eV=", f"{key}="))
+    result = run("evaluate", "--predictions", table, "--structures", waters, "--label", key)
+    assert result.exit_code == 1 and expected in result.stderr

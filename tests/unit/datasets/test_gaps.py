@@ -5,6 +5,8 @@ import pytest
 from ase import Atoms
 
 from bandgap.datasets.gaps import (
+    baselines_from_info,
+    baselines_of_run,
     distinct_levels,
     gaps_from_numbers,
     labels_from_info,
@@ -22,7 +24,9 @@ def record(id_, **info):
 
 
 def test_labels_from_info_absent_key_gives_nan():
-    gaps = labels_from_info([record("a", gap=2.5), record("b"), record("c", gap=0), record("d", gap="3.5")], "gap")
+    gaps = labels_from_info(
+        [record("a", gap=2.5), record("b"), record("c", gap=0), record("d", gap="3.5")], "gap", unit="eV"
+    )
     np.testing.assert_array_equal(gaps, [2.5, np.nan, 0.0, 3.5])
 
 
@@ -49,7 +53,51 @@ def test_labels_from_info_hartree_is_converted():
 )
 def test_labels_from_info_unusable_values_are_named(records, text):
     with pytest.raises(InputError, match=text):
-        labels_from_info(records, "gap")
+        labels_from_info(records, "gap", unit="eV")
+
+
+@pytest.mark.parametrize("key", ["gap_Ha", "gap_hartree", "gapHa", "homo-lumo_gap_Ha"])
+def test_labels_under_a_key_in_hartree_are_converted(key: str) -> None:
+    assert labels_from_info([record("a", **{key: 0.1})], key)[0] == pytest.approx(2.7211386)
+    assert baselines_from_info([record("a", **{key: 0.1})], key)[0] == pytest.approx(2.7211386)
+    assert baselines_of_run([record("a", **{key: 0.1})], key)[0] == pytest.approx(2.7211386)
+
+
+@pytest.mark.parametrize(
+    ("key", "unit"), [("gap_meV", "mev"), ("gapmeV", "mev"), ("gap_cm1", "cm1"), ("gap_cm-1", "cm"), ("gap_nm", "nm")]
+)
+def test_labels_under_a_key_in_another_unit_are_refused(key: str, unit: str) -> None:
+    expected = f"the key '{key}' states the unit {unit}. Accepted: eV and Hartree (Ha), as in gap_eV or gap_Ha."
+    for read in (labels_from_info, baselines_from_info):
+        with pytest.raises(InputError) as refusal:
+            read([record("a", **{key: 1.0})], key)
+        assert str(refusal.value) == expected
+    with pytest.raises(InputError, match="states the unit"):
+        labels_from_info([record("a", **{key: 1.0})], key, unit="eV")
+
+
+def test_labels_under_a_key_without_a_unit_are_refused_with_the_remedy() -> None:
+    with pytest.raises(InputError, match=r"the key 'gap' states no unit, and a unit is never guessed.*`--unit eV`"):
+        labels_from_info([record("a", gap=1.0)], "gap")
+    with pytest.raises(InputError, match=r"the key 'gap_pbe' states no unit.*Rename the key of the baseline"):
+        baselines_from_info([record("a", gap_pbe=1.0)], "gap_pbe")
+
+
+def test_labels_under_a_key_in_another_unit_than_the_given_one_are_refused() -> None:
+    with pytest.raises(InputError, match="the key 'gap_Ha' states Hartree, but the unit was given as eV"):
+        labels_from_info([record("a", gap_Ha=0.1)], "gap_Ha", unit="eV")
+
+
+def test_baseline_of_a_stored_run_under_a_key_without_a_unit_is_in_ev() -> None:
+    assert baselines_of_run([record("a", gap_pbe=1.5)], "gap_pbe").tolist() == [1.5]
+
+
+def test_number_of_the_files_is_in_the_unit_of_its_name() -> None:
+    assert gaps_from_numbers(["a"], np.array([0.1]), unit=None, name="gap_Ha")[0] == pytest.approx(2.7211386)
+    with pytest.raises(InputError, match="the number 'gap' states no unit.*Or choose its unit"):
+        gaps_from_numbers(["a"], np.array([0.1]), unit=None, name="gap")
+    with pytest.raises(InputError, match="the number 'gap_Ha' states Hartree, but the unit was given as eV"):
+        gaps_from_numbers(["a"], np.array([0.1]), unit="eV", name="gap_Ha")
 
 
 def test_labels_from_info_unknown_unit_is_refused():

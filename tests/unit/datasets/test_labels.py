@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bandgap.datasets.gaps import EV_PER_HARTREE
 from bandgap.datasets.labels import match_labels, read_labels
+from bandgap.datasets.units import EV_PER_HARTREE
 from bandgap.foundation.errors import InputError
 from tests.mutations import time_limit
 

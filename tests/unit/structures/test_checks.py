@@ -1,13 +1,18 @@
 """Checks that every structure passes, whatever format it came in."""
 
+import tracemalloc
+
+import gemmi
 import numpy as np
 import pytest
+import scipy.spatial
 from ase.neighborlist import neighbor_list
 
-from bandgap.structures import Limits, read_structures
-from bandgap.structures.neighbours import close_pairs, heights
+from bandgap.structures import Limits, neighbours, read_structures
+from bandgap.structures.draft import Unreadable
+from bandgap.structures.neighbours import check_density, close_pairs, heights
 from tests.mutations import time_limit
-from tests.unit.structures.samples import METHANE_XYZ, cif, read_one
+from tests.unit.structures.samples import METHANE_XYZ, cif, read, read_one
 
 NO_HYDROGEN = "no hydrogen atoms in the file; the model was trained with hydrogens, expect a shift"
 
@@ -122,3 +127,75 @@ def test_atoms_over_the_limit_by_two_thousand_operators_are_refused_before_their
     with time_limit(2.0):
         (record,) = read_structures(text.encode(), "a.cif")
     assert record.problem.endswith("atoms in its cell; the limit is 1,000")
+
+
+def crowded(n: int, *, cell: str, pbc: str = "T T T", spread: float = 0.5) -> str:
+    """Return n atoms spread over a cube of this edge, in a cell that is given as extXYZ gives it."""
+    points = np.random.default_rng(0).uniform(0.0, spread, (n, 3))
+    comment = f'Lattice="{cell}" Properties=species:S:1:pos:R:3 pbc="{pbc}"'
+    return xyz(*("H {:.3f} {:.3f} {:.3f}".format(*point) for point in points), comment=comment)
+
+
+def test_more_atoms_than_fit_in_the_cell_are_refused_before_pairs_are_sought(monkeypatch: pytest.MonkeyPatch):
+    """No tree of positions is made: a search among the images of these would take gigabytes."""
+    monkeypatch.setattr(neighbours, "cKDTree", None)
+    record = read_one(crowded(1000, cell="0.5 0 0 0 0.5 0 0 0 0.5"), "a.xyz")
+    assert record.problem == (
+        "1,000 atoms in a unit cell of 0.125 A^3: some would be closer than 0.5 A, which is not accepted. "
+        "Is the unit of the cell right?"
+    )
+
+
+def test_atoms_in_closest_packing_half_an_angstrom_apart_pass_the_check_of_density():
+    edge = 0.5 * np.sqrt(2)  # of a face-centred cube, which has four atoms
+    check_density(4, np.eye(3) * edge * 1.0001)
+    with pytest.raises(Unreadable, match="5 atoms in a unit cell of"):
+        check_density(5, np.eye(3) * edge * 1.0001)
+
+
+@pytest.mark.parametrize("pbc", ["T T F", "T F F"])
+def test_crowded_slab_is_refused_before_its_pairs_are_stored(pbc: str):
+    text = crowded(1000, cell="0.5 0 0 0 0.5 0 0 0 0.5", pbc=pbc, spread=0.3)
+    with time_limit(2.0):
+        tracemalloc.start()
+        record = read_one(text, "a.xyz")
+        _, peak_bytes = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert "pairs of atoms are closer than 0.5 A; the limit is 1,000,000" in record.problem
+    assert peak_bytes < 20e6
+
+
+def test_crowded_cell_that_is_expanded_by_symmetry_is_refused_before_its_pairs_are_stored():
+    sites = [(f"H{k}", "H", 0, 0, 0) for k in range(900)]
+    text = cif(symbol=None, operators=["x,y,z", "-x,-y,-z"], sites=sites, cell=(0.6, 0.6, 0.6, 90, 90, 90))
+    with time_limit(2.0):
+        record = read_one(text)
+    assert "pairs of atoms are closer than 0.05 A; the limit is 1,000,000" in record.problem
+
+
+def test_thousand_atoms_at_one_point_are_counted():
+    record = read_one(xyz(*["H 0 0 0"] * 1000), "a.xyz")
+    assert "are 0.00 A apart (499,499 more such pairs)" in record.problem
+
+
+def test_structure_that_needs_more_memory_than_there_is_is_refused_and_costs_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    class Full(scipy.spatial.cKDTree):
+        def query_pairs(self, *args: object, **kwargs: object) -> object:
+            if self.n == 5:
+                raise MemoryError
+            return super().query_pairs(*args, **kwargs)
+
+    monkeypatch.setattr(neighbours, "cKDTree", Full)
+    records = read(METHANE_XYZ + xyz("H 0 0 0", "H 0 0 0.74"), "two.xyz")
+    assert [record.status for record in records] == ["refused", "ready"]
+    assert records[0].problem == "the structure needs more memory than there is"
+
+
+def test_file_that_needs_more_memory_than_there_is_is_refused(monkeypatch: pytest.MonkeyPatch):
+    def full(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(gemmi.cif, "read_string", full)
+    assert read_one(cif()).problem == "the file needs more memory than there is"

@@ -67,6 +67,22 @@ def test_bare_file_is_answered_as_predict_answers_it(
     assert bad["mean_eV"] is None and "0.10 A apart" in bad["problem"]
 
 
+def test_crowded_cell_is_answered_with_a_sentence(client: httpx.Client) -> None:
+    positions = np.random.default_rng(0).uniform(0.0, 0.5, (900, 3)).round(2)
+    frame = f'{len(positions)}\nLattice="0.5 0 0 0 0.5 0 0 0 0.5" pbc="T T T"\n'
+    frame += "".join(f"H {x} {y} {z}\n" for x, y, z in positions)
+    cell, pbc = [0.5, 0.5, 0.5], True
+    entry = {"numbers": [1] * len(positions), "positions": positions.tolist(), "cell": cell, "pbc": pbc}
+    answers = [
+        client.post("/predict", params={"name": "a.extxyz"}, content=frame.encode()),
+        client.post("/predict", json={"structures": [entry]}),
+    ]
+    for answer in answers:
+        assert answer.status_code in (200, 422)
+        (row,) = answer.json()["rows"]
+        assert "900 atoms in a unit cell of 0.125 A^3: some would be closer than 0.5 A" in row["problem"]
+
+
 @pytest.mark.parametrize("form", ["cif", "vasp"])
 def test_upload_of_several_files_keeps_their_order(
     client: httpx.Client, runs: Runs, predict: Predict, tmp_path: Path, form: str

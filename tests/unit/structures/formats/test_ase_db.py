@@ -2,6 +2,7 @@
 
 import sqlite3
 import struct
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -9,6 +10,10 @@ from ase import Atoms
 from ase.build import bulk, molecule
 
 from bandgap.structures import ACCEPTED, Limits, read_paths, read_structures
+from bandgap.structures.contents import Content
+from bandgap.structures.formats import ase_db as ase_db_format
+from bandgap.structures.formats.ase_db import _bound, _opened
+from tests.mutations import time_limit
 from tests.unit.structures.samples import ase_db
 
 
@@ -91,10 +96,12 @@ def test_pairs_are_read_once_however_many_rows_there_are():
         connect = sqlite3.connect
         with pytest.MonkeyPatch.context() as patch:
 
+            class Counting(sqlite3.Connection):
+                def set_progress_handler(self, handler, n):
+                    super().set_progress_handler(count, 1)
+
             def counting(*args, **kwargs):
-                db = connect(*args, **kwargs)
-                db.set_progress_handler(count, 1)
-                return db
+                return connect(*args, factory=Counting, **kwargs)
 
             patch.setattr(sqlite3, "connect", counting)
             assert len(read_structures(data, "a.db")) == n
@@ -102,6 +109,61 @@ def test_pairs_are_read_once_however_many_rows_there_are():
 
     few, many = steps(20), steps(160)
     assert many < 12 * few, (few, many)
+
+
+def with_generated_columns(n, kind="VIRTUAL"):
+    """A database without rows whose column numbers is the last of n columns, each the one before, twice."""
+    with sqlite3.connect(":memory:") as db:
+        db.deserialize(ase_db())
+        db.execute("ALTER TABLE systems RENAME TO plain")
+        names = [name for _, name, *_ in db.execute("PRAGMA table_info(plain)") if name not in ("id", "numbers")]
+        columns = ["id INTEGER PRIMARY KEY", *names, "twice_0 BLOB DEFAULT x'01000000'"]
+        columns += [f"twice_{k + 1} AS (twice_{k} || twice_{k}) {kind}" for k in range(n - 1)]
+        columns.append(f"numbers AS (twice_{n - 1} || twice_{n - 1}) {kind}")
+        db.execute(f"CREATE TABLE systems ({', '.join(columns)})")
+        db.commit()
+        return db.serialize()
+
+
+@pytest.mark.parametrize(("n", "kind"), [(2, "VIRTUAL"), (2, "STORED"), (24, "VIRTUAL"), (500, "VIRTUAL")])
+def test_column_that_the_database_computes_is_refused_before_it_is_read(n: int, kind: str):
+    data = with_generated_columns(n, kind)
+    with time_limit(2.0):
+        (record,) = read_structures(data, "a.db")
+    assert record.problem == (
+        "the column twice_1 of the table systems is computed by the database: not one of ASE. "
+        "Write the structures with ASE, or export them as extXYZ."
+    )
+
+
+def test_column_that_the_database_computes_is_refused_in_a_table_of_pairs():
+    data = changed("ALTER TABLE number_key_values ADD COLUMN twice AS (value + value)")
+    assert "the column twice of the table number_key_values is computed" in read_structures(data, "a.db")[0].problem
+
+
+def test_value_that_is_larger_than_its_file_is_not_made():
+    content = Content.of(ase_db())
+    with closing(_opened(content)) as db:
+        _bound(db, content.size)
+        assert db.execute("SELECT length(zeroblob(100))").fetchone() == (100,)
+        with pytest.raises(sqlite3.DataError, match="too big"):
+            db.execute("SELECT zeroblob(2000000)").fetchone()
+
+
+def test_rows_that_do_not_ascend_are_those_of_a_damaged_database():
+    statement = "CREATE TABLE systems AS SELECT * FROM (SELECT * FROM plain UNION ALL SELECT * FROM plain) ORDER BY id"
+    records = read_structures(changed("ALTER TABLE systems RENAME TO plain", statement), "a.db")
+    assert [record.status for record in records] == ["ready", "refused"]
+    assert records[1].problem == "a damaged database (row 1 follows row 1)"
+
+
+def test_reading_that_takes_longer_than_its_size_explains_is_ended(monkeypatch: pytest.MonkeyPatch):
+    rows = "WITH RECURSIVE n(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM n WHERE k < 20000) SELECT 'e', k, -k FROM n"
+    data = changed(f"INSERT INTO number_key_values {rows}")
+    assert [record.status for record in read_structures(data, "a.db")] == ["ready", "ready"]
+    monkeypatch.setattr(ase_db_format, "_STEP_S", -10.0)
+    (record,) = read_structures(data, "a.db")
+    assert record.problem == "a damaged database: reading it takes longer than its size explains"
 
 
 DAMAGE = {
