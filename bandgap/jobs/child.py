@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import logging
+import math
 import multiprocessing
 import os
 import signal
@@ -34,14 +35,14 @@ class JobProgress:
     def __init__(self, store: JobStore, job_id: str) -> None:
         self._store = store
         self._job = job_id
-        self._written = self._looked = 0.0
-        self._since, self._since_done = time.time(), 0
+        self._written = self._looked = -math.inf  # monotonic times, as the clock may be set
+        self._since, self._since_done = time.monotonic(), 0
         self._last: Update | None = None
         self._pending: Update | None = None
 
     def __call__(self, update: Update, /) -> None:
         """Take an update; raise Cancelled when the person asked for the end of the job."""
-        now = time.time()
+        now = time.monotonic()
         if self._last is None or _counts_anew(self._last, update):
             self._since, self._since_done = now, update.done
         self._pending = self._last = update
@@ -59,8 +60,10 @@ class JobProgress:
     def flush(self) -> None:
         """Write the last update if it was held back."""
         if self._pending is not None:
-            self._store.add_event(self._job, "progress", self._pending, since=self._since, since_done=self._since_done)
-            self._written, self._pending = time.time(), None
+            now = time.monotonic()
+            since = time.time() - (now - self._since)
+            self._store.add_event(self._job, "progress", self._pending, since=since, since_done=self._since_done)
+            self._written, self._pending = now, None
 
 
 class _JobLog(logging.Handler):
