@@ -7,7 +7,6 @@ are of the Materials Project under CC BY 4.0 (`materials_project.py`). `data/REA
 import gzip
 import hashlib
 import importlib.resources
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -16,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bandgap.foundation.damage import parse_json
 from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.structures import Limits, StructureRecord, read_structures
 
@@ -110,7 +110,8 @@ def unlabelled_cifs() -> list[Path]:
 
 def read_demo_manifest(folder: Path | None = None) -> dict[str, Any]:
     """Return the manifest of a demo: seed, checksums, and distributions of both sets; that of the first by default."""
-    manifest: dict[str, Any] = json.loads(_bytes((folder or data_folder()) / "manifest.json"))
+    path = (folder or data_folder()) / "manifest.json"
+    manifest: dict[str, Any] = parse_json(_bytes(path), what=str(path))
     return manifest
 
 

@@ -2,13 +2,13 @@
 
 import importlib.metadata
 import importlib.util
-import json
 import logging
 import sys
 from pathlib import Path
 from typing import Any
 
 from bandgap.foundation.config import to_dict
+from bandgap.foundation.damage import read_json
 from bandgap.jobs.child import belong_to_worker
 from bandgap.jobs.demos import DEMOS, Demo
 from bandgap.jobs.home import Home
@@ -42,7 +42,7 @@ def register_sources(library: Library) -> None:
 
 def _shown(demo: Demo) -> dict[str, Any]:
     folder = demo.folder()
-    card: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["card"]
+    card: dict[str, Any] = read_json(folder / "manifest.json")["card"]
     return {
         "title": f"{demo.source_title} ({card['level_of_theory']})",
         "folder": str(folder),

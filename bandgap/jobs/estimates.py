@@ -6,14 +6,15 @@ and about half of that at 50. Between and beyond these sizes the cost is a power
 features, may be off by a factor of two or more, until runs on it correct the table.
 """
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
+from bandgap.foundation.damage import parse_json
 from bandgap.inference.network.sampler_config import SamplerConfig
+from bandgap.jobs.database import row_damage_reported
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.store import JobStore
 
@@ -160,11 +161,16 @@ def finished_jobs(jobs: JobStore, kind: str, *, limit: int) -> list[tuple[dict[s
         kind,
         limit,
     )
-    return [
-        (json.loads(row["payload"]), json.loads(row["result"]), row["finished"] - row["started"])
-        for row in rows
-        if row["started"]
-    ]
+    with row_damage_reported("job"):
+        return [
+            (
+                dict(parse_json(row["payload"], what="payload")),
+                dict(parse_json(row["result"], what="result")),
+                max(row["finished"] - row["started"], 0.0),  # below 0 where the clock was set meanwhile
+            )
+            for row in rows
+            if row["started"]
+        ]
 
 
 def atoms_to_describe(jobs: JobStore, dataset: Dataset, source: str, *, levels: bool = False) -> int:
@@ -172,9 +178,10 @@ def atoms_to_describe(jobs: JobStore, dataset: Dataset, source: str, *, levels: 
     rows = jobs.database.rows(
         "SELECT payload FROM job WHERE workspace = ? AND kind = 'transfer' AND state = 'finished'", dataset.workspace
     )
-    done = (json.loads(row["payload"]) for row in rows)
-    if any((p["dataset"], p["source"], "levels" in p) == (dataset.id, source, levels) for p in done):
-        return 0
+    with row_damage_reported("job"):
+        done = (parse_json(row["payload"], what="payload") for row in rows)
+        if any((p["dataset"], p["source"], "levels" in p) == (dataset.id, source, levels) for p in done):
+            return 0
     (row,) = jobs.database.rows(
         "SELECT total(n_atoms) FROM structure WHERE dataset = ? AND gap_eV IS NOT NULL AND status != 'refused'",
         dataset.id,

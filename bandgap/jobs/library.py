@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.config import fingerprint
+from bandgap.foundation.damage import parse_json
 from bandgap.foundation.errors import InputError
-from bandgap.jobs.database import Database
+from bandgap.jobs.database import Database, row_damage_reported
 from bandgap.jobs.disk import check_quota
 from bandgap.jobs.home import Home
 from bandgap.jobs.rows import Dataset, Origin, Purpose, RunRow, StoredFile, Verdict, check_upload
@@ -182,7 +183,8 @@ class Library:
     def catalogue(self, kind: Kind) -> dict[str, dict[str, Any]]:
         """Return one kind of the catalogue in its order."""
         rows = self.database.rows("SELECT id, body FROM catalogue WHERE kind = ? ORDER BY rank", kind)
-        return {row["id"]: json.loads(row["body"]) for row in rows}
+        with row_damage_reported("catalogue"):
+            return {row["id"]: dict(parse_json(row["body"], what="body")) for row in rows}
 
 
 def _insert_files(connection: sqlite3.Connection, dataset_id: str, files: Iterable[StoredFile]) -> None:
@@ -191,8 +193,12 @@ def _insert_files(connection: sqlite3.Connection, dataset_id: str, files: Iterab
 
 
 def _dataset(row: sqlite3.Row) -> Dataset:
-    return Dataset(**{**dict(row), "labels": json.loads(row["labels"])})
+    with row_damage_reported("dataset"):
+        labels = dict(parse_json(row["labels"], what="labels"))
+        return Dataset(**{**dict(row), "labels": labels})
 
 
 def _run(row: sqlite3.Row) -> RunRow:
-    return RunRow(**{**dict(row), "config": json.loads(row["config"])})
+    with row_damage_reported("run"):
+        config = dict(parse_json(row["config"], what="config"))
+        return RunRow(**{**dict(row), "config": config})

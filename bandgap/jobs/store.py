@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from bandgap.foundation.damage import parse_json
 from bandgap.foundation.progress import Update
-from bandgap.jobs.database import Database
+from bandgap.jobs.database import Database, row_damage_reported
 from bandgap.jobs.heartbeats import is_stale
 from bandgap.jobs.home import Home
 
@@ -239,15 +240,17 @@ def _move_times(connection: sqlite3.Connection, job_id: str, seconds: float) -> 
 
 
 def _job(row: sqlite3.Row) -> Job:
-    state: State = row["state"]
-    if state in ("running", "cancelling") and is_stale(row["heartbeat"]):
-        state = "interrupted"
-    values = {name: row[name] for name in _COLUMNS}
-    values |= {name: json.loads(row[name]) for name in ("payload", "result")}
-    return Job(**{**values, "state": state, "cancel_requested": row["cancel_requested"] is not None})
+    with row_damage_reported("job"):
+        state: State = row["state"]
+        if state in ("running", "cancelling") and is_stale(row["heartbeat"]):
+            state = "interrupted"
+        values = {name: row[name] for name in _COLUMNS}
+        values |= {name: dict(parse_json(row[name], what=name)) for name in ("payload", "result")}
+        return Job(**{**values, "state": state, "cancel_requested": row["cancel_requested"] is not None})
 
 
 def _event(row: sqlite3.Row) -> Event:
-    body = json.loads(row["body"])
-    since, since_done = body.pop("since"), body.pop("since_done")
-    return Event(row["seq"], row["time"], row["kind"], Update(**body), since, since_done)
+    with row_damage_reported("event"):
+        body = parse_json(row["body"], what="body")
+        since, since_done = body.pop("since"), body.pop("since_done")
+        return Event(row["seq"], row["time"], row["kind"], Update(**body), since, since_done)
