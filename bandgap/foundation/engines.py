@@ -7,7 +7,9 @@ loop, bit for bit where the machines have the same processor, in the order of th
 computed again by another.
 """
 
+import contextlib
 import importlib
+import multiprocessing
 import os
 import threading
 import warnings
@@ -20,6 +22,7 @@ from itertools import islice
 from typing import Any, Literal, TypeVar, cast, get_args
 
 import joblib
+from joblib.externals.loky import get_reusable_executor
 
 from bandgap.foundation.errors import BandgapError, ConfigError
 
@@ -31,6 +34,8 @@ NAMES: tuple[Name, ...] = get_args(Name)
 CONNECT_S = 15  # until a scheduler must have answered
 AHEAD = 4  # items that are given out at once for every process
 LOST = 3  # times that an item is computed again as its worker was lost, as Dask does
+CLOSE_S = 1.0  # until a scheduler must have answered when it is left
+_DISCONNECT: list[Callable[[], object]] = []  # what closes the connections to engines elsewhere
 _HERE = threading.local()  # whether this thread computes an item of a map
 
 
@@ -113,6 +118,25 @@ def mapped(
             yield from parallel(joblib.delayed(_inside)(function, task) for task in batch)
 
 
+def end_pools() -> None:
+    """End the processes and connections that this process keeps for its next map.
+
+    Joblib keeps its processes for five minutes, and Python waits for them before it exits. What they
+    still compute is lost. A later map starts new ones.
+    """
+    if multiprocessing.active_children():
+        executor = get_reusable_executor(reuse=True, kill_workers=True)
+        executor.shutdown(wait=True, kill_workers=True)
+    for process in multiprocessing.active_children():
+        process.kill()
+        process.join()
+    for disconnect in _DISCONNECT:
+        with contextlib.suppress(OSError, TimeoutError):
+            disconnect()
+    _DISCONNECT.clear()
+    _connected.cache_clear()
+
+
 def _inside(function: Callable[..., T], task: tuple[Any, ...]) -> T:
     _HERE.inside = True
     try:
@@ -171,6 +195,7 @@ def _dask(scheduler: str) -> dict[str, Any]:
     distributed = _package("distributed", extra="dask")
     try:
         client = distributed.Client(scheduler, timeout=CONNECT_S, set_as_default=False)
+        _DISCONNECT.append(lambda: client.close(timeout=CLOSE_S))
         found = client.run(version, "bandgap")
     except (OSError, TimeoutError, ValueError) as error:
         raise ConfigError(
@@ -190,6 +215,7 @@ def _ray(scheduler: str) -> dict[str, Any]:
     try:
         if not ray.is_initialized():
             ray.init(address=scheduler or None, log_to_driver=False, include_dashboard=False)
+            _DISCONNECT.append(ray.shutdown)
     except (OSError, ConnectionError, TimeoutError, ValueError) as error:
         raise ConfigError(f"Ray does not answer at {scheduler or 'this machine'} ({error}).") from error
     return {"ray": ray}

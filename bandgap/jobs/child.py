@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from bandgap.foundation.engines import end_pools
 from bandgap.foundation.errors import BandgapError, Cancelled
 from bandgap.foundation.progress import Update
 from bandgap.jobs.disk import check_quota
@@ -118,14 +119,17 @@ def run_job(store: JobStore, job: Job) -> None:
 
 
 def child_main(folder: str, job_id: str) -> None:
-    """Entry of the spawned process of a job."""
+    """Run a job as the spawned process of it, and end the processes that the job has started."""
     belong_to_worker()
     if os.name == "posix":
         os.nice(NICENESS)
     store = JobStore(Home(Path(folder)))
     job = store.claimed(job_id)
     if job is not None and job.active:
-        run_job(store, job)
+        try:
+            run_job(store, job)
+        finally:
+            end_pools()
 
 
 def belong_to_worker() -> None:

@@ -180,6 +180,11 @@ class JobStore:
             for job_id in job_ids if clock_step else ():
                 _move_times(connection, job_id, clock_step)
 
+    def has_ended(self, job_id: str) -> bool:
+        """Return whether a job has its final state, or is forgotten."""
+        row = self.database.row("SELECT state FROM job WHERE id = ?", job_id)
+        return row is None or row["state"] not in ACTIVE
+
     def cancel_requested(self, job_id: str) -> bool:
         """Return whether somebody asked for the end of this job."""
         row = self.database.row("SELECT cancel_requested FROM job WHERE id = ?", job_id)

@@ -45,10 +45,15 @@ TIME_LIMITS_S = {
 
 @dataclass(frozen=True)
 class Timing:
-    """Waiting times in seconds: grace before a cancelled child is terminated, and again before it is killed."""
+    """Waiting times in seconds.
+
+    A cancelled job's process is terminated after `cancel_grace_s`, and killed `kill_grace_s` later.
+    The process of a job that has ended is killed after `exit_grace_s`.
+    """
 
     cancel_grace_s: float = 8.0
     kill_grace_s: float = 4.0
+    exit_grace_s: float = 1.0
 
 
 @dataclass
@@ -56,6 +61,7 @@ class _Child:
     job: Job
     process: SpawnProcess
     started: float  # monotonic time, as those below
+    ended: float | None = None  # when the job's final state was seen
     asked_to_end: float | None = None  # when the request for the end was seen
     terminated: float | None = None
     error: str = ""
@@ -127,7 +133,12 @@ class Worker:
             return
         now = time.monotonic()
         limit = TIME_LIMITS_S.get(child.job.kind)
-        if child.asked_to_end is None:
+        if child.ended is not None:
+            if now - child.ended > self._timing.exit_grace_s:
+                _signal(child.process, signal.SIGKILL)  # what it waits for must not hold up the next job
+        elif self.store.has_ended(child.job.id):
+            child.ended = now
+        elif child.asked_to_end is None:
             if self.store.cancel_requested(child.job.id):
                 child.asked_to_end = now
             elif limit is not None and now - child.started > limit:
