@@ -22,6 +22,7 @@ from itertools import islice
 from typing import Any, Literal, TypeVar, cast, get_args
 
 import joblib
+from joblib.executor import MemmappingExecutor
 from joblib.externals.loky import get_reusable_executor
 
 from bandgap.foundation.errors import BandgapError, ConfigError
@@ -126,7 +127,10 @@ def end_pools() -> None:
     """
     if multiprocessing.active_children():
         executor = get_reusable_executor(reuse=True, kill_workers=True)
-        executor.shutdown(wait=True, kill_workers=True)
+        if isinstance(executor, MemmappingExecutor):  # joblib's own; removes its files of large arrays too
+            executor.terminate(kill_workers=True)
+        else:
+            executor.shutdown(wait=True, kill_workers=True)
     for process in multiprocessing.active_children():
         process.kill()
         process.join()
