@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bandgap.foundation.engines import end_pools
@@ -90,8 +90,11 @@ def _logged(progress: JobProgress) -> Iterator[None]:
         library.removeHandler(handler)
 
 
-def run_job(store: JobStore, job: Job) -> None:
-    """Do the work of a claimed job and write its final state; errors of the library become the job's error text."""
+def run_job(store: JobStore, job: Job, *, clean_up: Callable[[], object] = lambda: None) -> None:
+    """Do the work of a claimed job and write its final state; errors of the library become the job's error text.
+
+    `clean_up` is called after the work, also after one that failed, and before the state is written.
+    """
     from bandgap.jobs.tasks import TASKS
 
     progress = JobProgress(store, job.id)
@@ -99,7 +102,10 @@ def run_job(store: JobStore, job: Job) -> None:
         if job.kind in GROWING:
             check_quota(Library(store.home), job.workspace)
         with _logged(progress), owner_only():
-            result = TASKS[job.kind](job, store.home, progress)
+            try:
+                result = TASKS[job.kind](job, store.home, progress)
+            finally:
+                clean_up()
     except Cancelled:
         store.end(job.id, "cancelled")
     except BandgapError as error:
@@ -126,10 +132,7 @@ def child_main(folder: str, job_id: str) -> None:
     store = JobStore(Home(Path(folder)))
     job = store.claimed(job_id)
     if job is not None and job.active:
-        try:
-            run_job(store, job)
-        finally:
-            end_pools()
+        run_job(store, job, clean_up=end_pools)
 
 
 def belong_to_worker() -> None:

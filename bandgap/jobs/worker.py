@@ -48,12 +48,12 @@ class Timing:
     """Waiting times in seconds.
 
     A cancelled job's process is terminated after `cancel_grace_s`, and killed `kill_grace_s` later.
-    The process of a job that has ended is killed after `exit_grace_s`.
+    The process of a job that has ended is killed after `exit_grace_s`; all that it does is to exit.
     """
 
     cancel_grace_s: float = 8.0
     kill_grace_s: float = 4.0
-    exit_grace_s: float = 1.0
+    exit_grace_s: float = 0.5
 
 
 @dataclass
