@@ -55,7 +55,7 @@ def parse_settings(texts: list[str]) -> dict[str, Any]:
     >>> parse_settings(["lam=0.5", "standardise=target"])
     {'lam': 0.5, 'standardise': 'target'}
     """
-    import json
+    from bandgap.foundation.damage import JsonError, parse_json
 
     settings: dict[str, Any] = {}
     for text in texts:
@@ -63,8 +63,8 @@ def parse_settings(texts: list[str]) -> dict[str, Any]:
         if not equals or not name.strip():
             raise typer.BadParameter(f"--set {text!r}. Write NAME=VALUE, such as --set lam=1.")
         try:
-            settings[name.strip()] = json.loads(value)
-        except json.JSONDecodeError:
+            settings[name.strip()] = parse_json(value, what=name)
+        except JsonError:
             settings[name.strip()] = value
     return settings
 

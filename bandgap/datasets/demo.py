@@ -7,7 +7,6 @@ Molecules and molecular crystals are CC0; inorganic crystals are of the Material
 import gzip
 import hashlib
 import importlib.resources
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -16,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from bandgap.datasets.table import LabelledSet
+from bandgap.foundation.damage import parse_json
 from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.structures import Limits, read_structures
 
@@ -116,7 +116,8 @@ def unlabelled_cifs() -> list[Path]:
 
 def read_demo_manifest(folder: Path | None = None) -> dict[str, Any]:
     """Return the manifest of a demo: seed, checksums, and distributions of both sets; that of the first by default."""
-    manifest: dict[str, Any] = json.loads(_bytes((folder or data_folder()) / "manifest.json"))
+    path = (folder or data_folder()) / "manifest.json"
+    manifest: dict[str, Any] = parse_json(_bytes(path), what=str(path))
     return manifest
 
 

@@ -26,7 +26,7 @@ def read_split_json(path: Path) -> Iterator[tuple[int | str, dict[str, Any]]]:
     try:
         with gzip.open(path, "rt", encoding="utf-8") if _is_gzip(path) else path.open(encoding="utf-8") as stream:
             yield from _rows(_Scanner(stream), name=path.name)
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path}: cannot be read ({reason_of(error)}). Was the download complete?") from error
 
 

@@ -71,8 +71,9 @@ class DescriptorCache:
             try:
                 with self._connected() as db:
                     return action(db)
-            except (sqlite3.Error, OSError) as error:
-                damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
+            except (sqlite3.Error, OSError, ValueError, TypeError) as error:
+                code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+                damaged = code in _DAMAGED or isinstance(error, (ValueError, TypeError))
                 if damaged and attempt == 1:
                     _log.warning("descriptor cache %s is damaged (%s): it is rebuilt", self.path, error)
                     self._remove()

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bandgap.evaluation.heldout import HeldOut
 from bandgap.evaluation.metrics import coverage, mean_width
+from bandgap.foundation.damage import DAMAGE, read_json
 from bandgap.foundation.errors import ArtifactError, BandgapError, InputError
 from bandgap.predictions.conformal import ConformalScores, scores_of, smallest_calibration_set
 from bandgap.predictions.interval_kinds import IntervalKind
@@ -166,11 +167,11 @@ def load_calibrator(folder: Path) -> Calibrator | None:
     if not path.is_file():
         return None
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = read_json(path)
         if values.pop("schema") != SCHEMA or values.pop("artifact") != "calibrator":
             raise ValueError(f"not a calibrator of schema {SCHEMA}")
         return _checked(values)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, BandgapError) as error:
+    except (*DAMAGE, BandgapError) as error:
         raise ArtifactError(
             f"{path}: not readable as a calibrator ({error}). The run itself is not touched; remove this file, or fit "
             "the calibrator again on the page Calibration."

@@ -6,7 +6,9 @@ bit where the machines have the same processor, in the order of the items. An it
 again by another.
 """
 
+import contextlib
 import importlib
+import multiprocessing
 import os
 import threading
 import warnings
@@ -19,6 +21,8 @@ from itertools import islice
 from typing import Any, Literal, TypeVar, cast, get_args
 
 import joblib
+from joblib.executor import MemmappingExecutor
+from joblib.externals.loky import get_reusable_executor
 
 from bandgap.foundation.errors import BandgapError, ConfigError
 
@@ -29,6 +33,8 @@ ENGINE, SCHEDULER = "BANDGAP_ENGINE", "BANDGAP_SCHEDULER"
 NAMES: tuple[Name, ...] = get_args(Name)
 CONNECT_S = 15  # until a scheduler must have answered
 AHEAD = 4  # items that are given out at once for every process
+CLOSE_S = 1.0  # until a scheduler must have answered when it is left
+_DISCONNECT: list[Callable[[], object]] = []  # what closes the connections to engines elsewhere
 _HERE = threading.local()  # whether this thread computes an item of a map
 
 
@@ -106,6 +112,28 @@ def mapped(
             yield from parallel(joblib.delayed(_inside)(function, task) for task in batch)
 
 
+def end_pools() -> None:
+    """End the processes and connections that this process keeps for its next map.
+
+    Joblib keeps its processes for five minutes, and Python waits for them before it exits. What they
+    still compute is lost. A later map starts new ones.
+    """
+    if multiprocessing.active_children():
+        executor = get_reusable_executor(reuse=True, kill_workers=True)
+        if isinstance(executor, MemmappingExecutor):  # joblib's own; removes its files of large arrays too
+            executor.terminate(kill_workers=True)
+        else:
+            executor.shutdown(wait=True, kill_workers=True)
+    for process in multiprocessing.active_children():
+        process.kill()
+        process.join()
+    for disconnect in _DISCONNECT:
+        with contextlib.suppress(OSError, TimeoutError):
+            disconnect()
+    _DISCONNECT.clear()
+    _dask.cache_clear()
+
+
 def _inside(function: Callable[..., T], task: tuple[Any, ...]) -> T:
     _HERE.inside = True
     try:
@@ -147,6 +175,7 @@ def _dask(scheduler: str) -> dict[str, Any]:
     distributed = _package("distributed", extra="dask")
     try:
         client = distributed.Client(scheduler, timeout=CONNECT_S, set_as_default=False)
+        _DISCONNECT.append(lambda: client.close(timeout=CLOSE_S))
         found = client.run(version, "bandgap")
     except (OSError, TimeoutError, ValueError) as error:
         raise ConfigError(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from bandgap.foundation.damage import DAMAGE, parse_json
 from bandgap.foundation.errors import InputError
 
 T = TypeVar("T")
@@ -22,9 +23,12 @@ def read_lines(path: Path, build: Callable[[dict[str, Any]], T], *, what: str) -
     Raises InputError on a line that it makes nothing of; `what` says in words what a line holds.
     """
     built = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.is_file() else [], start=1):
+    lines = path.read_bytes().split(b"\n") if path.is_file() else []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
         try:
-            built.append(build(json.loads(line)))
-        except (ValueError, TypeError, KeyError) as error:
+            built.append(build(parse_json(line, what="line")))
+        except DAMAGE as error:
             raise InputError(f"{path}, line {number}: no {what} ({error}). Remove the line, or the file.") from error
     return built

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from bandgap.foundation.damage import parse_json
 from bandgap.foundation.errors import ArtifactError
 
 CODES: Final[Mapping[str, str]] = {
@@ -90,10 +91,12 @@ def mapped_tensors(path: Path) -> tuple[dict[str, str], dict[str, NDArray[np.gen
         length, size = int.from_bytes(file.read(8), "little"), path.stat().st_size
         if not 2 <= length <= size - 8:
             raise ValueError(f"a header of {length:,} bytes in a file of {size:,}")
-        facts = json.loads(file.read(length))
+        facts = parse_json(file.read(length), what=f"{path}, header")
     if not isinstance(facts, dict):
         raise ValueError("a header that is no table")
     metadata = facts.pop("__metadata__", None) or {}
+    if not isinstance(metadata, dict) or not all(isinstance(own, dict) for own in facts.values()):
+        raise ValueError("a header of other values than tables")
     begin = 8 + length
     return metadata, {name: _mapped(path, own, begin=begin, n_bytes=size - begin) for name, own in facts.items()}
 
@@ -103,7 +106,7 @@ def _mapped(path: Path, facts: Mapping[str, Any], *, begin: int, n_bytes: int) -
     try:
         dtype, shape = np.dtype(_NAMES[facts["dtype"]]), tuple(int(size) for size in facts["shape"])
         first, last = (int(place) for place in facts["data_offsets"])
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"a tensor without its {error}") from error
     if (
         min(shape, default=0) < 0

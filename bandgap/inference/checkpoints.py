@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from bandgap.foundation.damage import DAMAGE, parse_json
 from bandgap.foundation.errors import ArtifactError, ConfigError
 
 SCHEMA = "5"
@@ -77,8 +78,8 @@ def read(path: Path, *, expected: Mapping[str, Any], device: torch.device) -> tu
             metadata = file.metadata() or {}
             # a copy: what safetensors returns is the file itself, mapped into memory
             arrays = {name: file.get_tensor(name).clone().to(device) for name in file.keys()}  # noqa: SIM118
-        facts: dict[str, Any] = json.loads(metadata.get("facts", "{}"))
-    except (SafetensorError, ValueError) as error:
+        facts = _facts(metadata)
+    except DAMAGE as error:
         raise ForeignCheckpointError(
             f"{path}: not a checkpoint, or damaged ({error}). Delete it to start anew."
         ) from error
@@ -101,10 +102,17 @@ def facts_of(path: Path) -> dict[str, Any]:
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-        facts: dict[str, Any] = json.loads(metadata.get("facts", "{}"))
-    except (OSError, SafetensorError, ValueError):
+        facts = _facts(metadata)
+    except DAMAGE:
         return {}
     return facts if metadata.get("schema") == SCHEMA else {}
+
+
+def _facts(metadata: Mapping[str, str]) -> dict[str, Any]:
+    found = parse_json(metadata.get("facts", "{}"), what="facts")
+    if not isinstance(found, dict):
+        raise TypeError(f"facts are a {type(found).__name__}")
+    return found
 
 
 def under(prefix: str, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:

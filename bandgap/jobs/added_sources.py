@@ -6,13 +6,13 @@ taken, as nothing else belongs to a source model and nothing is unpickled.
 """
 
 import hashlib
-import json
 import shutil
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from bandgap.foundation.damage import JsonError, parse_json
 from bandgap.foundation.errors import InputError
 from bandgap.jobs.disk import check_quota
 from bandgap.jobs.home import owner_only
@@ -146,7 +146,7 @@ def check_source(folder: Path) -> None:
 def _kind(member: Member) -> str:
     """Return the kind of model of which a file is the manifest; an empty text where it is none."""
     try:
-        found = json.loads(member.content.whole())
-    except ValueError:
+        found = parse_json(member.content.whole(), what=member.name)
+    except JsonError:
         return ""
     return str(found.get("kind", "")) if isinstance(found, dict) else ""

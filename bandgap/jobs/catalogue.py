@@ -2,13 +2,13 @@
 
 import importlib.metadata
 import importlib.util
-import json
 import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bandgap.foundation.config import to_dict
+from bandgap.foundation.damage import read_json
 from bandgap.jobs.child import belong_to_worker
 from bandgap.jobs.demos import DEMOS, Demo
 from bandgap.jobs.entries import MethodEntry, PresetEntry, SourceEntry, SystemEntry
@@ -46,7 +46,7 @@ def register_sources(library: Library) -> None:
 
 def _source_entry(demo: Demo) -> SourceEntry:
     folder = demo.folder()
-    card: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["card"]
+    card: dict[str, Any] = read_json(folder / "manifest.json")["card"]
     return SourceEntry(f"{demo.source_title} ({card['level_of_theory']})", str(folder), card)
 
 

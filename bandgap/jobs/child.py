@@ -3,14 +3,16 @@
 import contextlib
 import errno
 import logging
+import math
 import multiprocessing
 import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from bandgap.foundation.engines import end_pools
 from bandgap.foundation.errors import BandgapError, Cancelled
 from bandgap.foundation.progress import Update
 from bandgap.jobs.disk import check_quota
@@ -34,14 +36,14 @@ class JobProgress:
     def __init__(self, store: JobStore, job_id: str) -> None:
         self._store = store
         self._job = job_id
-        self._written = self._looked = 0.0
-        self._since, self._since_done = time.time(), 0
+        self._written = self._looked = -math.inf  # monotonic times, as the clock may be set
+        self._since, self._since_done = time.monotonic(), 0
         self._last: Update | None = None
         self._pending: Update | None = None
 
     def __call__(self, update: Update, /) -> None:
         """Take an update; raise Cancelled when the person asked for the end of the job."""
-        now = time.time()
+        now = time.monotonic()
         if self._last is None or _counts_anew(self._last, update):
             self._since, self._since_done = now, update.done
         self._pending = self._last = update
@@ -59,8 +61,10 @@ class JobProgress:
     def flush(self) -> None:
         """Write the last update if it was held back."""
         if self._pending is not None:
-            self._store.add_event(self._job, "progress", self._pending, since=self._since, since_done=self._since_done)
-            self._written, self._pending = time.time(), None
+            now = time.monotonic()
+            since = time.time() - (now - self._since)
+            self._store.add_event(self._job, "progress", self._pending, since=since, since_done=self._since_done)
+            self._written, self._pending = now, None
 
 
 class _JobLog(logging.Handler):
@@ -86,8 +90,11 @@ def _logged(progress: JobProgress) -> Iterator[None]:
         library.removeHandler(handler)
 
 
-def run_job(store: JobStore, job: Job) -> None:
-    """Do the work of a claimed job and write its final state; errors of the library become the job's error text."""
+def run_job(store: JobStore, job: Job, *, clean_up: Callable[[], object] = lambda: None) -> None:
+    """Do the work of a claimed job and write its final state; errors of the library become the job's error text.
+
+    `clean_up` is called after the work, also after one that failed, and before the state is written.
+    """
     from bandgap.jobs.tasks import TASKS
 
     progress = JobProgress(store, job.id)
@@ -95,7 +102,10 @@ def run_job(store: JobStore, job: Job) -> None:
         if job.kind in GROWING:
             check_quota(Library(store.home), job.workspace)
         with _logged(progress), owner_only():
-            result = TASKS[job.kind](job, store.home, progress)
+            try:
+                result = TASKS[job.kind](job, store.home, progress)
+            finally:
+                clean_up()
     except Cancelled:
         store.end(job.id, "cancelled")
     except BandgapError as error:
@@ -115,14 +125,14 @@ def run_job(store: JobStore, job: Job) -> None:
 
 
 def child_main(folder: str, job_id: str) -> None:
-    """Entry of the spawned process of a job."""
+    """Run a job as the spawned process of it, and end the processes that the job has started."""
     belong_to_worker()
     if os.name == "posix":
         os.nice(NICENESS)
     store = JobStore(Home(Path(folder)))
     job = store.claimed(job_id)
     if job is not None and job.active:
-        run_job(store, job)
+        run_job(store, job, clean_up=end_pools)
 
 
 def belong_to_worker() -> None:

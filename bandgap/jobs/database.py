@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from types import MappingProxyType
 
+from bandgap.foundation.damage import DAMAGE
 from bandgap.foundation.errors import BandgapError
 
 SCHEMA_VERSION = 2
@@ -54,6 +55,18 @@ _transactions: ContextVar[Mapping[Path, sqlite3.Connection]] = ContextVar("_tran
 
 class StoreError(BandgapError):
     """The store cannot be read or written: locked, damaged, full, or of another version."""
+
+
+@contextmanager
+def row_damage_reported(table: str) -> Iterator[None]:
+    """Turn what a row of other types, or of text that is not JSON, causes into a StoreError."""
+    try:
+        yield
+    except DAMAGE as error:
+        raise StoreError(
+            f"A row of the table {table} in the store is damaged ({type(error).__name__}: {error}). The runs next to "
+            "the store are safe. Move its file bandgap.sqlite3 away and start again; a new one is made."
+        ) from error
 
 
 class Database:
@@ -136,7 +149,7 @@ class Database:
             raise
         except sqlite3.OperationalError as error:
             raise StoreError(f"The store {self.path} cannot be used now: {error}. {_remedy(str(error))}") from error
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # SQLite's message may quote damaged bytes
             raise StoreError(
                 f"The store {self.path} is damaged: {error}. The runs beside it are safe. "
                 "Move this file away and start again; a new one is made."

@@ -4,12 +4,13 @@ Costs are seconds of one fit on the demo data (`bandgap.transfer.shared.cost`). 
 be off by a factor of two or more, until runs on it correct them.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
+from bandgap.foundation.damage import parse_json
+from bandgap.jobs.database import row_damage_reported
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.store import JobStore
 from bandgap.runs.requests import TransferRequest
@@ -144,11 +145,16 @@ def finished_jobs(jobs: JobStore, kind: str, *, limit: int) -> list[tuple[dict[s
         kind,
         limit,
     )
-    return [
-        (json.loads(row["payload"]), json.loads(row["result"]), row["finished"] - row["started"])
-        for row in rows
-        if row["started"]
-    ]
+    with row_damage_reported("job"):
+        return [
+            (
+                dict(parse_json(row["payload"], what="payload")),
+                dict(parse_json(row["result"], what="result")),
+                max(row["finished"] - row["started"], 0.0),  # below 0 where the clock was set meanwhile
+            )
+            for row in rows
+            if row["started"]
+        ]
 
 
 def atoms_to_describe(jobs: JobStore, dataset: Dataset, source: str, *, levels: bool = False) -> int:
@@ -156,11 +162,12 @@ def atoms_to_describe(jobs: JobStore, dataset: Dataset, source: str, *, levels: 
     rows = jobs.database.rows(
         "SELECT payload FROM job WHERE workspace = ? AND kind = 'transfer' AND state = 'finished'", dataset.workspace
     )
-    for row in rows:
-        payload = json.loads(row["payload"])
-        has_levels = payload["request"]["levels"] != "none"
-        if (payload["dataset"], payload["source"], has_levels) == (dataset.id, source, levels):
-            return 0
+    with row_damage_reported("job"):
+        for row in rows:
+            payload = parse_json(row["payload"], what="payload")
+            has_levels = payload["request"]["levels"] != "none"
+            if (payload["dataset"], payload["source"], has_levels) == (dataset.id, source, levels):
+                return 0
     (row,) = jobs.database.rows(
         "SELECT total(n_atoms) FROM structure WHERE dataset = ? AND gap_eV IS NOT NULL AND status != 'refused'",
         dataset.id,

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.config import fingerprint, from_dict, to_dict
+from bandgap.foundation.damage import parse_json
 from bandgap.foundation.errors import ConfigError, InputError
-from bandgap.jobs.database import Database
+from bandgap.jobs.database import Database, row_damage_reported
 from bandgap.jobs.disk import check_quota
 from bandgap.jobs.entries import MethodEntry, PresetEntry, SourceEntry, SystemEntry
 from bandgap.jobs.home import Home
@@ -215,7 +216,8 @@ class Library:
     def _entries(self, kind: Kind, entry_type: type[T]) -> dict[str, T]:
         rows = self.database.rows("SELECT id, body FROM catalogue WHERE kind = ? ORDER BY rank", kind)
         try:
-            return {row["id"]: from_dict(entry_type, json.loads(row["body"])) for row in rows}
+            with row_damage_reported("catalogue"):
+                return {row["id"]: from_dict(entry_type, parse_json(row["body"], what="body")) for row in rows}
         except ConfigError:  # written by another version of the worker; the next one that starts replaces it
             return {}
 
@@ -226,8 +228,12 @@ def _insert_files(connection: sqlite3.Connection, dataset_id: str, files: Iterab
 
 
 def _dataset(row: sqlite3.Row) -> Dataset:
-    return Dataset(**{**dict(row), "labels": json.loads(row["labels"])})
+    with row_damage_reported("dataset"):
+        labels = dict(parse_json(row["labels"], what="labels"))
+        return Dataset(**{**dict(row), "labels": labels})
 
 
 def _run(row: sqlite3.Row) -> RunRow:
-    return RunRow(**{**dict(row), "request": TransferRequest.of(json.loads(row["request"]))})
+    with row_damage_reported("run"):
+        request = TransferRequest.of(parse_json(row["request"], what="request"))
+        return RunRow(**{**dict(row), "request": request})

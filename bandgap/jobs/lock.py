@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass
 
 from bandgap.jobs.database import Database
+from bandgap.jobs.heartbeats import is_stale
 from bandgap.jobs.machines import here
-from bandgap.jobs.store import STALE_S
 
 NAME = "worker"
 
@@ -51,12 +51,12 @@ def worker_status(database: Database) -> WorkerStatus:
     row = database.row("SELECT heartbeat FROM lock WHERE name = ?", NAME)
     if row is None:
         return WorkerStatus(alive=False, age_s=None)
-    age = time.time() - row["heartbeat"]
-    return WorkerStatus(alive=age <= STALE_S, age_s=age)
+    age = max(0.0, time.time() - row["heartbeat"])
+    return WorkerStatus(alive=not is_stale(row["heartbeat"]), age_s=age)
 
 
 def _dead(heartbeat: float, *, pid: int, host: str) -> bool:
-    if time.time() - heartbeat > STALE_S:
+    if is_stale(heartbeat):
         return True
     if host not in (here(), socket.gethostname()) or os.name != "posix":  # earlier versions wrote the name alone
         return False

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.database import Database, StoreError
+from bandgap.jobs.heartbeats import STALE_S
 from bandgap.jobs.home import Home
-from bandgap.jobs.store import STALE_S
 
 log = logging.getLogger(__name__)
 

@@ -3,16 +3,16 @@
 Read without torch: the metadata of a checkpoint say how many iterations are done (`bandgap.inference.checkpoints`).
 """
 
-import json
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 
 from bandgap.foundation.config import fingerprint
+from bandgap.foundation.damage import DAMAGE, parse_json
 from bandgap.foundation.errors import InputError
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
@@ -117,6 +117,6 @@ def _iteration(path: Path) -> int | None:
     """Return the iteration that a checkpoint was written after, None where the file is damaged."""
     try:
         with safe_open(str(path), framework="numpy") as stored:
-            return int(json.loads(stored.metadata()["facts"])["iteration"])
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError):
+            return int(parse_json(stored.metadata()["facts"], what=str(path))["iteration"])
+    except DAMAGE:
         return None

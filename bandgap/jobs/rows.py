@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from bandgap.foundation.damage import parse_json
 from bandgap.foundation.errors import InputError
+from bandgap.jobs.database import row_damage_reported
 from bandgap.runs.requests import TransferRequest
 
 Origin = Literal["upload", "demo", "demo-inorganic", "folder"]
@@ -48,8 +50,10 @@ class Verdict:
     @staticmethod
     def of(row: sqlite3.Row) -> "Verdict":
         """Return the verdict that a row of the table of structures holds."""
-        values = {field.name: row[field.name] for field in fields(Verdict)}
-        return Verdict(**{**values, "periodic": bool(row["periodic"]), "info": json.loads(row["info"])})
+        with row_damage_reported("structure"):
+            values = {field.name: row[field.name] for field in fields(Verdict)}
+            info = dict(parse_json(row["info"], what="info"))
+            return Verdict(**{**values, "periodic": bool(row["periodic"]), "info": info})
 
     def to_row(self) -> tuple[object, ...]:
         """Return its columns in that table, which are those of the fields above, in their order."""

@@ -4,13 +4,13 @@ Read without torch: cards and learning curves are in the manifest of a source's 
 or checked one that was added is what makes it the workspace's own.
 """
 
-import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bandgap.foundation.damage import DAMAGE, read_json
 from bandgap.foundation.errors import InputError
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
@@ -109,13 +109,13 @@ def _manifest(folder: Path) -> tuple[dict[str, Any], str]:
             manifest = {**parts[0], "card": joined_card(manifest["cards"].values()), "extras": extras, "history": []}
     except (OSError, ValueError) as error:
         return {}, f"its folder cannot be read ({type(error).__name__}). Train it again; runs made with it are safe."
-    except (KeyError, TypeError, AttributeError, IndexError):
+    except DAMAGE:
         return {}, "its manifest is damaged. Train it again."
     return manifest, ""
 
 
 def _read(folder: Path) -> dict[str, Any]:
-    found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    found = read_json(folder / MANIFEST)
     if not isinstance(found, dict):
         raise TypeError
     return found

@@ -1,7 +1,8 @@
 """The table of jobs: submit, claim, heartbeat, events, cancel.
 
 The dashboard inserts jobs and asks for their end; only the worker and its children move them on.
-Claims are one UPDATE ... RETURNING, so that several workers never take the same job.
+Claims are one UPDATE ... RETURNING, so that several workers never take the same job. The order of jobs is that of
+their rows: the clock may be set between two of them.
 """
 
 import json
@@ -12,8 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from bandgap.foundation.damage import parse_json
 from bandgap.foundation.progress import Update
-from bandgap.jobs.database import Database
+from bandgap.jobs.database import Database, row_damage_reported
+from bandgap.jobs.heartbeats import is_stale
 from bandgap.jobs.home import Home
 
 State = Literal["queued", "running", "cancelling", "cancelled", "failed", "finished", "interrupted"]
@@ -21,7 +24,6 @@ Ending = Literal["cancelled", "failed", "finished", "interrupted"]
 Lane = Literal["short", "long"]
 
 ACTIVE: tuple[State, ...] = ("queued", "running", "cancelling")
-STALE_S = 20.0  # a heartbeat older than this belongs to a dead worker; it is renewed every 2 s
 
 _LANES: Mapping[str, Lane] = {
     "check": "short",
@@ -118,7 +120,7 @@ class JobStore:
     def latest(self, workspace: str, subject: str) -> Job | None:
         """Return the newest job about a data set, a run or a prediction, or None."""
         row = self.database.row(
-            "SELECT * FROM job WHERE subject = ? AND workspace = ? ORDER BY created DESC, rowid DESC LIMIT 1",
+            "SELECT * FROM job WHERE subject = ? AND workspace = ? ORDER BY rowid DESC LIMIT 1",
             subject,
             workspace,
         )
@@ -127,16 +129,16 @@ class JobStore:
     def jobs(self, workspace: str, *, kinds: Sequence[str] = tuple(_LANES), limit: int = 200) -> list[Job]:
         """Return the newest jobs of a workspace, newest first."""
         marks = ", ".join("?" * len(kinds))
-        query = f"SELECT * FROM job WHERE workspace = ? AND kind IN ({marks}) ORDER BY created DESC, rowid DESC LIMIT ?"
+        query = f"SELECT * FROM job WHERE workspace = ? AND kind IN ({marks}) ORDER BY rowid DESC LIMIT ?"
         return [_job(row) for row in self.database.rows(query, workspace, *kinds, limit)]
 
     def queue_length(self, job: Job) -> int:
         """Return how many jobs of the same lane are before this queued one, the running one included."""
         before = self.database.rows(
             "SELECT id FROM job WHERE lane = ? AND (state IN ('running', 'cancelling')"
-            " OR (state = 'queued' AND created < ?))",
+            " OR (state = 'queued' AND rowid < (SELECT rowid FROM job WHERE id = ?)))",
             _LANES[job.kind],
-            job.created,
+            job.id,
         )
         return len(before)
 
@@ -155,7 +157,7 @@ class JobStore:
             row = connection.execute(
                 "UPDATE job SET state = 'running', worker = ?, started = ?, heartbeat = ?"
                 " WHERE id = (SELECT id FROM job"
-                f" WHERE state = 'queued' AND lane IN ({marks}) ORDER BY created, rowid LIMIT 1) RETURNING *",
+                f" WHERE state = 'queued' AND lane IN ({marks}) ORDER BY rowid LIMIT 1) RETURNING *",
                 (worker, now, now, *lanes),
             ).fetchone()
         return _job(row) if row else None
@@ -165,12 +167,23 @@ class JobStore:
         row = self.database.row("SELECT * FROM job WHERE id = ?", job_id)
         return _job(row) if row else None
 
-    def beat(self, worker: str, job_ids: Sequence[str]) -> None:
-        """Renew the heartbeat of the worker's lock and of the jobs that it runs."""
+    def beat(self, worker: str, job_ids: Sequence[str], *, clock_step: float = 0.0) -> None:
+        """Renew the heartbeat of the worker's lock and of the jobs that it runs.
+
+        The times of these jobs move by `clock_step`, the seconds by which the clock was set, so that
+        how long a job has run stays what it is.
+        """
         now = time.time()
         with self.database.writing() as connection:
             connection.execute("UPDATE lock SET heartbeat = ? WHERE holder = ?", (now, worker))
             connection.executemany("UPDATE job SET heartbeat = ? WHERE id = ?", [(now, job_id) for job_id in job_ids])
+            for job_id in job_ids if clock_step else ():
+                _move_times(connection, job_id, clock_step)
+
+    def has_ended(self, job_id: str) -> bool:
+        """Return whether a job has its final state, or is forgotten."""
+        row = self.database.row("SELECT state FROM job WHERE id = ?", job_id)
+        return row is None or row["state"] not in ACTIVE
 
     def cancel_requested(self, job_id: str) -> bool:
         """Return whether somebody asked for the end of this job."""
@@ -220,16 +233,29 @@ class JobStore:
             return cursor.rowcount
 
 
+def _move_times(connection: sqlite3.Connection, job_id: str, seconds: float) -> None:
+    """Move the start of a job and the times of its events."""
+    values = {"job": job_id, "seconds": seconds}
+    connection.execute("UPDATE job SET started = started + :seconds WHERE id = :job", values)
+    connection.execute(
+        "UPDATE event SET time = time + :seconds,"
+        " body = json_set(body, '$.since', json_extract(body, '$.since') + :seconds) WHERE job = :job",
+        values,
+    )
+
+
 def _job(row: sqlite3.Row) -> Job:
-    state: State = row["state"]
-    if state in ("running", "cancelling") and time.time() - (row["heartbeat"] or 0.0) > STALE_S:
-        state = "interrupted"
-    values = {name: row[name] for name in _COLUMNS}
-    values |= {name: json.loads(row[name]) for name in ("payload", "result")}
-    return Job(**{**values, "state": state, "cancel_requested": row["cancel_requested"] is not None})
+    with row_damage_reported("job"):
+        state: State = row["state"]
+        if state in ("running", "cancelling") and is_stale(row["heartbeat"]):
+            state = "interrupted"
+        values = {name: row[name] for name in _COLUMNS}
+        values |= {name: dict(parse_json(row[name], what=name)) for name in ("payload", "result")}
+        return Job(**{**values, "state": state, "cancel_requested": row["cancel_requested"] is not None})
 
 
 def _event(row: sqlite3.Row) -> Event:
-    body = json.loads(row["body"])
-    since, since_done = body.pop("since"), body.pop("since_done")
-    return Event(row["seq"], row["time"], row["kind"], Update(**body), since, since_done)
+    with row_damage_reported("event"):
+        body = parse_json(row["body"], what="body")
+        since, since_done = body.pop("since"), body.pop("since_done")
+        return Event(row["seq"], row["time"], row["kind"], Update(**body), since, since_done)

@@ -5,6 +5,7 @@ do not wait for a training. One worker serves a data directory.
 """
 
 import logging
+import math
 import multiprocessing
 import os
 import signal
@@ -20,6 +21,7 @@ from bandgap.foundation.engines import engine_in_use
 from bandgap.foundation.errors import BandgapError
 from bandgap.jobs import lock
 from bandgap.jobs.child import child_main, run_job
+from bandgap.jobs.heartbeats import ClockWatch
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.housekeeping import drop_left_sources, drop_unused_uploads
 from bandgap.jobs.library import Library
@@ -43,17 +45,24 @@ TIME_LIMITS_S = {
 
 @dataclass(frozen=True)
 class Timing:
-    """Waiting times in seconds: grace before a cancelled child is terminated, and again before it is killed."""
+    """Waiting times in seconds.
+
+    A cancelled job's process is terminated after `cancel_grace_s`, and killed `kill_grace_s` later.
+    The process of a job that has ended is killed after `exit_grace_s`; all that it does is to exit.
+    """
 
     cancel_grace_s: float = 8.0
     kill_grace_s: float = 4.0
+    exit_grace_s: float = 0.5
 
 
 @dataclass
 class _Child:
     job: Job
     process: SpawnProcess
-    asked_to_end: float | None = None  # time of the request for the end
+    started: float  # monotonic time, as those below
+    ended: float | None = None  # when the job's final state was seen
+    asked_to_end: float | None = None  # when the request for the end was seen
     terminated: float | None = None
     error: str = ""
 
@@ -68,7 +77,8 @@ class Worker:
         self._timing = timing or Timing()
         self._children: dict[Lane, _Child] = {}
         self._stopping = False
-        self._beat = 0.0
+        self._beat = -math.inf  # monotonic time
+        self._clock = ClockWatch()
 
     def stop(self) -> None:
         """Ask the loop to end; running jobs are ended and marked interrupted."""
@@ -100,9 +110,11 @@ class Worker:
             lock.release(self.store.database, self.name)
 
     def _step(self) -> None:
-        if time.time() - self._beat > BEAT_S:
-            self._beat = time.time()
-            self.store.beat(self.name, [child.job.id for child in self._children.values()])
+        clock_step = self._clock.step()
+        if clock_step or time.monotonic() - self._beat > BEAT_S:
+            self._beat = time.monotonic()
+            jobs = [child.job.id for child in self._children.values()]
+            self.store.beat(self.name, jobs, clock_step=clock_step)
             if not lock.holds(self.store.database, self.name):  # this process slept, and another worker took over
                 log.warning("another worker took over %s; ending", self._home.folder)
                 self._stopping = True
@@ -111,19 +123,25 @@ class Worker:
             self._watch(lane, child)
         for lane in LANES:
             if lane not in self._children and (job := self.store.claim(self.name, lanes=[lane])):
-                self._children[lane] = _Child(job, _spawned(child_main, str(self._home.folder), job.id))
+                process = _spawned(child_main, str(self._home.folder), job.id)
+                self._children[lane] = _Child(job, process, time.monotonic())
 
     def _watch(self, lane: Lane, child: _Child) -> None:
         if not child.process.is_alive():
             self._reap(child)
             del self._children[lane]
             return
-        now = time.time()
+        now = time.monotonic()
         limit = TIME_LIMITS_S.get(child.job.kind)
-        if child.asked_to_end is None:
+        if child.ended is not None:
+            if now - child.ended > self._timing.exit_grace_s:
+                _signal(child.process, signal.SIGKILL)  # what it waits for must not hold up the next job
+        elif self.store.has_ended(child.job.id):
+            child.ended = now
+        elif child.asked_to_end is None:
             if self.store.cancel_requested(child.job.id):
                 child.asked_to_end = now
-            elif limit is not None and now - (child.job.started or now) > limit:
+            elif limit is not None and now - child.started > limit:
                 child.error = (
                     f"Reading these files took longer than {limit / 60:.0f} minutes. Upload them in smaller parts."
                 )

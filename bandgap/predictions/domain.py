@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.foundation.damage import DAMAGE, parse_json
 from bandgap.foundation.errors import ArtifactError, InputError
 
 Floats = NDArray[np.float64]
@@ -122,7 +123,8 @@ class Domain:
     def from_arrays(arrays: Mapping[str, NDArray[Any]]) -> "Domain":
         """Rebuild the domain from `to_arrays`; raises ArtifactError where the arrays are not those."""
         try:
-            words = json.loads(np.asarray(arrays["words"], dtype=np.uint8).tobytes())
+            text = np.asarray(arrays["words"], dtype=np.uint8).tobytes()
+            words = parse_json(text, what="words of the domain")
             return Domain(
                 ids=tuple(words["ids"]),
                 n_features=words["n_features"],
@@ -132,7 +134,7 @@ class Domain:
                 source_species=tuple(words["source_species"]),
                 target_counts=words["target_counts"],
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except DAMAGE as error:
             raise ArtifactError(
                 f"stored applicability domain is damaged ({error!r}). Train the model again."
             ) from error

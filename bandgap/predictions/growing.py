@@ -1,7 +1,8 @@
-"""A table of predictions that grows chunk by chunk, and goes on after a break where the last whole chunk ended.
+"""A table of predictions that grows chunk by chunk, and resumes after a break where the last whole chunk ended.
 
-Beside the table lies, while it grows, a small file that says for which work it is, how many rows are done, of what they
-are made, and how long the files were then, with a checksum of them. Whatever was written after that is cut off.
+Next to the table lies, while it grows, a small file, the mark of an unfinished table. It says for which work the table
+is, how many rows are done, of what they are made, and how long the files were then, with a checksum of them. Whatever
+was written after that is cut off. The mark is written before the first row, so that no break leaves a table without it.
 """
 
 import hashlib
@@ -14,7 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from bandgap.foundation.errors import InputError
+from bandgap.foundation.damage import DAMAGE, read_json
+from bandgap.foundation.errors import BandgapError, InputError
 
 SUFFIX = ".unfinished.json"
 _BLOCK = 1 << 20
@@ -81,17 +83,44 @@ class GrowingTable:
             self.beside.unlink(missing_ok=True)
 
     def commit(self, rows: int, counts: Mapping[str, int], **texts: str | bytes) -> None:
-        """Add so many rows to the files, by name, and note that they are there; a file that is not named gets none."""
-        for name, text in texts.items():
-            self.files[name].append(text)
-        self.rows += rows
-        self.counts.update(counts)
+        """Add so many rows to the files, by name, and note that they are there; a file that is not named gets none.
+
+        Raises BandgapError where a file cannot be written, as on a full disk; the rows of before are then safe.
+        """
+        done = self.rows
+        try:
+            if not done:
+                self._write_mark(made_of="")
+            for name, text in texts.items():
+                self.files[name].append(text)
+            self.rows += rows
+            self.counts.update(counts)
+            self._write_mark(made_of=self.made_of(self.rows))
+        except OSError as error:
+            raise BandgapError(
+                f"{self.path} cannot be written: {error.strerror}. It has {done:,} whole rows, and is unfinished. Free "
+                "some disk space, or name another folder, and start the same again."
+            ) from error
+
+    def _write_mark(self, *, made_of: str) -> None:
+        """Write the mark of the unfinished table through to the disk, whole or not at all."""
         files = {name: file.state() for name, file in self.files.items()}
-        made = {"work": self.work, "made_of": self.made_of(self.rows)}
-        state = made | {"rows": self.rows, "counts": self.counts, "files": files}
+        state = {
+            "work": self.work,
+            "made_of": made_of,
+            "rows": self.rows,
+            "counts": self.counts,
+            "files": files,
+        }
         partial = self.beside.with_name(self.beside.name + ".part")
-        partial.write_text(json.dumps(state), encoding="utf-8")
-        partial.replace(self.beside)
+        try:
+            with partial.open("w", encoding="utf-8") as file:
+                file.write(json.dumps(state))
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(self.beside)
+        finally:
+            partial.unlink(missing_ok=True)
 
     def _take_up(self) -> None:
         """Go on from what lies there, or begin anew: files are emptied only when it is not this work's."""
@@ -100,12 +129,12 @@ class GrowingTable:
         if not self.beside.exists():
             return self._begin()
         try:
-            state = json.loads(self.beside.read_text(encoding="utf-8"))
+            state = read_json(self.beside)
             rows, files = int(state["rows"]), {k: dict(state["files"][k]) for k in self.files}
             counts = Counter({str(name): int(count) for name, count in state["counts"].items()})
             earlier = "made_of" not in state
             same = state["work"] == self.work and set(state["files"]) == set(self.files)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except DAMAGE:
             self.note = f"{self.beside} is damaged; {self.path} is written anew."
             return self._begin()
         if earlier:
@@ -113,6 +142,8 @@ class GrowingTable:
                 f"{self.path} was begun by an earlier version, which did not note of what its rows are made, and is "
                 "written anew."
             )
+            return self._begin()
+        if same and not rows:  # the first chunk was not written whole
             return self._begin()
         if not same or self.made_of(rows) != state["made_of"]:
             self.note = (
@@ -135,8 +166,8 @@ class GrowingTable:
 def rows_in(table: Path) -> int:
     """Return how many rows a table that is not finished has for certain, 0 where nothing is noted of it."""
     try:
-        return int(json.loads(_beside(table).read_text(encoding="utf-8"))["rows"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return int(read_json(_beside(table))["rows"])
+    except DAMAGE:
         return 0
 
 
@@ -146,13 +177,13 @@ def _beside(table: Path) -> Path:
 
 def _restored(file: GrowingFile, state: Mapping[str, Any]) -> bool:
     """Set a file to the state that was noted; return False where its beginning is another."""
-    file.digest, left = hashlib.sha256(), int(state["size"])
-    file.size = left
     try:
+        file.digest, left = hashlib.sha256(), int(state["size"])
+        file.size = left
         with file.path.open("rb") as opened:
             while left and (block := opened.read(min(left, _BLOCK))):
                 file.digest.update(block)
                 left -= len(block)
-    except OSError:
+        return left == 0 and file.digest.hexdigest() == state["sha256"]
+    except DAMAGE:
         return False
-    return left == 0 and file.digest.hexdigest() == state["sha256"]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bandgap.foundation.damage import parse_json
 from bandgap.foundation.tensor_files import LongTensor, write_tensors
 from bandgap.predictions.counting import counts_of
 from bandgap.predictions.details import ROWS, PredictionDetails, chosen_of
@@ -171,7 +172,7 @@ class GrowingPrediction:
     def _lines(self) -> Iterator[dict[str, Any]]:
         with self._table.files["chunks"].path.open(encoding="utf-8") as file:
             for line in file:
-                yield json.loads(line)
+                yield parse_json(line, what=str(self._table.files["chunks"].path))
 
 
 def _across(file: BinaryIO, sizes: Sequence[int], name: str) -> Iterator[bytes]:

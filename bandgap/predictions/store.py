@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from bandgap.foundation.damage import DAMAGE, parse_json
 from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.foundation.tensor_files import LongTensor, mapped_tensors, write_tensors
 from bandgap.predictions.conformal import ConformalScores
@@ -46,10 +47,13 @@ def load_predictions(path: Path | str) -> Predictions:
         once: dict[str, str] = {}  # most rows have the words of others
         texts: dict[str, Any] = {
             name: tuple(once.setdefault(text, text) for text in values)
-            for name, values in json.loads(metadata["texts"]).items()
+            for name, values in parse_json(metadata["texts"], what="texts").items()
         }
         scores = arrays.pop(SCORES, None)
-        conformal = None if scores is None else ConformalScores(tuple(json.loads(metadata[SCORES])), scores)
+        conformal = None
+        if scores is not None:
+            ids = parse_json(metadata[SCORES], what="ids of the scores")
+            conformal = ConformalScores(tuple(ids), scores)
         return Predictions(**texts, **arrays, level_of_theory=metadata["level_of_theory"], conformal=conformal)
 
 
@@ -66,7 +70,8 @@ def load_details(path: Path | str) -> PredictionDetails:
     """
     with _opened(path, DETAILS_FORMAT, "details of predictions") as (metadata, arrays):
         own = {name: arrays[name] for name in (*ROWS, *KEPT)}
-        return PredictionDetails(nearest=tuple(json.loads(metadata["nearest"])), **own)
+        nearest = parse_json(metadata["nearest"], what="nearest structures")
+        return PredictionDetails(nearest=tuple(nearest), **own)
 
 
 @contextmanager
@@ -77,5 +82,5 @@ def _opened(path: Path | str, form: str, what: str) -> Iterator[tuple[Mapping[st
         if metadata.get("format") != form:
             raise ArtifactError(f"{path}: format is {metadata.get('format')!r}, expected {form!r}.")
         yield metadata, arrays
-    except (OSError, InputError, KeyError, TypeError, ValueError) as error:
+    except (*DAMAGE, InputError) as error:
         raise ArtifactError(f"{path}: not readable as {what} ({error}). Run predict again.") from error

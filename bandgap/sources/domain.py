@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from bandgap.datasets.demo import (
@@ -23,6 +22,7 @@ from bandgap.datasets.demo import (
 from bandgap.datasets.table import Table, elements_of
 from bandgap.descriptors import MBTRConfig, featurize, similarity_features
 from bandgap.descriptors.cache import DescriptorCache
+from bandgap.foundation.damage import DAMAGE
 from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.predictions.domain import FAR, MAX_ROWS, Domain, Judgement, fit_domain
@@ -72,7 +72,7 @@ def load_domain(folder: Path, *, cache: DescriptorCache | None = None, progress:
         )
     try:
         return Domain.from_arrays(load_file(path))
-    except (OSError, SafetensorError) as error:
+    except DAMAGE as error:
         raise ArtifactError(f"{path} cannot be read ({error}). Train the source model again.") from error
 
 

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from ase import Atoms
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 
+from bandgap.foundation.damage import DAMAGE
 from bandgap.foundation.errors import ArtifactError
 from bandgap.storage.tensors import save_tensors
 from bandgap.structures import StructureRecord
@@ -93,7 +93,7 @@ def load_known(folder: Path) -> Known | None:
     try:
         arrays = load_file(path)
         return Known(*(arrays[name].numpy().view(np.uint64) for name in ("structures", "molecules")))
-    except (OSError, SafetensorError, KeyError) as error:
+    except DAMAGE as error:
         raise ArtifactError(f"{path} cannot be read ({error}). The folder is damaged; make it again.") from error
 
 

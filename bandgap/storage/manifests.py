@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from bandgap.foundation.damage import DAMAGE, read_json
 from bandgap.foundation.errors import ArtifactError, InputError
 
 log = logging.getLogger(__name__)
@@ -44,8 +45,8 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
 def manifest_kind(folder: Path) -> str | None:
     """Return the kind that the manifest of a folder states, None where there is no readable manifest."""
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        manifest = read_json(folder / MANIFEST)
+    except DAMAGE:
         return None
     kind = manifest.get("kind") if isinstance(manifest, dict) else None
     return kind if isinstance(kind, str) else None
@@ -57,8 +58,8 @@ def read_manifest(folder: Path, *, kind: str) -> dict[str, Any]:
     if not path.is_file():
         raise ArtifactError(f"{folder} has no {MANIFEST}. Give the folder that train-source or transfer wrote.")
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        manifest = read_json(path)
+    except DAMAGE as error:
         raise ArtifactError(f"{path}: not readable as JSON ({error}). The folder is damaged; make it again.") from error
     if not isinstance(manifest, dict):
         raise ArtifactError(f"{path}: not a manifest but a {type(manifest).__name__}. The folder is damaged.")
@@ -75,7 +76,7 @@ def damage_reported(folder: Path) -> Iterator[None]:
     """Turn what a damaged manifest or tensor file causes into an ArtifactError."""
     try:
         yield
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, InputError) as error:
+    except (*DAMAGE, InputError) as error:
         raise ArtifactError(
             f"{folder}: a part of the stored model is missing or damaged ({type(error).__name__}: {error}). "
             "Make the folder again."

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 
+from bandgap.foundation.damage import DAMAGE
 from bandgap.foundation.errors import ArtifactError
 
 
@@ -25,7 +25,7 @@ def load_tensors(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str,
     """Return all tensors of a file; raises ArtifactError when one of `shapes` is missing or of another shape."""
     try:
         arrays: dict[str, torch.Tensor] = load_file(path)
-    except (OSError, SafetensorError) as error:
+    except DAMAGE as error:
         raise ArtifactError(f"{path} cannot be read ({error}). The folder is damaged; make it again.") from error
     check_shapes(path, arrays, shapes)
     return arrays

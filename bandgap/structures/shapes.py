@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 
+from bandgap.foundation.damage import DAMAGE
 from bandgap.foundation.errors import ArtifactError
 from bandgap.foundation.tensor_files import LongTensor, write_tensors
 
@@ -87,7 +88,7 @@ def has_shapes(path: Path, n: int) -> bool:
     try:
         with safe_open(str(path), framework="numpy") as stored:
             found = (stored.metadata() or {}).get("format"), stored.get_slice("cells").get_shape()[0]
-    except (OSError, SafetensorError):
+    except DAMAGE:
         return False
     return found == (FORMAT, n)
 
@@ -140,7 +141,7 @@ def load_shape(path: Path, row: int) -> Shape | None:
                 contact_pair=(counts[2], counts[3]),
                 n_molecules=counts[4],
             )
-    except (OSError, SafetensorError, ValueError, IndexError) as error:
+    except DAMAGE as error:
         raise ArtifactError(f"{path.name}: the stored structures cannot be read ({error}).") from error
 
 

@@ -5,9 +5,9 @@ Fisher information of the source's weights and p_k^2 the variance of their prior
 = 1 is the source's Laplace approximation; the posterior given the target is approximated by independent normals, with y
 ~ N(f(x; theta), sigma^2), sigma^2 ~ InvGamma(2, b) as in `btl_pcp_pe`, at the sigma of highest density. kappa, the
 share of the source's information that still holds for the target, is the one under which rows held out are most
-likely; then all rows are fitted. A floor delta that is the same for all weights does not do: on the demo half of the first layer
-has no information at all, and with a standard deviation of 1 in each of these weights the error is 0.50 eV, not 0.38
-(100 crystals, one run).
+likely; then all rows are fitted. A floor delta that is the same for all weights does not do: on the demo half of the
+first layer has no information at all, and with a standard deviation of 1 in each of these weights the error is 0.50 eV,
+not 0.38 (100 crystals, one run).
 """
 
 import math

@@ -1,6 +1,5 @@
 """The applicability domain of a source model for a data set: what it has never seen, how far, and what is nearest."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import streamlit as st
 from bandgap import plots
 from bandgap.datasets.gaps import distinct_levels
 from bandgap.foundation.csv_tables import rearm
+from bandgap.foundation.damage import DAMAGE, read_json
 from bandgap.jobs.home import domain_paths
 from bandgap.jobs.rows import Dataset
 from bandgap.predictions.domain import FAR
@@ -68,7 +68,7 @@ def domain_view(dataset: Dataset) -> None:
         return
     try:
         summary, table = read_domain(csv, companion, companion.stat().st_mtime)
-    except (OSError, ValueError, KeyError):
+    except DAMAGE:
         st.error("The stored comparison cannot be read. Compare again; nothing else is touched.")
         return
     _result(summary, table, csv)
@@ -78,9 +78,9 @@ def domain_view(dataset: Dataset) -> None:
 def read_domain(csv: Path, companion: Path, changed: float) -> tuple[dict[str, Any], pd.DataFrame]:
     """Return summary and table of a comparison, the farthest structures first; `changed` tells versions apart.
 
-    Raises OSError, ValueError or KeyError on files that are absent or damaged.
+    Raises one of DAMAGE on files that are absent or damaged.
     """
-    summary: dict[str, Any] = json.loads(companion.read_text(encoding="utf-8"))
+    summary: dict[str, Any] = read_json(companion)
     table = pd.read_csv(csv, keep_default_na=False, dtype=dict.fromkeys(_TEXTS, str))
     for name in _TEXTS:
         table[name] = [rearm(text) for text in table[name]]

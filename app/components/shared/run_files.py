@@ -1,6 +1,5 @@
 """What finished runs left in their folders, read without torch: manifest, draws, predictions, held-out structures."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +9,12 @@ import numpy as np
 import pandas as pd
 import session
 import streamlit as st
-from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from bandgap.evaluation.calibrators import Calibrator, load_calibrator
 from bandgap.evaluation.heldout import HeldOut, Key, load_heldout
 from bandgap.evaluation.run_tables import LearningPoint, StoredRun
+from bandgap.foundation.damage import DAMAGE, read_json
 from bandgap.foundation.errors import ArtifactError, BandgapError
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.details import PredictionDetails
@@ -152,9 +151,11 @@ def extxyz_of(run_id: str, prediction_id: str) -> Path | None:
 def _read_run(folder: str) -> RunFiles:
     path = Path(folder)
     try:
-        manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+        manifest = read_json(path / "manifest.json")
+        if not isinstance(manifest, dict):
+            raise TypeError(f"its manifest is a {type(manifest).__name__}")
         draws, record = (load_file(path / n) if (path / n).is_file() else {} for n in (SUMMARIES, RECORD))
-    except (OSError, ValueError, SafetensorError) as error:
+    except DAMAGE as error:
         raise ArtifactError(
             f"The files of run {path.name} cannot be read ({type(error).__name__}). Other runs are not touched; train "
             "this one again."

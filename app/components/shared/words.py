@@ -33,8 +33,8 @@ _EARLY = 0.05  # below this share of the work the time left is not said
 
 
 def duration(seconds: float) -> str:
-    """Return a time as "2 min 10 s"."""
-    whole = round(seconds)
+    """Return a time as "2 min 10 s"; one below zero, as after a step of the clock, as "0 s"."""
+    whole = max(round(seconds), 0)
     if whole < 60:
         return f"{whole} s"
     if whole < 3600:

@@ -1,5 +1,6 @@
 """Maps over items: order, laziness and nesting of the local engine, and what is said of engines that cannot be used."""
 
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -9,7 +10,16 @@ from collections.abc import Iterator
 import pytest
 
 from bandgap.foundation import engines
-from bandgap.foundation.engines import ENGINE, SCHEDULER, Engine, engine_in_use, inside_map, mapped, use_engine
+from bandgap.foundation.engines import (
+    ENGINE,
+    SCHEDULER,
+    Engine,
+    end_pools,
+    engine_in_use,
+    inside_map,
+    mapped,
+    use_engine,
+)
 from bandgap.foundation.errors import ConfigError
 
 KEPT: list[bytes] = []
@@ -66,6 +76,17 @@ def test_process_that_grew_is_replaced_without_a_word_where_warnings_are_errors(
     """Joblib's warning is raised in the thread that gives out the items: as an error it would end that for ever."""
     pytest.importorskip("psutil")  # by which joblib looks
     assert list(mapped(grown, [(x,) for x in range(6)], n_jobs=2)) == list(range(6))
+
+
+def test_processes_of_maps_end_when_they_are_told_and_a_later_map_has_others() -> None:
+    first = {pid for _, _, pid in mapped(square, [(x,) for x in range(8)], n_jobs=2)}
+    assert first & {process.pid for process in multiprocessing.active_children()}
+    end_pools()
+    assert multiprocessing.active_children() == []
+    second = {pid for _, _, pid in mapped(square, [(x,) for x in range(8)], n_jobs=2)}
+    assert second and not first & second
+    end_pools()
+    end_pools()  # there is nothing left
 
 
 @pytest.mark.parametrize(("n_jobs", "most"), [(1, 1), (2, 8)])

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from bandgap.jobs import lock, machines
+from bandgap.jobs.heartbeats import STALE_S
 from bandgap.jobs.home import Home
 from bandgap.jobs.machines import PagesRow, ServedElsewhere, here
-from bandgap.jobs.store import STALE_S, JobStore
+from bandgap.jobs.store import JobStore
 from bandgap.jobs.worker import Worker
 
 FAR = "far 00000000-aaaa"

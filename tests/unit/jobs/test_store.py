@@ -11,8 +11,9 @@ import pytest
 
 from bandgap.foundation.progress import Update
 from bandgap.jobs.database import Database, StoreError
+from bandgap.jobs.heartbeats import STALE_S
 from bandgap.jobs.home import Home
-from bandgap.jobs.store import STALE_S, Job, JobStore
+from bandgap.jobs.store import Job, JobStore
 
 WS = str(uuid.uuid4())
 OTHER = str(uuid.uuid4())

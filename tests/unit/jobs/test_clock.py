@@ -1,0 +1,162 @@
+"""The clock of the machine is set while a job runs: progress, cancellation and heartbeats do not care."""
+
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bandgap.foundation.progress import Update
+from bandgap.jobs import heartbeats, lock
+from bandgap.jobs.added_sources import add_folder
+from bandgap.jobs.child import JobProgress
+from bandgap.jobs.heartbeats import STALE_S, ClockWatch, is_stale
+from bandgap.jobs.home import Home, open_home
+from bandgap.jobs.library import Library
+from bandgap.jobs.store import Job, JobStore
+from bandgap.jobs.worker import work_all
+from tests.unit.jobs.changed_start import clock_start_up
+from tests.unit.jobs.labelled_sets import add_labelled_set
+
+WS = str(uuid.uuid4())
+HOUR = 3600.0
+
+
+class Clock:
+    """The time of day, as `time.time` gives it: it can be set."""
+
+    def __init__(self) -> None:
+        self.moved, self._true = 0.0, time.time
+
+    def __call__(self) -> float:
+        return self._true() + self.moved
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr(time, "time", found)
+    monkeypatch.setattr(heartbeats, "_CLOCK", ClockWatch())
+    return found
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> JobStore:
+    return JobStore(Home(tmp_path))
+
+
+def submitted(store: JobStore) -> Job:
+    return store.submit(WS, "check", title="c", payload={}, subject="s")
+
+
+def shown(store: JobStore, job: Job) -> Job:
+    found = store.job(WS, job.id)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("step", [-HOUR, HOUR])
+def test_progress_is_written_after_the_clock_was_set(store: JobStore, clock: Clock, step: float) -> None:
+    job = submitted(store)
+    progress = JobProgress(store, job.id)
+    progress(Update("sampling", 1, 10))
+    clock.moved = step
+    time.sleep(0.6)
+    progress(Update("sampling", 2, 10))
+    (_first, second) = store.events(job.id)
+    assert second.update.done == 2
+    assert 0.5 < second.time - second.since < 30.0  # seconds of work, whatever the clock says
+
+
+@pytest.mark.parametrize("step", [-HOUR, HOUR])
+def test_job_with_a_living_worker_runs_on_after_the_clock_was_set(store: JobStore, clock: Clock, step: float) -> None:
+    job = submitted(store)
+    store.claim("w")
+    store.add_event(job.id, "progress", Update("sampling", 1, 10), since=time.time())
+    clock.moved = step
+    assert shown(store, job).state == "running"  # the worker has not renewed its heartbeat yet
+    store.beat("w", [job.id], clock_step=step)
+    found, (event,) = shown(store, job), store.events(job.id)
+    assert found.state == "running" and found.started is not None
+    assert all(0.0 <= time.time() - at < 30.0 for at in (found.started, event.time, event.since))
+
+
+def test_job_of_a_dead_worker_is_interrupted_though_its_heartbeat_lies_in_the_future(
+    store: JobStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = submitted(store)
+    store.claim("w")
+    assert lock.acquire(store.database, "w")
+    clock.moved = -HOUR
+    assert lock.worker_status(store.database).alive
+    monkeypatch.setattr(heartbeats, "RENEWAL_S", 0.0)  # as after that time
+    assert shown(store, job).state == "interrupted"
+    status = lock.worker_status(store.database)
+    assert not status.alive and status.age_s == 0.0
+    assert lock.acquire(store.database, "another")
+
+
+def test_heartbeats_of_a_clock_that_runs_evenly_are_judged_by_their_age(clock: Clock) -> None:
+    assert not is_stale(time.time()) and not is_stale(time.time() - STALE_S + 1)
+    assert is_stale(time.time() - STALE_S - 1) and is_stale(None)
+
+
+def test_jobs_are_claimed_and_listed_in_the_order_of_their_submission(store: JobStore, clock: Clock) -> None:
+    first = submitted(store)
+    clock.moved = -HOUR
+    second = submitted(store)
+    assert store.latest(WS, "s") == second and store.jobs(WS) == [second, first]
+    assert (store.queue_length(first), store.queue_length(second)) == (0, 1)
+    assert [store.claim("w"), store.claim("w")] == [shown(store, first), shown(store, second)]
+
+
+@pytest.mark.parametrize("step", [-HOUR, HOUR])
+def test_worker_and_job_do_not_care_when_the_clock_is_set(
+    tmp_path: Path, world, source_folder, clock: Clock, step: float
+) -> None:
+    home, file = open_home(tmp_path / "home"), tmp_path / "moved"
+    dataset = add_labelled_set(home, WS, world, source_folder)
+    store = JobStore(home)
+    source = add_folder(store, Library(home), WS, source_folder).subject
+    assert work_all(home) == 1
+    payload = {
+        "run": str(uuid.uuid4()), "dataset": dataset.id, "source": source, "method": "btl_pcp_pe", "n": 16,
+        "n_test": 4, "seed": 1, "device": "cpu", "settings": {"sampler": {"chains": 2, "draws": 1_000_000}},
+    }  # fmt: skip
+    job = store.submit(WS, "transfer", title="t", payload=payload, subject=payload["run"])
+    path = os.pathsep.join([clock_start_up(tmp_path / "start", file=file), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "BANDGAP_HOME": str(home.folder), "PYTHONPATH": path}
+    worker = subprocess.Popen([sys.executable, "-m", "bandgap.jobs.worker"], env=environment)
+    try:
+        wait_for(lambda: any(event.update.phase == "sampling" for event in store.events(job.id)), within_s=120.0)
+        last, started = store.events(job.id)[-1].seq, shown(store, job).started
+        assert started is not None
+        spent = time.time() - started
+        file.write_text(str(step), encoding="utf-8")
+        clock.moved = step
+        states = set()
+
+        def has_progressed() -> bool:
+            states.add(shown(store, job).state)
+            return store.events(job.id)[-1].seq >= last + 6
+
+        wait_for(has_progressed, within_s=20.0)
+        found = shown(store, job)
+        assert states == {"running"} and found.started is not None
+        assert spent < time.time() - found.started < spent + 60.0
+        store.request_cancel(WS, job.id)
+        wait_for(lambda: shown(store, job).state == "cancelled", within_s=20.0)
+    finally:
+        worker.terminate()
+        worker.wait(60.0)
+
+
+def wait_for(condition: Callable[[], bool], *, within_s: float) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)

@@ -1,0 +1,170 @@
+"""The next job of a lane starts within two seconds of the end of the one before, whatever kind and end that one had."""
+
+import contextlib
+import functools
+import io
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from ase.io import write
+
+from bandgap.foundation.machine import cores
+from bandgap.jobs.added_sources import add_folder
+from bandgap.jobs.home import Home, open_home
+from bandgap.jobs.library import Library
+from bandgap.jobs.rows import Dataset
+from bandgap.jobs.server_files import DATA_VARIABLE
+from bandgap.jobs.starting import start_transfer
+from bandgap.jobs.store import Job, JobStore
+from bandgap.jobs.tasks import TASKS
+from bandgap.jobs.worker import work_all
+from tests.unit.conftest import gaps_of, make_records
+from tests.unit.jobs.changed_start import staying_start_up
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="looks at processes as POSIX has them")
+
+WS = str(uuid.uuid4())
+MOST_S = 2.0  # between the end of a job and the start of the next
+WATER = b"3\nwater\nO 0 0 0.119\nH 0 0.763 -0.477\nH 0 -0.763 -0.477\n"
+LEARNED = {"n": 16, "n_test": 4, "seed": 1, "device": "cpu"}
+
+
+@contextlib.contextmanager
+def serving(home: Home, **environment: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """The worker as `bandgap worker` runs it."""
+    words = [sys.executable, "-m", "bandgap.jobs.worker"]
+    process = subprocess.Popen(words, env={**os.environ, "BANDGAP_HOME": str(home.folder), **environment})
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(60.0)
+
+
+class Jobs:
+    """Jobs of a workspace: submitted, waited for, and the time between two of them."""
+
+    def __init__(self, home: Home) -> None:
+        self.home, self.store, self.library = home, JobStore(home), Library(home)
+
+    def submit(self, kind: str, **payload: object) -> Job:
+        subject = str(payload["source" if kind == "train_source" else "dataset"])
+        return self.store.submit(WS, kind, title=kind, payload=payload, subject=subject)
+
+    def now(self, job: Job) -> Job:
+        found = self.store.job(WS, job.id)
+        assert found is not None
+        return found
+
+    def outcomes(self, *jobs: Job) -> list[tuple[str, str]]:
+        return [(found.state, found.error) for found in map(self.now, jobs)]
+
+    def wait(self, job: Job, until: Callable[[Job], bool], *, within_s: float = 300.0) -> Job:
+        deadline = time.monotonic() + within_s
+        while not until(found := self.now(job)):
+            assert time.monotonic() < deadline, f"{found.kind} is {found.state}"
+            time.sleep(0.05)
+        return found
+
+    def ended(self, job: Job) -> Job:
+        return self.wait(job, lambda found: not found.active)
+
+    def start_after(self, job: Job, following: Job) -> float:
+        """Seconds from the end of a job to the start of the next one of its lane."""
+        end = self.ended(job).finished
+        start = self.wait(following, lambda found: found.started is not None).started
+        assert end is not None and start is not None
+        return start - end
+
+
+def descendants(pid: int) -> list[str]:
+    """Command lines of all processes that a process has started, and of those that these have."""
+    table = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    rows = [(int(a), int(b), words) for a, b, words in (line.split(maxsplit=2) for line in table.splitlines())]
+    found, parents = [], {pid}
+    while parents:
+        below = [(own, words) for own, parent, words in rows if parent in parents]
+        found += [words for _, words in below]
+        parents = {own for own, _ in below}
+    return found
+
+
+def has_pool(worker: "subprocess.Popen[bytes]") -> bool:
+    return any("loky" in words for words in descendants(worker.pid))
+
+
+def labelled_set(jobs: Jobs) -> Dataset:
+    """54 molecules with gaps, checked: as many as a source model needs."""
+    records, text = make_records(54, seed=3, prefix="m"), io.StringIO()
+    write(text, [record.atoms for record in records], format="extxyz")
+    dataset = jobs.library.add_dataset(WS, "set", files=[("set.extxyz", text.getvalue().encode())])
+    jobs.submit("check", dataset=dataset.id)
+    assert work_all(jobs.home) == 1
+    jobs.library.save_gaps(dataset.id, gaps_of(records, seed=4), labels={}, level_of_theory="PBE")
+    return dataset
+
+
+def test_next_job_starts_within_two_seconds_of_every_kind_of_job(tmp_path: Path) -> None:
+    jobs = Jobs(open_home(tmp_path / "home"))
+    dataset, source = labelled_set(jobs), str(uuid.uuid4())
+    (tmp_path / "offered").mkdir()
+    (tmp_path / "offered" / "water.xyz").write_bytes(WATER)
+    begin = functools.partial(start_transfer, jobs.store, jobs.library, dataset, title="t")
+    learned = {**LEARNED, "source": source, "method": "btl_pcp_pe"}
+    waits: dict[str, float] = {}
+    with serving(jobs.home, **{DATA_VARIABLE: str(tmp_path / "offered")}) as worker:
+        network = {"hidden": [6, 4], "max_epochs": 3, "seed": 0, "device": "cpu"}
+        trained = jobs.submit("train_source", source=source, name="s", dataset=dataset.id, **network)
+        run = begin(config=learned)  # the default method with its own settings: its chains run in a pool
+        endless = begin(config=learned | {"settings": {"sampler": {"draws": 1_000_000}}})
+        failing = jobs.submit("transfer", dataset="gone")
+        last = jobs.submit("transfer", dataset="gone")
+        waits["train_source"] = jobs.start_after(trained, run.job)
+        jobs.wait(run.job, lambda job: not job.active or has_pool(worker) or cores() == 1)
+        waits["transfer"] = jobs.start_after(run.job, endless.job)
+        jobs.wait(endless.job, lambda job: not job.active or has_pool(worker) or cores() == 1)
+        assert jobs.outcomes(trained, run.job) == [("finished", "")] * 2 and jobs.now(endless.job).state == "running"
+        jobs.store.request_cancel(WS, endless.job.id)
+        waits["a cancelled transfer"] = jobs.start_after(endless.job, failing)
+        waits["a failed transfer"] = jobs.start_after(failing, last)
+        assert [state for state, _ in jobs.outcomes(endless.job, failing)] == ["cancelled", "failed"]
+
+        folder = tmp_path / "elsewhere"
+        shutil.copytree(jobs.home.source_folder(source), folder)
+        new = jobs.library.add_dataset(WS, "new", purpose="prediction", files=[("w.xyz", WATER)])
+        demo = jobs.library.add_dataset(WS, "demo", origin="demo")
+        offered = jobs.library.add_dataset(WS, "offered", origin="folder")
+        short = [
+            jobs.submit("predict", dataset=new.id, run=run.run, name="p"),
+            jobs.submit("check", dataset=dataset.id),
+            jobs.submit("domain", dataset=dataset.id, source=source),
+            add_folder(jobs.store, jobs.library, WS, folder),
+            jobs.submit("import_folder", dataset=offered.id, entry="water.xyz"),
+            jobs.submit("import_demo", dataset=demo.id),
+            jobs.submit("shapes", dataset=new.id),
+            jobs.submit("shapes", dataset=new.id),
+        ]
+        for job, following in itertools.pairwise(short):
+            waits[job.kind] = jobs.start_after(job, following)
+            assert (job.kind, jobs.outcomes(job)) == (job.kind, [("finished", "")])
+    print({name: f"{wait:.2f} s" for name, wait in waits.items()})  # noqa: T201 - shown with `pytest -rP`
+    assert set(TASKS) <= set(waits)
+    assert {name: wait for name, wait in waits.items() if wait > MOST_S} == {}
+
+
+def test_next_job_starts_while_the_process_of_the_one_before_does_not_exit(tmp_path: Path) -> None:
+    jobs = Jobs(open_home(tmp_path / "home"))
+    dataset = jobs.library.add_dataset(WS, "set", files=[("w.xyz", WATER)])
+    first, second = (jobs.submit("check", dataset=dataset.id) for _ in range(2))
+    path = os.pathsep.join([staying_start_up(tmp_path / "start"), os.environ.get("PYTHONPATH", "")])
+    with serving(jobs.home, PYTHONPATH=path):
+        assert jobs.start_after(first, second) <= MOST_S
+        assert jobs.ended(first).state == jobs.ended(second).state == "finished"
