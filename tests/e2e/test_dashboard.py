@@ -1,24 +1,20 @@
 """The dashboard of a workspace with finished runs in a browser: every page at two widths and in two themes,
-the keyboard alone, two visitors, the address, deletions, and ten sessions at once."""
+the keyboard alone, two visitors, the address, and deletions."""
 
-import statistics
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from bandgap.foundation.errors import InputError
-from tests.e2e.browsing import PAGES, TOUR_KB, Stop, expect_ready, faint_texts, folder, picture, tab_to, tour_picture
+from tests.e2e.browsing import PAGES, TOUR_KB, Stop, expect_ready, faint_texts, picture, tab_to, tour_picture
 from tests.e2e.conftest import Dashboard
-from tests.e2e.sessions import Visit, connected
 
 pytestmark = pytest.mark.browser
 
 WIDE, PHONE = 1280, 400
 LINE = 40  # pixels
-SESSIONS = 10
 TOUR = {  # name of the picture in the README, and the text that it begins with
     "Data": ("tour-1-data", "Crystal structures and the band gaps"),
     "Train": ("tour-2-train", "Start other transfers"),
@@ -205,23 +201,3 @@ def delete(page: Page, label: str, *, sure: str) -> None:
     expect(button).to_be_disabled()
     page.get_by_text(sure).click()
     button.click()
-
-
-def test_ten_sessions_at_once_get_every_page_without_an_error(dashboard: Dashboard) -> None:
-    def visitor(number: int) -> list[tuple[str, Visit]]:
-        titles = list(PAGES)
-        with connected(dashboard.address) as session:
-            order = titles[number % len(titles) :] + titles[: number % len(titles)]
-            return [(title, session.visit(PAGES[title], **dashboard.choices)) for title in order]
-
-    with ThreadPoolExecutor(SESSIONS) as pool:
-        visits = [visit for found in pool.map(visitor, range(SESSIONS)) for visit in found]
-    assert len(visits) == SESSIONS * len(PAGES)
-    for title, visit in visits:
-        assert (visit.ended, visit.titles, visit.errors) == ("FINISHED_SUCCESSFULLY", [title], [])
-    seconds = sorted(visit.seconds for _, visit in visits)
-    p95 = statistics.quantiles(seconds, n=20)[-1]
-    line = (
-        f"{SESSIONS} sessions at once, {len(visits)} pages: median {statistics.median(seconds):.2f} s, p95 {p95:.2f} s"
-    )
-    (folder() / "load.txt").write_text(f"{line} until all of a page was sent\n", encoding="utf-8")

@@ -1,6 +1,7 @@
-"""Many sessions beside a training: no error on any page, and the page process stays as large as it was.
+"""Many sessions, alone and next to a training: no error on any page, and the page process does not grow.
 
-Thirty sessions for two minutes are `pytest -m soak tests/e2e/test_load.py`; fewer, for a shorter time, are a slow test.
+`pytest -m slow tests/e2e/test_load.py` runs ten sessions for seconds and thirty for two minutes (also marked `soak`).
+The times are kept in load.txt and sessions.txt.
 """
 
 import random
@@ -18,7 +19,10 @@ from tests.e2e.browsing import PAGES, folder
 from tests.e2e.conftest import Dashboard
 from tests.e2e.sessions import Visit, connected
 
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
 SEED = 20261124
+SESSIONS = 10
 LONG = {"sampler": {"warmup": 300, "draws": 100_000, "keep": 400, "chains": 2}}  # hours: it is cancelled at the end
 GROWTH_MB = 40.0  # of the last half over the first: caches of figures of this size may still fill
 
@@ -93,8 +97,6 @@ def sessions_beside_a_training(dashboard: Dashboard, *, sessions: int, seconds: 
     )
 
 
-@pytest.mark.browser
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="memory is read where Linux tells it")
 @pytest.mark.parametrize(
     ("sessions", "seconds"), [(10, 20.0), pytest.param(30, 120.0, marks=pytest.mark.soak)], ids=["brief", "whole"]
@@ -102,3 +104,23 @@ def sessions_beside_a_training(dashboard: Dashboard, *, sessions: int, seconds: 
 def test_sessions_beside_a_training_see_no_error(dashboard: Dashboard, sessions: int, seconds: float) -> None:
     line = sessions_beside_a_training(dashboard, sessions=sessions, seconds=seconds)
     (folder() / "sessions.txt").write_text(f"{line}\n", encoding="utf-8")
+
+
+def test_ten_sessions_at_once_get_every_page_without_an_error(dashboard: Dashboard) -> None:
+    def visitor(number: int) -> list[tuple[str, Visit]]:
+        titles = list(PAGES)
+        with connected(dashboard.address) as session:
+            order = titles[number % len(titles) :] + titles[: number % len(titles)]
+            return [(title, session.visit(PAGES[title], **dashboard.choices)) for title in order]
+
+    with ThreadPoolExecutor(SESSIONS) as pool:
+        visits = [visit for found in pool.map(visitor, range(SESSIONS)) for visit in found]
+    assert len(visits) == SESSIONS * len(PAGES)
+    for title, visit in visits:
+        assert (visit.ended, visit.titles, visit.errors) == ("FINISHED_SUCCESSFULLY", [title], [])
+    seconds = sorted(visit.seconds for _, visit in visits)
+    p95 = statistics.quantiles(seconds, n=20)[-1]
+    line = (
+        f"{SESSIONS} sessions at once, {len(visits)} pages: median {statistics.median(seconds):.2f} s, p95 {p95:.2f} s"
+    )
+    (folder() / "load.txt").write_text(f"{line} until all of a page was sent\n", encoding="utf-8")

@@ -18,7 +18,10 @@ from bandgap.jobs.store import Job
 from bandgap.runs.stored import load_run
 from tests.proof.storm import BRIEF, SEED, STRUCTURES, Server, Visitor, serving, wait_for
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes in /proc")
+pytestmark = [
+    pytest.mark.proof,
+    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes in /proc"),
+]
 
 UNFINISHED = 3  # jobs that there are at any time, at least
 WORKSPACES = [str(uuid.UUID(int=n, version=4)) for n in (1, 2)]
@@ -28,7 +31,7 @@ CANCELLED_SHARE = 0.1  # of the kills, after which a job that runs is cancelled 
 METHODS = (("last_layer_ridge", {}), ("bnn", BRIEF))
 
 
-@pytest.mark.parametrize("kills", [20, pytest.param(300, marks=[pytest.mark.slow, pytest.mark.soak])])
+@pytest.mark.parametrize("kills", [20, pytest.param(300, marks=pytest.mark.soak)])
 def test_killed_processes_lose_no_job_run_none_twice_and_leave_none_stuck(kills: int, tmp_path: Path) -> None:
     sys.stdout.write(f"seed {SEED}; set BANDGAP_PROOF_SEED for another choice of victims and times\n")
     draw = random.Random(SEED)

@@ -17,7 +17,10 @@ from bandgap.jobs.home import Home
 from bandgap.runs.stored import load_run
 from tests.proof.storm import BRIEF, SEED, Server, Visitor, serving, wait_for
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes in /proc")
+pytestmark = [
+    pytest.mark.proof,
+    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes in /proc"),
+]
 
 WORKSPACE, OTHER = (str(uuid.UUID(int=n, version=4)) for n in (3, 4))
 KINDS = {  # what a cut may damage: files below the data directory, and what the visitor asks for to have them written
@@ -33,7 +36,7 @@ NAMED = re.compile(r"damaged|cannot be read|not readable|has no manifest\.json")
 
 @pytest.mark.parametrize(
     "kinds",
-    [["upload", "checkpoint", "store"], pytest.param(5 * list(KINDS), marks=[pytest.mark.slow, pytest.mark.soak])],
+    [["upload", "checkpoint", "store"], pytest.param(5 * list(KINDS), marks=pytest.mark.soak)],
     ids=["3 cuts", "30 cuts"],
 )
 def test_power_cut_damages_one_thing_that_is_named_and_all_else_goes_on(kinds: list[str], tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ from tests.recorded import SEED, record, recorded
 from tests.statistical.by_library import CHAINS, assert_same_means, mean_and_error, predicted, source_of, transferred
 from tests.unit.inference.network.problems import CPU, plain, prior_of, raw
 
+pytestmark = pytest.mark.statistical
+
 N, P, HIDDEN = 10, 12, (5, 4)
 PLAIN_CHAINS = 100
 ANGLE = 2.5  # paths of two or three radians: on small problems fewer iterations do

@@ -21,6 +21,8 @@ from tests.recorded import SEED, record, recorded
 from tests.statistical.by_library import CHAINS, assert_same_means, mean_and_error, predicted, source_of, transferred
 from tests.unit.inference.network.problems import plain, raw, sds_of
 
+pytestmark = pytest.mark.statistical
+
 N, P, HIDDEN = 6, 3, (3, 2)
 LAYERS = len(HIDDEN) + 1
 SHARE = 0.2  # b is this share of the variance of the labels

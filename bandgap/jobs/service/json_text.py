@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from bandgap.foundation.errors import shown
+from bandgap.foundation.json_nesting import MAX_NESTING, nesting_depth
 from bandgap.jobs.service.limits import Refusal
 
 Json = Any
@@ -18,6 +19,8 @@ def parse_json(data: bytes) -> Json:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise Refusal(400, "The body is not JSON: it is not UTF-8 text.") from None
+    if nesting_depth(text) > MAX_NESTING:
+        raise Refusal(400, "The JSON is nested too deep to be structures.")
     try:
         return json.loads(
             text, parse_constant=_no_constant, parse_float=_finite, parse_int=_whole, object_pairs_hook=_object
@@ -25,8 +28,6 @@ def parse_json(data: bytes) -> Json:
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise Refusal(400, f"The body is not JSON: {where}: {error.msg}.") from None
-    except RecursionError:
-        raise Refusal(400, "The JSON is nested too deep to be structures.") from None
 
 
 def _no_constant(name: str) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import shown
+from bandgap.foundation.json_nesting import MAX_NESTING, nesting_depth
 from bandgap.structures.draft import Draft, Format, Unreadable, refused
 from bandgap.structures.records import InfoValue, Limits
 
@@ -25,9 +26,11 @@ _LARGEST = 2**63
 
 def read_optimade(text: str, *, limits: Limits) -> Iterator[Draft]:
     """Yield one draft for every entry of a response. Raises Unreadable where it is none."""
+    if nesting_depth(text) > MAX_NESTING:
+        raise Unreadable(f"not JSON that can be read: it is nested deeper than {MAX_NESTING} levels")
     try:
         entries = json.loads(text)["data"]
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise Unreadable(f"not JSON that can be read ({shown(str(error))}). Is the file cut off?") from None
     except (KeyError, TypeError):
         raise Unreadable("JSON without the key data at its top: no response of OPTIMADE") from None

@@ -6,7 +6,7 @@ import pytest
 
 from bandgap.cli import sources
 from bandgap.structures.displaced import DISPLACEMENT
-from tests.unit.cli.conftest import Run, Shell
+from tests.unit.cli.conftest import Run
 
 
 def test_displaced_copies_can_be_left_out_and_be_others(run: Run, waters: Path, tmp_path: Path) -> None:
@@ -39,8 +39,8 @@ def test_default_of_the_displacement_is_that_of_the_library() -> None:
     ids=["no name", "twice", "unknown", "widths", "negative", "no number", "too far"],
 )
 def test_sets_and_settings_that_make_no_sense_are_refused(
-    shell: Shell, tmp_path: Path, words: tuple[str, ...], text: str
+    run: Run, tmp_path: Path, words: tuple[str, ...], text: str
 ) -> None:
-    result = shell("train-sources", *words, "--label", "gap_eV", "--species", "H", "--out", tmp_path / "source")
-    assert result.returncode == 1
+    result = run("train-sources", *words, "--label", "gap_eV", "--species", "H", "--out", tmp_path / "source")
+    assert result.exit_code == 1
     assert text in result.stderr

@@ -109,7 +109,7 @@ def check_oe62(rng: Random, path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 COUNTS = pytest.mark.parametrize(
     ("count", "fresh"),
-    [(300, False), pytest.param(15_000, True, marks=[pytest.mark.slow, pytest.mark.soak])],
+    [(300, False), pytest.param(15_000, True, marks=[pytest.mark.fuzz, pytest.mark.soak])],
     ids=["few", "many"],
 )
 

@@ -163,7 +163,7 @@ def test_every_format_is_among_the_files_that_are_damaged():
 
 
 @pytest.mark.parametrize(
-    ("count", "fresh"), [(1_400, False), pytest.param(70_000, True, marks=[pytest.mark.slow, pytest.mark.soak])]
+    ("count", "fresh"), [(1_400, False), pytest.param(70_000, True, marks=[pytest.mark.fuzz, pytest.mark.soak])]
 )
 def test_damaged_files_give_sound_structures_or_a_sentence(count: int, fresh: bool, capsys: pytest.CaptureFixture[str]):
     run_mutations(check_file, count=count, fresh=fresh, capsys=capsys)

@@ -115,8 +115,11 @@ def test_products_in_chunks_equal_those_of_a_stored_matrix(kernel, data, monkeyp
         np.testing.assert_allclose(chunks, stored, rtol=1e-12)
 
 
-def test_gradient_is_unbiased_with_two_solves_and_biased_as_said_with_one(data, kernel):
-    """20,000 draws: 4 standard errors, once in 5,000 seeds for three numbers; the bias is told from 0 at 10."""
+@pytest.mark.parametrize(
+    ("draws", "bias_errors"), [(2_000, 3), pytest.param(20_000, 10, marks=pytest.mark.statistical)]
+)
+def test_gradient_is_unbiased_with_two_solves_and_biased_as_said_with_one(data, kernel, draws, bias_errors):
+    """The mean is within 4 standard errors (exceeded in one of 5,000 seeds); the bias is `bias_errors` of them."""
     y, cut = data[2], Truncation(beta=0.15, always=2, most=60)
     exact = DenseSites(*data).terms(None, THETA, np.zeros(1)).grad_log_theta[[0, 1, 3]]
     increments = increments_of(kernel, y, terms=60)
@@ -126,11 +129,11 @@ def test_gradient_is_unbiased_with_two_solves_and_biased_as_said_with_one(data, 
     bias = np.array([0.5 * ((increments @ s.T) * extra).sum() for s in slopes])
     for solves, expected in ((2, exact), (1, exact + bias)):
         rng = np.random.default_rng(solves)
-        found = np.array([gradient_estimate(kernel, y, cut, rng, solves=solves).gradient for _ in range(20_000)])
+        found = np.array([gradient_estimate(kernel, y, cut, rng, solves=solves).gradient for _ in range(draws)])
         error = found.std(axis=0) / np.sqrt(len(found))
         assert (np.abs(found.mean(axis=0) - expected) < 4 * error).all()
         if solves == 1:
-            assert (np.abs(found.mean(axis=0) - exact) > 10 * error).any()
+            assert (np.abs(found.mean(axis=0) - exact) > bias_errors * error).any()
 
 
 def test_metric_is_the_fisher_information(data, kernel):

@@ -214,7 +214,7 @@ def test_every_value_of_json_may_be_what_nobody_expects(client: httpx.Client) ->
 
 
 @pytest.mark.parametrize(
-    ("count", "fresh"), [(1_500, False), pytest.param(50_000, True, marks=[pytest.mark.slow, pytest.mark.soak])]
+    ("count", "fresh"), [(1_500, False), pytest.param(50_000, True, marks=[pytest.mark.fuzz, pytest.mark.soak])]
 )
 def test_damaged_bodies_are_predicted_or_hear_a_sentence(
     client: httpx.Client, count: int, fresh: bool, capsys: pytest.CaptureFixture[str]
