@@ -34,6 +34,11 @@ def electron_levels(atoms: "Atoms", levels: Levels) -> NDArray[np.float64]:
         raise NoFeaturesError(f"has no {METHOD} levels: {error}.") from error
 
 
+def gap_column(levels: Levels) -> int | None:
+    """Return the place of the gap in a vector with these levels, counted from its end; None without levels."""
+    return None if levels == "none" else -3
+
+
 def own_gaps_problem(level_of_theory: str) -> str:
     """Return why gaps of this level of theory are not learned from electron levels, or an empty text."""
     if "xtb" not in level_of_theory.lower():

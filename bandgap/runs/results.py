@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.datasets.table import Table
-from bandgap.descriptors import MBTRConfig, similarity_features
+from bandgap.descriptors import MBTRConfig
 from bandgap.evaluation.metrics import coverage, evaluate_predictions
 from bandgap.inference import diagnostics
 from bandgap.posterior import Posterior, PredictiveDraws
@@ -16,6 +16,7 @@ from bandgap.predictions.conformal import ConformalScores, scores_of
 from bandgap.predictions.domain import Domain
 from bandgap.predictions.mixtures import mixture_sd
 from bandgap.predictions.table import Predictions, predictions_from_draws
+from bandgap.runs.run_domain import judge_rows
 
 RHAT_NAME = "predictions"
 LEVEL = 0.95  # of the intervals whose coverage and width are measured
@@ -35,9 +36,10 @@ def table_predictions(
     conformal: ConformalScores | None = None,
 ) -> Predictions:
     """Return the predictions of labelled rows from draws at their features."""
-    judged = [
-        judgement.text for judgement in domain.judge(similarity_features(table.features, descriptor), table.elements)
-    ]
+    judgements = judge_rows(
+        domain, table.features, table.elements, descriptor=descriptor, baseline_eV=table.baseline_eV
+    )
+    judged = [judgement.text for judgement in judgements]
     fine = [r.status == "ready" and text == "ok" for r, text in zip(table.records, judged, strict=True)]
     return predictions_from_draws(
         draws.flat_means_eV,

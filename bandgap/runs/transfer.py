@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.datasets.table import learnable
-from bandgap.descriptors import MBTRConfig, similarity_features
+from bandgap.descriptors import MBTRConfig
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.electron_levels import Levels, refuse_own_gaps
 from bandgap.foundation.config import to_dict
@@ -22,7 +22,6 @@ from bandgap.foundation.progress import Progress, Update, no_progress, progress_
 from bandgap.inference.checkpoints import CHECKPOINT, CHECKPOINT_EVERY, Checkpoint, ForeignCheckpointError
 from bandgap.posterior import Posterior, mix
 from bandgap.predictions.conformal import too_few
-from bandgap.predictions.domain import fit_domain
 from bandgap.predictions.store import PREDICTIONS_CSV, QUANTILES, save_predictions
 from bandgap.runs.origin import origin_of
 from bandgap.runs.results import (
@@ -34,6 +33,7 @@ from bandgap.runs.results import (
     prediction_rhat,
     table_predictions,
 )
+from bandgap.runs.run_domain import fit_run_domain
 from bandgap.runs.split_rows import split_of, split_on
 from bandgap.runs.stored import save_run
 from bandgap.sources.cards import left_out_sentence
@@ -159,8 +159,7 @@ def transfer_run(
     except ForeignCheckpointError as error:
         raise ForeignCheckpointError(f"{error} All files of the unfinished run are in {kept}.") from error
     fit_s = time.perf_counter() - fit_started
-    shapes = similarity_features(train.features, descriptor)
-    domain = fit_domain(shapes, ids=train.ids, elements=train.elements, source_species=origin.elements)
+    domain = fit_run_domain(train, descriptor, source_species=origin.elements, baseline=baseline)
     conformal = conformal_scores(posterior, held_back) if len(held_back) else None
     figures: dict[str, float] = {}
     rhat: dict[str, float] = {}
