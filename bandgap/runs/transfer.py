@@ -34,6 +34,7 @@ from bandgap.runs.results import (
     table_predictions,
 )
 from bandgap.runs.run_domain import fit_run_domain
+from bandgap.runs.split_levels import split_with_levels
 from bandgap.runs.split_rows import split_of, split_on
 from bandgap.runs.stored import save_run
 from bandgap.sources.cards import left_out_sentence
@@ -86,8 +87,9 @@ def transfer_run(
 
     A source of several sets starts from the output of the set `head` (default: the one that `head_choice` finds), a
     source of several networks gives the mixture of their posteriors. With `levels` the structures' own electron levels
-    by this method are features too, in eV, or their gap a baseline (`Method`). Raises InputError when there are too few
-    rows, and for levels where the gaps are of such a calculation themselves.
+    by this method are features too, in eV, or their gap a baseline (`Method`); they are computed of the structures of
+    the split alone, and those without levels are left out of it. Raises InputError when there are too few rows, and for
+    levels where the gaps are of such a calculation themselves.
 
     With `baseline_eV` (n,), such as the gap of every structure at a cheaper level of theory (NaN: none, and it is left
     out), every method learns what a straight line in it leaves of the gaps; `baseline` is its name, and a prediction
@@ -109,11 +111,12 @@ def transfer_run(
     origin = origin_of(source_folder, method, records, gaps_eV, descriptor=descriptor)
     chosen, of_source = origin.method, origin.sources is not None
     config = chosen.configure(settings or {})
-    descriptor = replace(origin.descriptor, levels=levels)
+    plain = origin.descriptor
+    descriptor = replace(plain, levels=levels)
     table = learnable(
         records,
         gaps_eV,
-        descriptor=descriptor,
+        descriptor=plain,
         of_source=of_source,
         baseline_eV=baseline_eV,
         cache=cache,
@@ -136,6 +139,13 @@ def transfer_run(
     except InputError as error:  # fewer than were given: say where the others are
         left_out = left_out_sentence(facts | {"descriptor": to_dict(descriptor)})
         raise InputError(f"{error} {left_out}".rstrip()) from error
+    if levels != "none":  # which take seconds a structure
+        n_learnable = len(table)
+        table, split, without = split_with_levels(
+            table, split, descriptor, cache=cache, n_jobs=n_jobs, progress=progress
+        )
+        facts["data"]["n_labelled"] = n_learnable - len(without)
+        facts["left_out"] += [to_dict(structure) for structure in without]
     train, held_back, test = (table.rows(rows) for rows in (split.train, split.held_back, split.test))
     data = TargetData(train.inputs, train.gaps_eV, baseline=train.baseline_eV is not None)
     members = origin.members(data)
