@@ -8,9 +8,17 @@ import typer
 
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
-from bandgap.cli.inputs import LabelChoice, chosen_descriptor, descriptor_cache, load_gaps, load_structures, say
+from bandgap.cli.inputs import (
+    LabelChoice,
+    chosen_descriptor,
+    descriptor_cache,
+    load_gaps,
+    load_structures,
+    parse_settings,
+    say,
+)
 from bandgap.cli.report import check_out, print_table
-from bandgap.cli.training import parse_settings, source_path
+from bandgap.cli.training import source_path
 
 if TYPE_CHECKING:
     from bandgap.runs.compared_fits import ComparedFit

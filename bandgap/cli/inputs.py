@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -216,3 +216,23 @@ def _gaps_of_table(records: Records, table: Path, choice: LabelChoice) -> tuple[
     for sentence in (*labels.problems, *matched.problems, matched.summary):
         say(sentence)
     return matched.gaps, labels.level_of_theory
+
+
+def parse_settings(texts: list[str]) -> dict[str, Any]:
+    """Turn NAME=VALUE words into settings; a value is JSON where it can be (3, 0.5, true, [1, 2]), else text.
+
+    >>> parse_settings(["lam=0.5", "standardise=target"])
+    {'lam': 0.5, 'standardise': 'target'}
+    """
+    import json
+
+    settings: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise typer.BadParameter(f"--set {text!r}. Write NAME=VALUE, such as --set lam=1.")
+        try:
+            settings[name.strip()] = json.loads(value)
+        except json.JSONDecodeError:
+            settings[name.strip()] = value
+    return settings

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -18,6 +18,7 @@ from bandgap.cli.inputs import (
     load_baseline,
     load_gaps,
     load_structures,
+    parse_settings,
     say,
 )
 from bandgap.cli.report import check_out, print_run
@@ -184,7 +185,12 @@ def transfer(
     baseline_column: options.BaselineColumn = None,
     preset: options.OwnPreset = None,
     species: options.OwnSpecies = None,
-    method: Annotated[str | None, typer.Option(help="See --list-methods. Default: as the page Train proposes.")] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help="See --list-methods. Default: the proposed one, with the levels proposed with it; it says why."
+        ),
+    ] = None,
     n: Annotated[
         int | None, typer.Option("--n", min=1, help="Labelled structures to learn from; default: all but the test set.")
     ] = None,
@@ -203,14 +209,15 @@ def transfer(
     seed: options.Seed = 0,
     level_of_theory: options.LevelOfTheory = "",
     levels: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="METHOD",
             help="Learn from each structure's own frontier levels too: GFN1-xTB (needs the extra xtb), "
             "GFN1-xTB-supercell (at more k points where a cell is small, as of inorganic crystals) or none. "
-            "Gaussian processes, kernel ridge and trees take all three, other methods the gap as a baseline.",
+            "Gaussian processes, kernel ridge and trees take all three, other methods the gap as a baseline. Default: "
+            "none with --method, else as proposed.",
         ),
-    ] = "none",
+    ] = None,
     device: options.Device = "auto",
     jobs: options.Jobs = 1,
     engine: options.Engine = None,
@@ -239,6 +246,7 @@ def transfer(
     """
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
+    from bandgap.runs.proposal import method_and_levels
     from bandgap.runs.transfer import transfer_run
     from bandgap.storage.manifests import read_manifest
 
@@ -251,8 +259,14 @@ def transfer(
         records = load_structures(structures, progress=progress)
         gaps, level_of_theory = load_gaps(records, choice)
         baseline = None if baseline_column is None else load_baseline(records, baseline_column, table=labels)
+        folder_of_source = source_path(source)
+        method, chosen_levels, proposal = method_and_levels(
+            method, levels, records, gaps, has_source=folder_of_source is not None, level_of_theory=level_of_theory, n=n
+        )
+        if proposal is not None:
+            say(f"Proposed: --method {method} --levels {chosen_levels}. {proposal.sentence}")
         folder = transfer_run(
-            source_path(source),
+            folder_of_source,
             records,
             gaps,
             method=method,
@@ -269,7 +283,7 @@ def transfer(
             level_of_theory=level_of_theory,
             baseline_eV=baseline,
             baseline=baseline_column or "",
-            levels=levels,  # type: ignore[arg-type]  # it checks the word
+            levels=chosen_levels,
             settings=chosen,
             device=device,
             cache=descriptor_cache(),
@@ -278,23 +292,3 @@ def transfer(
         )
     print_run(folder, read_manifest(folder, kind="run"))
     say(f"Next: bandgap predict --model {folder} --structures NEW --out predictions.csv")
-
-
-def parse_settings(texts: list[str]) -> dict[str, Any]:
-    """Turn NAME=VALUE words into settings; a value is JSON where it can be (3, 0.5, true, [1, 2]), else text.
-
-    >>> parse_settings(["lam=0.5", "standardise=target"])
-    {'lam': 0.5, 'standardise': 'target'}
-    """
-    import json
-
-    settings: dict[str, Any] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise typer.BadParameter(f"--set {text!r}. Write NAME=VALUE, such as --set lam=1.")
-        try:
-            settings[name.strip()] = json.loads(value)
-        except json.JSONDecodeError:
-            settings[name.strip()] = value
-    return settings

@@ -25,6 +25,12 @@ def check_levels(levels: str) -> None:
         raise ConfigError(f"levels is {levels!r}. Accepted: {', '.join(typing.get_args(Levels))}.")
 
 
+def checked_levels(levels: str) -> Levels:
+    """Return the method of electron levels of this name; raises ConfigError for one that there is not."""
+    check_levels(levels)
+    return typing.cast(Levels, levels)
+
+
 def electron_levels(atoms: "Atoms", levels: Levels) -> NDArray[np.float64]:
     """Return gap, HOMO and LUMO (3,) in eV by this method. Raises NoFeaturesError where the structure has none."""
     assert levels != "none"  # which is described by no features

@@ -70,14 +70,13 @@ class Work:
     n: int
     iterations: int | None = None  # warm-up and draws of a sampler, None: the method's own
     networks: int = 1
-    levels: bool = False  # whether electron levels are computed
 
     @staticmethod
     def of(config: Mapping[str, Any]) -> "Work":
         """Return what the settings of a run ask for."""
         sampler = config.get("settings", {}).get("sampler", {})
         iterations = sampler["warmup"] + sampler["draws"] if {"warmup", "draws"} <= set(sampler) else None
-        return Work(str(config["method"]), int(config["n"]), iterations, levels="levels" in config)
+        return Work(str(config["method"]), int(config["n"]), iterations)
 
 
 @dataclass(frozen=True)
@@ -115,13 +114,19 @@ def describe_seconds(descriptor: Mapping[str, Any]) -> float:
 
 
 def estimate_transfer(
-    work: Work, *, past: Sequence[PastRun] = (), atoms: int = 0, atom_s: float = DESCRIBE_S
+    work: Work,
+    *,
+    past: Sequence[PastRun] = (),
+    atoms: int = 0,
+    atom_s: float = DESCRIBE_S,
+    levels_atoms: int = 0,
 ) -> Estimate | None:
     """Return the time of a transfer; None for a method whose cost nobody measured and that was never run here.
 
     `past` are finished runs of this server, the newest first; `atoms` is the number of those in structures that have
-    still to be described, at `atom_s` each. Runs of other methods say how fast the machine is only where the fit, and
-    not the start of the process, took most of their time.
+    still to be described, at `atom_s` each, `levels_atoms` of those whose electron levels are to be computed. Runs of
+    other methods say how fast the machine is only where the fit, and not the start of the process, took most of their
+    time.
     """
     expected = reference_seconds(work)
     if expected is None:
@@ -129,7 +134,7 @@ def estimate_transfer(
     ratios = [(run, run.seconds / known) for run in past if (known := reference_seconds(run.work))]
     own = [ratio for run, ratio in ratios if run.work.method == work.method][:LAST_RUNS]
     others = [ratio for run, ratio in ratios if (reference_seconds(run.work) or 0.0) > 2 * START_S][:LAST_RUNS]
-    describe = atoms * (atom_s + work.levels * LEVELS_S)
+    describe = atoms * atom_s + levels_atoms * LEVELS_S
     if own:
         return Estimate(expected * median(own) + describe, "this method here", len(own))
     if others:
@@ -167,14 +172,39 @@ def finished_jobs(jobs: JobStore, kind: str, *, limit: int) -> list[tuple[dict[s
     ]
 
 
-def atoms_to_describe(jobs: JobStore, dataset: Dataset, source: str, *, levels: bool = False) -> int:
+def atoms_to_describe(jobs: JobStore, dataset: Dataset, source: str) -> int:
     """Return the atoms of a data set whose descriptors no finished run from this source has put into the cache."""
+    done = _finished_transfers(jobs, dataset)
+    if any((p["dataset"], p["source"]) == (dataset.id, source) for p in done):
+        return 0
+    return _labelled_atoms(jobs, dataset)
+
+
+def atoms_with_levels(jobs: JobStore, dataset: Dataset, config: Mapping[str, Any], *, total: int) -> int:
+    """Return the atoms of a run's structures whose electron levels no finished run has put into the cache.
+
+    They are computed of `n` structures to learn from and `n_test` held out among `total`, so about of that share of all
+    atoms; of none where a finished run had the same split of as many structures.
+    """
+    if "levels" not in config:
+        return 0
+    same = ("source", "levels", "seed", "n_test", "by_formula")
+    wanted = [config.get(name) for name in same]
+    done = [p for p in _finished_transfers(jobs, dataset) if p["dataset"] == dataset.id]
+    if any([p.get(name) for name in same] == wanted and p["n"] >= config["n"] for p in done):
+        return 0
+    share = min(1.0, (config["n"] + config["n_test"]) / max(total, 1))
+    return round(share * _labelled_atoms(jobs, dataset))
+
+
+def _finished_transfers(jobs: JobStore, dataset: Dataset) -> list[dict[str, Any]]:
     rows = jobs.database.rows(
         "SELECT payload FROM job WHERE workspace = ? AND kind = 'transfer' AND state = 'finished'", dataset.workspace
     )
-    done = (json.loads(row["payload"]) for row in rows)
-    if any((p["dataset"], p["source"], "levels" in p) == (dataset.id, source, levels) for p in done):
-        return 0
+    return [json.loads(row["payload"]) for row in rows]
+
+
+def _labelled_atoms(jobs: JobStore, dataset: Dataset) -> int:
     (row,) = jobs.database.rows(
         "SELECT total(n_atoms) FROM structure WHERE dataset = ? AND gap_eV IS NOT NULL AND status != 'refused'",
         dataset.id,

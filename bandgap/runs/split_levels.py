@@ -31,11 +31,7 @@ def split_with_levels(
     described = featurize(chosen.records, descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
     problems = [None if problem is None else problem.text for problem in described.problems]
     kept = np.array([k for k, text in enumerate(problems) if text is None], dtype=np.int64)
-    left_out = [
-        LeftOut(chosen.records[k].id, problem=text)
-        for k, text in enumerate(problems)
-        if text is not None
-    ]
+    left_out = [LeftOut(chosen.records[k].id, problem=text) for k, text in enumerate(problems) if text is not None]
     if not kept.size:
         raise InputError(f"None of {len(rows)} structures can be learned from: each {left_out[0].problem}")
     places = dict(zip(rows[kept].tolist(), range(kept.size), strict=True))

@@ -24,6 +24,7 @@ from bandgap.posterior import Posterior, mix
 from bandgap.predictions.conformal import too_few
 from bandgap.predictions.store import PREDICTIONS_CSV, QUANTILES, save_predictions
 from bandgap.runs.origin import origin_of
+from bandgap.runs.proposal import DEFAULT_TEST_SHARE, method_and_levels
 from bandgap.runs.results import (
     LEVEL,
     conformal_scores,
@@ -40,12 +41,9 @@ from bandgap.runs.stored import save_run
 from bandgap.sources.cards import left_out_sentence
 from bandgap.sources.head_choice import choose_head
 from bandgap.sources.model import SourceModel
-from bandgap.sources.proposed import proposed_method
 from bandgap.structures import StructureRecord
 from bandgap.transfer import Method, TargetData
 from bandgap.transfer.shared.baseline import fit_baseline, with_baseline
-
-DEFAULT_TEST_SHARE = 0.2
 
 
 def transfer_run(
@@ -65,7 +63,7 @@ def transfer_run(
     test_known: bool = False,
     out: Path,
     level_of_theory: str = "",
-    levels: Levels = "none",
+    levels: Levels | None = None,
     baseline_eV: NDArray[np.floating[Any]] | None = None,
     baseline: str = "",
     settings: Mapping[str, Any] | None = None,
@@ -95,8 +93,9 @@ def transfer_run(
     out), every method learns what a straight line in it leaves of the gaps; `baseline` is its name, and a prediction
     needs it of every new structure.
 
-    The default method is the proposed one (`sources.proposed`). Without a source (None) the method is one without
-    transfer, and the structures' descriptor is `descriptor` (default: the one for their elements, `descriptor_for`).
+    The default method is the proposed one, with the levels that are proposed with it (`propose_for`); a method that is
+    given has no levels by default. Without a source (None) the method is one without transfer, and the structures'
+    descriptor is `descriptor` (default: the one for their elements, `descriptor_for`).
     Raises ConfigError for a method that transfers, and for a descriptor beside a source, which has its own.
 
     A method that samples a network leaves its state every `checkpoint_every` iterations (0: never) in the folder
@@ -106,8 +105,11 @@ def transfer_run(
     kept = Path(out) / CHECKPOINT if checkpoints is None else checkpoints
     checkpoint = Checkpoint(kept / "chains.safetensors", checkpoint_every) if checkpoint_every else None
     started = time.perf_counter()
+    has_source = source_folder is not None
+    method, levels, _ = method_and_levels(
+        method, levels, records, gaps_eV, has_source=has_source, level_of_theory=level_of_theory, n=n
+    )
     refuse_own_gaps(levels, level_of_theory)
-    method = method or proposed_method(transfers=source_folder is not None)
     origin = origin_of(source_folder, method, records, gaps_eV, descriptor=descriptor)
     chosen, of_source = origin.method, origin.sources is not None
     config = chosen.configure(settings or {})

@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from bandgap.cli import app
-from bandgap.cli.training import parse_settings
+from bandgap.cli.inputs import parse_settings
 from bandgap.jobs.repeating import predict_command, serve_command, transfer_command
 
 CONFIG = {"source": "demo", "n": 40, "n_test": 10, "seed": 3}
