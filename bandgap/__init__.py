@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bandgap.inference.vecchia import gp
     from bandgap.predictions.table import Predictions
     from bandgap.runs.prediction import predict_run
+    from bandgap.runs.proposal import propose_for
     from bandgap.runs.requests import PredictRequest, SourceRequest, TransferRequest
     from bandgap.runs.source import train_source_run
     from bandgap.runs.stored import load_run
@@ -46,6 +47,7 @@ __all__ = [
     "load_source",
     "match_labels",
     "predict_run",
+    "propose_for",
     "read_labels",
     "read_paths",
     "read_structures",
@@ -73,6 +75,7 @@ _MODULE_OF = {
     "load_source": "bandgap.sources.stored",
     "match_labels": "bandgap.datasets.labels",
     "predict_run": "bandgap.runs.prediction",
+    "propose_for": "bandgap.runs.proposal",
     "read_labels": "bandgap.datasets.labels",
     "read_paths": "bandgap.structures",
     "read_structures": "bandgap.structures",

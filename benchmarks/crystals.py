@@ -37,7 +37,7 @@ from bandgap.runs.origin import descriptor_taken
 from bandgap.sources.model import SourceConfig, SourceModel
 from bandgap.sources.new_elements import grown_members
 from bandgap.sources.no_source import no_source, own_descriptor
-from bandgap.sources.proposed import proposed_method
+from bandgap.sources.proposed import Target, propose
 from bandgap.sources.sets import open_sources
 from bandgap.sources.stored import source_fingerprint
 from bandgap.sources.training import train_source_folder
@@ -68,8 +68,8 @@ class CrystalSet:
 
     @property
     def proposed(self) -> str:
-        """The method that the page Train proposes for the set: a transfer where the shipped molecules know most."""
-        return proposed_method(transfers=self.source == "molecules")
+        """The method without levels that is proposed for the set: a transfer where the shipped molecules know most."""
+        return propose(Target({}, self.level_of_theory), transfers=self.source == "molecules").method
 
 
 SETS: Final[Mapping[str, CrystalSet]] = {

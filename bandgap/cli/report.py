@@ -11,6 +11,7 @@ from rich.table import Column, Table
 
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.quantities import Quantity
+from bandgap.inference.prior_comparison import equal_to_prior
 from bandgap.sources.cards import card_rows, extras_sentence, left_out_sentence
 
 # What a reader needs of a run's diagnostics, in this order; the manifest has more.
@@ -45,6 +46,8 @@ def print_run(folder: Path, manifest: Mapping[str, Any]) -> None:
         typer.echo(f"source, {name}: {text}")
     if "card" in manifest:
         typer.echo(f"source, beyond its point estimate: {extras_sentence(manifest)}")
+    for sentence in equal_to_prior(manifest.get("diagnostics", {}).get("scales", ())):
+        typer.echo(f"Note: {sentence}")
     for warning in manifest.get("warnings", ()):
         typer.echo(f"Warning: {warning}", err=True)
     typer.echo(f"written to {folder}")

@@ -130,6 +130,7 @@ def transfer(
     """
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
+    from bandgap.runs.proposal import method_and_levels
     from bandgap.runs.transfer import transfer_run
     from bandgap.storage.manifests import read_manifest
 
@@ -139,10 +140,22 @@ def transfer(
     choice = LabelChoice(label, labels, unit=unit, column=column, level_of_theory=level_of_theory)
     with progress_bars() as progress:
         data = load_labelled(structures, choice, baseline=request.baseline, progress=progress)
+        folder_of_source = source_path(source)
+        method, levels, proposal = method_and_levels(
+            request.method,
+            request.levels,
+            data.records,
+            data.gaps_eV,
+            has_source=folder_of_source is not None,
+            level_of_theory=data.level_of_theory,
+            n=request.n,
+        )
+        if proposal is not None:
+            say(f"Proposed: --method {method} --levels {levels}. {proposal.sentence}")
         folder = transfer_run(
-            source_path(source),
+            folder_of_source,
             data,
-            request,
+            request.changed(method=method, levels=levels),
             out=out,
             cache=descriptor_cache(),
             progress=progress,

@@ -25,6 +25,12 @@ def check_levels(levels: str) -> None:
         raise ConfigError(f"levels is {levels!r}. Accepted: {', '.join(typing.get_args(Levels))}.")
 
 
+def checked_levels(levels: str) -> Levels:
+    """Return the method of electron levels of this name; raises ConfigError for one that there is not."""
+    check_levels(levels)
+    return typing.cast(Levels, levels)
+
+
 def electron_levels(atoms: "Atoms", levels: Levels) -> NDArray[np.float64]:
     """Return gap, HOMO and LUMO (3,) in eV by this method. Raises NoFeaturesError where the structure has none."""
     assert levels != "none"  # which is described by no features
@@ -32,6 +38,11 @@ def electron_levels(atoms: "Atoms", levels: Levels) -> NDArray[np.float64]:
         return tight_binding.levels_eV(atoms, method=METHOD, supercell=levels == SUPERCELL)
     except tight_binding.NoLevelsError as error:
         raise NoFeaturesError(f"has no {METHOD} levels: {error}.") from error
+
+
+def gap_column(levels: Levels) -> int | None:
+    """Return the place of the gap in a vector with these levels, counted from its end; None without levels."""
+    return None if levels == "none" else -3
 
 
 def own_gaps_problem(level_of_theory: str) -> str:

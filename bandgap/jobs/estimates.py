@@ -39,14 +39,13 @@ class Work:
     n: int
     iterations: int | None = None  # warm-up and draws of a sampler, None: the method's own
     networks: int = 1
-    levels: bool = False  # whether electron levels are computed
 
     @staticmethod
     def of(request: TransferRequest) -> "Work":
         """Return what a request asks for; it has a method and a number of structures, as pages give them."""
         sampler = request.settings.get("sampler", {})
         iterations = sampler["warmup"] + sampler["draws"] if {"warmup", "draws"} <= set(sampler) else None
-        return Work(str(request.method), request.n or 0, iterations, levels=request.levels != "none")
+        return Work(str(request.method), request.n or 0, iterations)
 
 
 @dataclass(frozen=True)
@@ -90,6 +89,7 @@ def estimate_transfer(
     past: Sequence[PastRun] = (),
     atoms: int = 0,
     atom_s: float = DESCRIBE_S,
+    levels_atoms: int = 0,
 ) -> Estimate | None:
     """Return the time of a transfer; None for a method without a cost.
 
@@ -104,6 +104,8 @@ def estimate_transfer(
         fit, and not the start of the process, took most of their time.
     atoms, atom_s
         Number of atoms in structures that have no descriptor yet, and the seconds that each takes.
+    levels_atoms
+        Number of atoms in structures whose electron levels are to be computed.
     """
     if work.method not in costs:
         return None
@@ -111,7 +113,7 @@ def estimate_transfer(
     known = [(run, reference_seconds(run.work, costs[run.work.method])) for run in past if run.work.method in costs]
     own = [run.seconds / seconds for run, seconds in known if run.work.method == work.method][:LAST_RUNS]
     others = [run.seconds / seconds for run, seconds in known if seconds > 2 * START_S][:LAST_RUNS]
-    describe = atoms * (atom_s + work.levels * LEVELS_S)
+    describe = atoms * atom_s + levels_atoms * LEVELS_S
     if own:
         return Estimate(expected * median(own) + describe, "this method here", len(own))
     if others:
@@ -157,17 +159,44 @@ def finished_jobs(jobs: JobStore, kind: str, *, limit: int) -> list[tuple[dict[s
         ]
 
 
-def atoms_to_describe(jobs: JobStore, dataset: Dataset, source: str, *, levels: bool = False) -> int:
+def atoms_to_describe(jobs: JobStore, dataset: Dataset, source: str) -> int:
     """Return the atoms of a data set whose descriptors no finished run from this source has put into the cache."""
+    if any(past_source == source for past_source, _ in _finished_transfers(jobs, dataset)):
+        return 0
+    return _labelled_atoms(jobs, dataset)
+
+
+def atoms_with_levels(
+    jobs: JobStore, dataset: Dataset, source: str, request: TransferRequest, *, total: int
+) -> int:
+    """Return the atoms of a run's structures whose electron levels no finished run has put into the cache.
+
+    They are computed of `n` structures to learn from and `n_test` held out among `total`, so about of that share of all
+    atoms; of none where a finished run had the same split of as many structures.
+    """
+    if request.levels in (None, "none"):
+        return 0
+    n = request.n or 0
+    same = ("levels", "seed", "n_test", "by_formula")
+    for past_source, past in _finished_transfers(jobs, dataset):
+        same_split = all(getattr(past, name) == getattr(request, name) for name in same)
+        if past_source == source and same_split and (past.n or 0) >= n:
+            return 0
+    share = min(1.0, (n + (request.n_test or 0)) / max(total, 1))
+    return round(share * _labelled_atoms(jobs, dataset))
+
+
+def _finished_transfers(jobs: JobStore, dataset: Dataset) -> list[tuple[str, TransferRequest]]:
+    """Return source and request of the finished transfers to a data set."""
     rows = jobs.database.rows(
         "SELECT payload FROM job WHERE workspace = ? AND kind = 'transfer' AND state = 'finished'", dataset.workspace
     )
     with row_damage_reported("job"):
-        for row in rows:
-            payload = parse_json(row["payload"], what="payload")
-            has_levels = payload["request"]["levels"] != "none"
-            if (payload["dataset"], payload["source"], has_levels) == (dataset.id, source, levels):
-                return 0
+        payloads = [parse_json(row["payload"], what="payload") for row in rows]
+        return [(p["source"], TransferRequest.of(p["request"])) for p in payloads if p["dataset"] == dataset.id]
+
+
+def _labelled_atoms(jobs: JobStore, dataset: Dataset) -> int:
     (row,) = jobs.database.rows(
         "SELECT total(n_atoms) FROM structure WHERE dataset = ? AND gap_eV IS NOT NULL AND status != 'refused'",
         dataset.id,

@@ -12,6 +12,7 @@ from torch import Tensor
 Floats = NDArray[np.float64]
 
 MAX_RECORDED = 1000  # draws of a chain in a record
+PRIOR_DRAWS = 1000  # of every scale from its prior, in a record
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ LIKE: Final = "like"  # names of counts by domain, beside those of the statuses
 UNLIKE: Final = "unlike"
 FAR: Final = "far"
 ELEMENTS: Final = "elements"
+OUTSIDE: Final = "outside"  # of the range that a baseline or electron levels were learned in
 
 
 def counts_of(predictions: Predictions) -> Counter[str]:
@@ -23,6 +24,7 @@ def counts_of(predictions: Predictions) -> Counter[str]:
         counts[UNLIKE] += rows * (text not in ("", "ok"))
         counts[FAR] += rows * ("Farther from the training set" in text)
         counts[ELEMENTS] += rows * text.startswith("Contains ")
+        counts[OUTSIDE] += rows * (" eV of the training set" in text)
     return counts
 
 
@@ -33,8 +35,9 @@ def domain_sentence(counts: Mapping[str, int]) -> str:
 
 def domain_counts(counts: Mapping[str, int]) -> str:
     """Say how many predicted structures are like the training set, and how many are not."""
-    like, far, elements = (counts.get(name, 0) for name in (LIKE, FAR, ELEMENTS))
+    like, far, elements, outside = (counts.get(name, 0) for name in (LIKE, FAR, ELEMENTS, OUTSIDE))
+    beyond = f", {outside:,} with a baseline or levels outside its range" if outside else ""
     return (
         f"Domain: {like:,} like the training set, {far:,} far from it, {elements:,} with elements that it lacks or "
-        "hardly has."
+        f"hardly has{beyond}."
     )

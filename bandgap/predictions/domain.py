@@ -6,9 +6,10 @@ they should, and their errors are 1.5 to 1.8 times as large. With standardised f
 """
 
 import json
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,24 @@ _CHUNK = 2000  # new rows at a time: 16 MB of distances to 1,000 rows
 
 
 @dataclass(frozen=True)
+class LearnedRange:
+    """The ends over the training rows of a value in eV that structures have next to their descriptor, and its name."""
+
+    name: str
+    lowest_eV: float
+    highest_eV: float
+
+    def problem(self, value_eV: float) -> str:
+        """Return in words that a value is outside this range, or an empty text."""
+        if self.lowest_eV <= value_eV <= self.highest_eV or math.isnan(value_eV):
+            return ""  # a structure without the value is refused
+        return (
+            f"Has a {self.name} of {value_eV:.3g} eV, outside the {self.lowest_eV:.3g} to {self.highest_eV:.3g} eV of "
+            "the training set"
+        )
+
+
+@dataclass(frozen=True)
 class Judgement:
     """How one structure stands to the training set; `distance` and `percentile` are NaN for a refused structure."""
 
@@ -40,7 +59,10 @@ class Judgement:
 
 @dataclass(frozen=True, eq=False)
 class Domain:
-    """Directions of the training descriptors, their leave-one-out nearest distances, and the elements seen."""
+    """Directions of the training descriptors, their leave-one-out nearest distances, and the elements seen.
+
+    `ranges` are those of the values next to the descriptor, such as a baseline; runs of older versions have none.
+    """
 
     ids: tuple[str, ...]  # (row,)
     n_features: int
@@ -49,23 +71,40 @@ class Domain:
     distances: Floats  # (row,) sorted, of each training row to its nearest other one
     source_species: tuple[str, ...]
     target_counts: Mapping[str, int]  # training structures that contain the element
+    ranges: tuple[LearnedRange, ...] = ()
 
-    def judge(self, features: NDArray[Any], elements: Sequence[Collection[str]]) -> tuple[Judgement, ...]:
+    def judge(
+        self,
+        features: NDArray[Any],
+        elements: Sequence[Collection[str]],
+        *,
+        values_eV: Floats | None = None,
+    ) -> tuple[Judgement, ...]:
         """Judge new structures by raw descriptors (n, p) and the elements (symbols) of each; rows of NaN are refused.
 
-        Raises InputError when the number of features or of rows differs.
+        A domain with ranges needs the values (n, range). Raises InputError when the number of features, of rows or of
+        values differs.
         """
+        if self.ranges and (values_eV is None or values_eV.shape != (len(features), len(self.ranges))):
+            names, found = ", ".join(r.name for r in self.ranges), None if values_eV is None else values_eV.shape
+            raise InputError(
+                f"domain: values next to the descriptor have shape {found}. Accepted: ({len(features)}, "
+                f"{len(self.ranges)}), of {names}."
+            )
         if features.ndim != 2 or features.shape[1] != self.n_features or len(elements) != len(features):
             raise InputError(
                 f"domain: features have shape {features.shape}, {len(elements)=}. Accepted: (n, {self.n_features}), n"
             )
+        values = np.empty((len(features), 0)) if values_eV is None else values_eV
         return tuple(
             judgement
             for start in range(0, len(features), _CHUNK)
-            for judgement in self._judge(features[start : start + _CHUNK], elements[start : start + _CHUNK])
+            for judgement in self._judge(
+                features[start : start + _CHUNK], elements[start : start + _CHUNK], values[start : start + _CHUNK]
+            )
         )
 
-    def _judge(self, features: NDArray[Any], elements: Sequence[Collection[str]]) -> list[Judgement]:
+    def _judge(self, features: NDArray[Any], elements: Sequence[Collection[str]], values_eV: Floats) -> list[Judgement]:
         unit, known = _directions(features), self.directions.astype(np.float64)
         own = np.ascontiguousarray(unit[:, self.columns])
         cosine = own @ known.T
@@ -77,11 +116,20 @@ class Domain:
         return [
             Judgement("")
             if refused[i]
-            else self._words(float(distance[i]), float(percentile[i]), self.ids[nearest[i]], elements[i])
+            else self._words(
+                float(distance[i]), float(percentile[i]), self.ids[nearest[i]], elements[i], values_eV[i].tolist()
+            )
             for i in range(len(unit))
         ]
 
-    def _words(self, distance: float, percentile: float, nearest: str, elements: Collection[str]) -> Judgement:
+    def _words(
+        self,
+        distance: float,
+        percentile: float,
+        nearest: str,
+        elements: Collection[str],
+        values_eV: Sequence[float],
+    ) -> Judgement:
         foreign, rare, untrained = self._unseen(elements)
         parts, by_source = [], "never seen by the source model nor in" if self.source_species else "never seen in"
         if foreign:
@@ -97,6 +145,8 @@ class Domain:
             parts.append(
                 f"Farther from the training set than {share}; nearest known: {nearest} (cosine distance {distance:.2g})"
             )
+        outside = [learned.problem(value) for learned, value in zip(self.ranges, values_eV, strict=False)]
+        parts += [text for text in outside if text]
         unseen = (*foreign, *rare, *untrained)
         return Judgement(". ".join(parts) or "ok", distance, percentile, nearest, unseen)
 
@@ -111,9 +161,16 @@ class Domain:
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the domain as arrays that a safetensors file can hold; texts are JSON in bytes."""
-        words = {"ids": self.ids, "source_species": self.source_species, "target_counts": dict(self.target_counts)}
+        words: dict[str, Any] = {
+            "ids": self.ids,
+            "source_species": self.source_species,
+            "target_counts": dict(self.target_counts),
+            "n_features": self.n_features,
+        }
+        if self.ranges:
+            words["ranges"] = [asdict(learned) for learned in self.ranges]
         return {
-            "words": np.frombuffer(json.dumps(words | {"n_features": self.n_features}).encode(), dtype=np.uint8).copy(),
+            "words": np.frombuffer(json.dumps(words).encode(), dtype=np.uint8).copy(),
             "columns": self.columns,
             "directions": self.directions,
             "distances": self.distances,
@@ -133,6 +190,7 @@ class Domain:
                 distances=np.asarray(arrays["distances"], dtype=np.float64),
                 source_species=tuple(words["source_species"]),
                 target_counts=words["target_counts"],
+                ranges=tuple(LearnedRange(**learned) for learned in words.get("ranges", ())),
             )
         except DAMAGE as error:
             raise ArtifactError(
@@ -146,10 +204,12 @@ def fit_domain(
     ids: Sequence[str],
     elements: Sequence[Collection[str]],
     source_species: Collection[str],
+    ranges: Sequence[LearnedRange] = (),
 ) -> Domain:
     """Fit to raw descriptors (n, p) of the labelled training structures, their ids, and the elements of each.
 
-    `source_species` are the elements that occur in the source model's training set. Raises InputError on fewer than two
+    `source_species` are the elements that occur in the source model's training set, `ranges` those of values that the
+    training structures have next to their descriptor. Raises InputError on fewer than two
     rows, on lengths that differ and on values that are not finite.
     """
     if features.ndim != 2 or not len(features) == len(ids) == len(elements) >= 2:
@@ -174,6 +234,7 @@ def fit_domain(
         distances=np.sort(np.clip(1.0 - cosine.max(axis=1), 0.0, 2.0)),
         source_species=tuple(sorted(source_species)),
         target_counts=dict(sorted(Counter(e for row in elements for e in set(row)).items())),
+        ranges=tuple(ranges),
     )
 
 

@@ -26,6 +26,10 @@ N_WEIGHTS, N_QUANTILES = 64, 200  # draws of c, and mid-quantiles of the distanc
 BLOCK = 1_000_000  # numbers at once
 
 
+class UnreachableCorrelationError(ConfigError):
+    """No rate gives the wanted correlation."""
+
+
 @dataclass(frozen=True, eq=False)
 class OutputVariance:
     """Linearised prior variance of f at n inputs: base (n,), its gain by tau c_l (n, L), and the noise's variance."""
@@ -45,7 +49,8 @@ def rate_for_correlation(
 ) -> float:
     """Return lam at which the correlation is `wanted`, for a distance of rates slopes c (J, L) and weights (J,).
 
-    Raises ConfigError where no rate between 0.001 and 1000 has it: the base model alone is too certain, or not enough.
+    Raises UnreachableCorrelationError where no rate between 0.001 and 1000 has it: the base model alone is too certain,
+    or not enough.
     """
     concentration = torch.full((N_WEIGHTS, slopes.shape[1]), c0, dtype=torch.float64)
     c = torch._sample_dirichlet(concentration, generator=generator)
@@ -60,7 +65,7 @@ def rate_for_correlation(
 
     high, low = correlation(SMALLEST), correlation(LARGEST)
     if not low < wanted < high:
-        raise ConfigError(
+        raise UnreachableCorrelationError(
             f"lam = corr: no rate between {SMALLEST:g} and {LARGEST:g} gives a correlation of {wanted:g} (these give "
             f"{high:.3f} and {low:.3f}; the second is nearly that of the source's own uncertainty). Set lam to a "
             "number, such as 1, or corr to one in between."

@@ -100,6 +100,12 @@ def _propose(envelope: Floats, tries: int, rng: np.random.Generator) -> tuple[Fl
     return tail, cost <= level
 
 
+def draw_global_scale(n: int, rng: np.random.Generator) -> Floats:
+    """Draw tau (n,) from its prior, the half-Cauchy distribution C+(0, 1)."""
+    result: Floats = np.tan(0.5 * np.pi * rng.random(n))
+    return result
+
+
 def log_prior_log_tau(log_tau: Floats) -> Floats:
     """Return the log density of log tau, of its shape, up to 350, for tau ~ C+(0, 1), without its constant."""
     result: Floats = log_tau - np.log1p(np.exp(2.0 * log_tau))

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import ConfigError
-from bandgap.priors.penalized_complexity import DistanceTerms, distance, log_density
+from bandgap.priors.penalized_complexity import DistanceTerms, distance, inverse_distance, log_density
 
 Structure = Literal["isotropic", "source"]
 LEAST = 1e-14  # of the largest variance of the source's weights, below which a variance is rounding
@@ -38,6 +38,12 @@ class SourceDistance:
         """Return the log density of log x: log g(x) + log x, of the shape of `log_x`."""
         value = log_density(torch.from_numpy(np.asarray(np.exp(log_x))), self.terms, lam=self.lam)
         result: Floats = value.numpy() + log_x
+        return result
+
+    def draw(self, n: int, rng: np.random.Generator) -> Floats:
+        """Draw x (n,) by inversion: d(x) = E / lam with E ~ Exp(1)."""
+        distances = torch.from_numpy(rng.standard_exponential(n) / self.lam)
+        result: Floats = inverse_distance(distances, self.terms).numpy()
         return result
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.datasets.table import elements_of, with_baseline_column
-from bandgap.descriptors import Descriptors, featurize, similarity_features
+from bandgap.descriptors import Descriptors, featurize
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.evaluation.calibrators import Calibrator, load_calibrator
 from bandgap.foundation.errors import InputError
@@ -21,6 +21,7 @@ from bandgap.predictions.details import PredictionDetails, keep_jointly, noise_v
 from bandgap.predictions.domain import Judgement
 from bandgap.predictions.table import Predictions, predictions_from_draws
 from bandgap.runs.requests import PredictRequest
+from bandgap.runs.run_domain import judge_rows
 from bandgap.runs.stored import Run, load_run
 from bandgap.structures import StructureRecord
 
@@ -156,8 +157,12 @@ def _judged(
         known = np.isfinite(baseline_eV)
         found = [t if k else "; ".join(filter(None, (t, lacking))) for t, k in zip(found, known, strict=True)]
     usable = [i for i, p in enumerate(found) if not p and records[i].status != "refused"]
-    judged = run.domain.judge(
-        similarity_features(described.features, run.descriptor), [elements_of(r) for r in records]
+    judged = judge_rows(
+        run.domain,
+        described.features,
+        [elements_of(r) for r in records],
+        descriptor=run.descriptor,
+        baseline_eV=baseline_eV,
     )
     problems = ("; ".join(t for t in (r.problem, p) if t) for r, p in zip(records, found, strict=True))
     inputs = with_baseline_column(described.features, baseline_eV)

@@ -30,7 +30,11 @@ class TransferRequest(Request):
 
     method: Annotated[
         str | None,
-        Setting("Method", "See --list-methods. Default: the proposed method.", metavar="NAME"),
+        Setting(
+            "Method",
+            "See --list-methods. Default: the proposed method, with the levels that are proposed with it.",
+            metavar="NAME",
+        ),
     ] = None
     n: Annotated[
         int | None,
@@ -71,15 +75,16 @@ class TransferRequest(Request):
     preset: Annotated[str | None, Setting("Descriptor", _PRESET, metavar="NAME")] = None
     species: Annotated[tuple[str, ...] | None, Setting("Elements", _SPECIES, metavar="SYMBOLS")] = None
     levels: Annotated[
-        Literal["none", "GFN1-xTB", "GFN1-xTB-supercell"],
+        Literal["none", "GFN1-xTB", "GFN1-xTB-supercell"] | None,
         Setting(
             "Electron levels",
             "Learn from each structure's own frontier levels too: GFN1-xTB (needs the extra xtb), GFN1-xTB-supercell "
             "(at more k points where a cell is small, as of inorganic crystals) or none. Gaussian processes, kernel "
-            "ridge and trees take all three levels, other methods the gap as a baseline.",
+            "ridge and trees take all three levels, other methods the gap as a baseline. Default: none with --method, "
+            "else as proposed.",
             metavar="METHOD",
         ),
-    ] = "none"
+    ] = None
     baseline: Annotated[
         str,
         Setting(

@@ -7,20 +7,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.datasets.table import Table
-from bandgap.descriptors import MBTRConfig, similarity_features
+from bandgap.descriptors import MBTRConfig
 from bandgap.evaluation.metrics import coverage, evaluate_predictions
 from bandgap.inference import diagnostics
+from bandgap.inference.prior_comparison import PriorComparison, compare_with_prior
 from bandgap.posterior import Posterior, PredictiveDraws
 from bandgap.posterior.remoteness import FAR, far_shares
 from bandgap.predictions.conformal import ConformalScores, scores_of
 from bandgap.predictions.domain import Domain
 from bandgap.predictions.mixtures import mixture_sd
 from bandgap.predictions.table import Predictions, predictions_from_draws
+from bandgap.runs.run_domain import judge_rows
 
 RHAT_NAME = "predictions"
 LEVEL = 0.95  # of the intervals whose coverage and width are measured
 MIN_DRAWS = 4  # of every chain, below which R-hat cannot be computed
 SUMMARIES = ("max", "min", "fit_max", "fit_median")  # figures over several quantities, not one of them
+
+RECORDED_SCALES = {"tau": True, "x": True, "length": False, "spread": False}  # whether their traces are logarithms
+SCALE_LABELS = {"length": "length of the kernel", "spread": "spread of the process"}
 
 Floats = NDArray[np.float64]
 
@@ -35,9 +40,10 @@ def table_predictions(
     conformal: ConformalScores | None = None,
 ) -> Predictions:
     """Return the predictions of labelled rows from draws at their features."""
-    judged = [
-        judgement.text for judgement in domain.judge(similarity_features(table.features, descriptor), table.elements)
-    ]
+    judgements = judge_rows(
+        domain, table.features, table.elements, descriptor=descriptor, baseline_eV=table.baseline_eV
+    )
+    judged = [judgement.text for judgement in judgements]
     fine = [r.status == "ready" and text == "ok" for r, text in zip(table.records, judged, strict=True)]
     return predictions_from_draws(
         draws.flat_means_eV,
@@ -95,6 +101,46 @@ def prediction_rhat(means: Floats, *, members: int) -> dict[str, float]:
     }
 
 
+def prior_comparisons(posterior: Posterior) -> list[PriorComparison]:
+    """Return how far the posterior of every scale is from its prior, of methods that record draws of both.
+
+    Of a mixture, which has a posterior and a prior for each network, the network where they differ most.
+    """
+    record, members = posterior.diagnostics.record, posterior.n_members
+    found = []
+    for name, (draws, prior) in _scales_with_priors(record).items():
+        if len(draws) % members or len(prior) != members:
+            continue
+        each = [
+            compare_with_prior(SCALE_LABELS.get(name, name), own, prior[i])
+            for i, own in enumerate(np.split(draws, members))
+        ]
+        known = [comparison for comparison in each if comparison is not None]
+        if len(known) == members:
+            found.append(max(known, key=lambda comparison: comparison.distance - comparison.error))
+    return found
+
+
+def _scales_with_priors(record: Mapping[str, Floats]) -> dict[str, tuple[Floats, Floats]]:
+    """Return posterior draws (chain, draw) and prior draws (member, k) by scale, both as they are or as logarithms."""
+    found = {}
+    for name, is_log in RECORDED_SCALES.items():
+        if f"trace.{name}" in record and f"prior.{name}" in record:
+            prior = np.asarray(record[f"prior.{name}"], dtype=np.float64)
+            found[name] = (record[f"trace.{name}"], _log(prior) if is_log else prior)
+    if "prior.c" in record and "prior.tau" in record:  # one scale for each layer
+        of_layers = record["prior.tau"][..., None] * record["prior.c"]
+        for layer in range(of_layers.shape[-1]):
+            if (trace := record.get(f"trace.tau{layer + 1}")) is not None:
+                found[f"tau of layer {layer + 1}"] = (trace, _log(of_layers[..., layer]))
+    return found
+
+
+def _log(values: Floats) -> Floats:
+    with np.errstate(divide="ignore"):  # a scale below the smallest number
+        return np.asarray(np.log(values), dtype=np.float64)
+
+
 def far_figures(posterior: Posterior, inputs: NDArray[np.floating[Any]]) -> dict[str, float]:
     """Return the share of held-out rows of which the training rows tell next to nothing, where the posterior knows."""
     shares = far_shares(posterior, inputs)
@@ -104,7 +150,10 @@ def far_figures(posterior: Posterior, inputs: NDArray[np.floating[Any]]) -> dict
 def grouped_diagnostics(
     posterior: Posterior, rhat: Mapping[str, float], *, far: Mapping[str, float], warnings: Sequence[str]
 ) -> dict[str, Any]:
-    """Return flat figures, the same grouped by statistic and name for pages, and the run's warnings."""
+    """Return flat figures, the same grouped by statistic and name for pages, and the run's warnings.
+
+    Under "scales" is how far the posterior of every scale is from its prior.
+    """
     flat = {**posterior.diagnostics.figures, **rhat, **far}
     if "rhat_max" in flat and rhat:
         flat["rhat_max"] = max(flat["rhat_max"], rhat[f"rhat_{RHAT_NAME}"])
@@ -119,4 +168,5 @@ def grouped_diagnostics(
     }
     c = posterior.summaries().get("c")
     extra: dict[str, Any] = {} if c is None else {"c_mean": c.mean((0, 1)).tolist(), "c_sd": c.std((0, 1)).tolist()}
-    return {**flat, **extra, **groups, "warnings": list(warnings)}
+    scales = [{**vars(found), "equals_prior": found.equals_prior} for found in prior_comparisons(posterior)]
+    return {**flat, **extra, **groups, "scales": scales, "warnings": list(warnings)}

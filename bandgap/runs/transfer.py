@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from bandgap.datasets.splits import Split
 from bandgap.datasets.table import LabelledSet, Table, learnable
-from bandgap.descriptors import DescriptorConfig, config_for, similarity_features
+from bandgap.descriptors import DescriptorConfig, config_for
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.descriptors.electron_levels import refuse_own_gaps
 from bandgap.foundation.config import to_dict
@@ -23,11 +24,12 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.checkpoints import CHECKPOINT, Checkpoint, ForeignCheckpointError
 from bandgap.posterior import Posterior
 from bandgap.predictions.conformal import ConformalScores, too_few
-from bandgap.predictions.domain import Domain, fit_domain
+from bandgap.predictions.domain import Domain
 from bandgap.predictions.store import PREDICTIONS_CSV, QUANTILES, save_predictions
 from bandgap.predictions.table import Predictions
 from bandgap.runs.fitting import fit_members
 from bandgap.runs.origin import Origin, origin_of
+from bandgap.runs.proposal import DEFAULT_TEST_SHARE, method_and_levels
 from bandgap.runs.requests import TransferRequest
 from bandgap.runs.results import (
     LEVEL,
@@ -38,22 +40,24 @@ from bandgap.runs.results import (
     prediction_rhat,
     table_predictions,
 )
+from bandgap.runs.run_domain import fit_run_domain
+from bandgap.runs.split_levels import split_with_levels
 from bandgap.runs.split_rows import split_of, split_on
 from bandgap.runs.stored import save_run
 from bandgap.sources.cards import left_out_sentence
 from bandgap.sources.head_choice import choose_head
 from bandgap.sources.model import SourceModel
-from bandgap.sources.proposed import proposed_method
 from bandgap.transfer import Method, TargetData
-
-DEFAULT_TEST_SHARE = 0.2
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What a request asks for, made concrete: method with its settings, origin, descriptor, features of the rows."""
+    """What a request asks for, made concrete: method with its settings, origin, descriptor, features of the rows.
 
-    request: TransferRequest  # with the method's name
+    `table` has the features without electron levels, which are computed for the rows of the split only.
+    """
+
+    request: TransferRequest  # with the names of method and levels
     theory_level: str
     method: Method
     config: Any
@@ -150,7 +154,7 @@ def transfer_run(
     started = time.perf_counter()
     folder = Path(out)
     prepared = prepare(source, data, request or TransferRequest(), cache=cache, progress=progress)
-    tables = split_rows(prepared, n_given=len(data.records))
+    tables = split_rows(prepared, cache=cache, progress=progress)
     unfinished = folder / CHECKPOINT if checkpoints is None else checkpoints
     fitted = fit(prepared, tables, checkpoints=unfinished, progress=progress)
     report(prepared, tables, fitted, folder=folder, started=started, progress=progress)
@@ -169,20 +173,27 @@ def prepare(
 ) -> Prepared:
     """Choose method and descriptor, and compute the features of all rows that can be learned from."""
     _check_baseline(data, request)
-    refuse_own_gaps(request.levels, data.level_of_theory)
-    request = request.changed(method=request.method or proposed_method(transfers=source is not None))
-    assert request.method is not None
+    method, levels, _ = method_and_levels(
+        request.method,
+        request.levels,
+        data.records,
+        data.gaps_eV,
+        has_source=source is not None,
+        level_of_theory=data.level_of_theory,
+        n=request.n,
+    )
+    request = request.changed(method=method, levels=levels)
+    refuse_own_gaps(levels, data.level_of_theory)
     descriptor = None
     if request.preset or request.species:
         descriptor = config_for(preset=request.preset, species=request.species)
-    origin = origin_of(source, request.method, data.records, data.gaps_eV, descriptor=descriptor)
+    origin = origin_of(source, method, data.records, data.gaps_eV, descriptor=descriptor)
     config = origin.method.configure(request.settings)
-    descriptor = replace(origin.descriptor, levels=request.levels)
     of_source = origin.sources is not None
     table = learnable(
         data.records,
         data.gaps_eV,
-        descriptor=descriptor,
+        descriptor=origin.descriptor,
         of_source=of_source,
         baseline_eV=data.baseline_eV,
         cache=cache,
@@ -195,14 +206,32 @@ def prepare(
         method=origin.method,
         config=config,
         origin=origin,
-        descriptor=descriptor,
+        descriptor=replace(origin.descriptor, levels=levels),
         table=table,
         facts=table.facts(n_given=len(data.records), of_source=of_source),
     )
 
 
-def split_rows(prepared: Prepared, *, n_given: int) -> SplitTables:
-    """Draw the rows to learn from, to hold back for conformal intervals and to test on."""
+def split_rows(
+    prepared: Prepared, *, cache: DescriptorCache | None = None, progress: Progress = no_progress
+) -> SplitTables:
+    """Draw the rows to learn from, to hold back for conformal intervals and to test on.
+
+    Electron levels take seconds a structure and are computed here, for these rows only. Rows without levels are left
+    out; they are added to `prepared.facts`.
+    """
+    split = _split(prepared)
+    table = prepared.table
+    if prepared.request.levels != "none":
+        table, split, without_levels = split_with_levels(
+            table, split, prepared.descriptor, cache=cache, n_jobs=prepared.request.n_jobs, progress=progress
+        )
+        prepared.facts["data"]["n_labelled"] -= len(without_levels)
+        prepared.facts["left_out"] += [to_dict(structure) for structure in without_levels]
+    return SplitTables(table.rows(split.train), table.rows(split.held_back), table.rows(split.test))
+
+
+def _split(prepared: Prepared) -> Split:
     request, table = prepared.request, prepared.table
     n_test = request.n_test
     if n_test is None:
@@ -215,14 +244,12 @@ def split_rows(prepared: Prepared, *, n_given: int) -> SplitTables:
     }
     try:
         if request.test_ids is not None:
-            split = split_on(table, test_ids=request.test_ids, **draw)
-        else:
-            among = _ids_of_known_elements(prepared)
-            split = split_of(table, n_test=n_test, by_formula=request.by_formula, among=among, **draw)
+            return split_on(table, test_ids=request.test_ids, **draw)
+        among = _ids_of_known_elements(prepared)
+        return split_of(table, n_test=n_test, by_formula=request.by_formula, among=among, **draw)
     except InputError as error:  # fewer rows than structures: say which were left out
         facts = prepared.facts | {"descriptor": to_dict(prepared.descriptor)}
         raise InputError(f"{error} {left_out_sentence(facts)}".rstrip()) from error
-    return SplitTables(table.rows(split.train), table.rows(split.held_back), table.rows(split.test))
 
 
 def fit(
@@ -272,11 +299,11 @@ def report(
 ) -> None:
     """Predict the test rows and write predictions, posterior and manifest; `started` is the run's first moment."""
     train = tables.train
-    domain = fit_domain(
-        similarity_features(train.features, prepared.descriptor),
-        ids=train.ids,
-        elements=train.elements,
+    domain = fit_run_domain(
+        train,
+        prepared.descriptor,
         source_species=prepared.origin.elements,
+        baseline=prepared.request.baseline,
     )
     conformal = conformal_scores(fitted.posterior, tables.held_back) if len(tables.held_back) else None
     result = HeldOutResult()

@@ -8,6 +8,7 @@ and better covering where the source fit has error. theta_hat is the source's po
 variational posterior.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
@@ -74,13 +75,15 @@ class BtlPcpConfig(PointPrior):
         check_prior("btl_pcp_pe", lam=self.lam, corr=self.corr, c0=self.c0, noise_share=self.noise_share)
 
 
-def check_prior(method: str, *, lam: Rate, corr: float, c0: float, noise_share: float) -> None:
-    """Raise ConfigError on settings that no prior of a BTL-PCP method can have."""
+def check_prior(
+    method: str, *, lam: Rate | str, corr: float, c0: float, noise_share: float, rules: Sequence[str] = ("corr",)
+) -> None:
+    """Raise ConfigError on settings that no prior of a BTL-PCP method can have; `rules` are words that lam may be."""
     is_rate = isinstance(lam, (int, float)) and not isinstance(lam, bool) and lam > 0
-    if not ((is_rate or lam == "corr") and c0 > 0 and noise_share > 0):
+    if not ((is_rate or lam in rules) and c0 > 0 and noise_share > 0):
         raise ConfigError(
             f"{method}: lam = {lam}, c0 = {c0}, noise_share = {noise_share}. Accepted: numbers above 0, for lam also "
-            "'corr'."
+            f"{' and '.join(map(repr, rules))}."
         )
     if not 0 < corr < 1:
         raise ConfigError(f"{method}: corr = {corr}. Accepted: a number between 0 and 1.")

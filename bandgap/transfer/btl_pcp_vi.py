@@ -4,12 +4,14 @@ Abba (2023), sections 2.3.2 and 2.4, eqs. 2.3 and 2.4: theta_l ~ N(theta_hat_l, 
 the diagonal Sigma from the source's mean-field variational posterior, c ~ Dirichlet(c0, ..., c0), tau | c with density
 lam exp(-lam d(tau)) d'(tau), d(tau)^2 = sum_l v_l phi(c_l tau) over the v_l parameters of each layer; noise as in
 `btl_pcp_pe`. The base model, tau = 0, is the source's posterior itself. The distance is a sum over all parameters: with
-160,000 of them tau is of order 0.01 at lam = 1, and the target moves the weights within the source's own uncertainty.
-The correlation rule needs a source less certain than that: where its uncertainty alone gives more, it is refused.
+160,000 of them tau is of order 0.01 at lam = 1, the posterior of tau equals its prior, and the target moves the weights
+within the source's own uncertainty alone. So lam follows the thesis' rule by default: the rate at which the network's
+output has the correlation 0.5 with a label (`priors.correlation`). No rate does where the source's own uncertainty
+gives more, or the least rate less; then lam = 1, with a warning.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Literal
 
 import torch
 from torch import Tensor
@@ -27,9 +29,9 @@ from bandgap.networks.standardise import Standardiser
 from bandgap.networks.variational import VariationalFit
 from bandgap.posterior import Diagnostics, ScaledNetworkPosterior
 from bandgap.posterior.network import first_layer_coordinates
-from bandgap.priors.correlation import OutputVariance, rate_for_correlation
+from bandgap.priors.correlation import OutputVariance, UnreachableCorrelationError, rate_for_correlation
 from bandgap.sources.model import SourceModel
-from bandgap.transfer.btl_pcp_pe import Rate, check_prior
+from bandgap.transfer.btl_pcp_pe import check_prior
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.method import Method, Scales, TargetData
 from bandgap.transfer.shared.sampled_network import (
@@ -41,19 +43,33 @@ from bandgap.transfer.shared.sampled_network import (
     with_sensitivity,
 )
 
+VariationalRate = float | Literal["auto", "corr"]
+UNREACHED: Final = 1.0  # the rate where the rule has none
+
 
 @dataclass(frozen=True)
 class BtlPcpViConfig(Scales):
-    """Prior, scales (`recalibration`), noise and sampler; `lam`, `corr` and `c0` as in `btl_pcp_pe`."""
+    """Prior, scales (`recalibration`), noise and sampler; `corr` and `c0` as in `btl_pcp_pe`.
 
-    lam: Rate = 1.0
+    `lam` is a rate, "corr" for the one at which the network's output has the correlation `corr` with a label, or "auto"
+    for that one where there is one, else 1.
+    """
+
+    lam: VariationalRate = "auto"
     corr: float = 0.5
     c0: float = 1.0
     noise_share: float = 0.2
     sampler: SamplerConfig = field(default_factory=SamplerConfig)
 
     def __post_init__(self) -> None:
-        check_prior("btl_pcp_vi", lam=self.lam, corr=self.corr, c0=self.c0, noise_share=self.noise_share)
+        check_prior(
+            "btl_pcp_vi",
+            lam=self.lam,
+            corr=self.corr,
+            c0=self.c0,
+            noise_share=self.noise_share,
+            rules=("auto", "corr"),
+        )
 
 
 def fit(
@@ -77,7 +93,8 @@ def fit(
     place = choose_device(device)
     noise_b = rows.noise_b(config.noise_share)
     prior = variational_scales(source.network.layer_sizes, noise_b=noise_b, c0=config.c0, device=place)
-    prior = replace(prior, lam=_rate(gains, known, prior, config, seed=seed))
+    rate, rate_warnings = _rate(gains, known, prior, config, seed=seed)
+    prior = replace(prior, lam=rate)
     layers, sds = layers_of(known.mean), layers_of(known.sd)
     net = whiten_scaled(layers, sds, rows.x, rows.y, device=place, dtype=torch.float32)
     draws, info = sample_network(net, prior, config=config.sampler, seed=seed, progress=progress, checkpoint=checkpoint)
@@ -88,7 +105,9 @@ def fit(
         known,
         basis=net.basis.cpu(),
         standardiser=rows.standardiser,
-        diagnostics=replace(found, figures={**found.figures, "lam": prior.lam}),
+        diagnostics=replace(
+            found, figures={**found.figures, "lam": prior.lam}, warnings=(*rate_warnings, *found.warnings)
+        ),
         seed=seed,
     )
     return with_sensitivity(posterior, gains.mean(0))
@@ -96,17 +115,27 @@ def fit(
 
 def _rate(
     gains: Tensor, known: VariationalFit, prior: VariationalScales, config: BtlPcpViConfig, *, seed: int
-) -> float:
-    if config.lam != "corr":
-        return config.lam
-    return rate_for_correlation(
-        config.corr,
-        prior.slopes.cpu(),
-        prior.weights.cpu(),
-        OutputVariance(gains.sum(1), gains, known.noise_variance),
-        c0=config.c0,
-        generator=torch.Generator().manual_seed(seed),
-    )
+) -> tuple[float, tuple[str, ...]]:
+    """Return the rate lam and what is to be said of it."""
+    if config.lam != "auto" and config.lam != "corr":
+        return config.lam, ()
+    try:
+        rate = rate_for_correlation(
+            config.corr,
+            prior.slopes.cpu(),
+            prior.weights.cpu(),
+            OutputVariance(gains.sum(1), gains, known.noise_variance),
+            c0=config.c0,
+            generator=torch.Generator().manual_seed(seed),
+        )
+    except UnreachableCorrelationError:
+        if config.lam == "corr":
+            raise
+        return UNREACHED, (
+            f"No rate lam of the prior gives the correlation {config.corr:g} between the network's output and a label, "
+            f"so lam = {UNREACHED:g} was taken. The source's own uncertainty may decide the result.",
+        )
+    return rate, ()
 
 
 def _posterior(

@@ -9,11 +9,15 @@ consistent form.
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.inference.last_layer.horseshoe import HorseshoeConfig, sample_horseshoe
 from bandgap.inference.last_layer.noise_variance import NoisePrior
 from bandgap.posterior import LastLayerPosterior
+from bandgap.posterior.protocol import PRIOR_DRAWS
+from bandgap.priors.horseshoe import draw_global_scale
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
 from bandgap.transfer.shared.last_layer_problem import Mode, converged, last_layer_problem
@@ -61,6 +65,7 @@ def fit(
         figures=figures,
         warnings=warnings,
         traces={"tau": info.log_tau, "sigma": 0.5 * info.log_sigma2},
+        prior_draws={"tau": draw_global_scale(PRIOR_DRAWS, np.random.default_rng([seed, 0x7A0]))},
         kept_share=info.kept_share,
     )
 

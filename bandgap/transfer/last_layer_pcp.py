@@ -22,6 +22,7 @@ from bandgap.inference.last_layer.noise_variance import NoisePrior
 from bandgap.inference.last_layer.reduced_regression import square_root
 from bandgap.inference.last_layer.spectral_regression import SpectralRegression, spectral_regression
 from bandgap.posterior import Floats, LastLayerPosterior
+from bandgap.posterior.protocol import PRIOR_DRAWS
 from bandgap.priors.source_distance import SourceDistance, Structure, isotropic_rates, source_distance
 from bandgap.sources.model import SourceModel
 from bandgap.transfer.shared.cost import Cost
@@ -105,6 +106,7 @@ def fit(
         figures=figures,
         warnings=warnings,
         traces={"x": found, "sigma": 0.5 * np.log(noise)},
+        prior_draws={"x": prior.draw(PRIOR_DRAWS, np.random.default_rng([seed, 0x7A0]))},
         kept_share=_kept_share(problem, found) if config.structure == "isotropic" else None,
     )
 

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from bandgap.datasets.demo import load_demo
 from bandgap.datasets.splits import permuted_split
 from bandgap.evaluation.metrics import coverage, mae, mean_width, rmse
-from bandgap.jobs.catalogue import register_system
+from bandgap.jobs.catalogue import register_all, register_system
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import BROKEN, MAIN, WATER, Workspace, texts
 from tests.app.test_finished_run import figure, train_source
@@ -39,25 +39,32 @@ def test_empty_home_offers_the_demo_data_and_leads_to_them(visit: Visit, workspa
     assert at.title[0].value == "Data"
 
 
-def test_home_offers_the_second_demo_and_chooses_its_source(visit: Visit, workspace: Workspace) -> None:
-    workspace.library.register("source", {id: {"title": id, "folder": ""} for id in ("demo", "inorganic")})
-    at = visit("home")
+def test_home_offers_the_second_demo_and_train_proposes_what_was_measured_on_it(
+    visit: Visit, workspace: Workspace
+) -> None:
+    """The source of inorganic crystals hardly helps there, so none is proposed; it was chosen for other data before."""
+    register_all(str(workspace.home.folder))
+    at = visit("home", source="inorganic")
     assert "crystals of the Materials Project: 209 with carbon and hydrogen and their PBE gaps" in texts(at)
     next(button for button in at.button if button.label == "Use Materials Project crystals").click().run()
     (dataset,) = workspace.library.datasets(workspace.id)
     assert (dataset.origin, dataset.name) == ("demo-inorganic", "Materials Project crystals")
     assert [job.kind for job in workspace.jobs.jobs(workspace.id)] == ["import_demo"]
-    assert at.title[0].value == "Data" and at.session_state["chosen_source"] == "inorganic"
+    assert at.title[0].value == "Data" and at.session_state["chosen_source"] == ""
     work_all(workspace.home)
     assert workspace.library.counts(dataset.id)["usable"] == 209
     (dataset,) = workspace.library.datasets(workspace.id)
     assert dataset.level_of_theory == "PBE" and "CC-BY-4.0" in dataset.labels["source"]
+    at = visit("train", data=dataset.id)
+    assert next(box for box in at.selectbox if box.label == "Source model").value == "none"
+    chosen = [box.key for box in at.checkbox if str(box.key).startswith("method-") and box.value]
+    assert chosen == ["method-stacking-alone"]
 
 
 def test_first_demo_leaves_a_chosen_source_alone_but_not_that_of_the_other_demo(
     visit: Visit, workspace: Workspace
 ) -> None:
-    for chosen, after in (("", ""), ("mine", "mine"), ("inorganic", "demo")):
+    for chosen, after in (("", ""), ("mine", "mine"), ("inorganic", "")):
         at = visit("data", ws=str(uuid.uuid4()), **({"source": chosen} if chosen else {}))
         next(button for button in at.button if button.label == "Use the demo data").click().run()
         assert at.session_state["chosen_source"] == after

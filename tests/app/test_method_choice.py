@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from bandgap.datasets.demo import demo_source_folder
 from bandgap.jobs.catalogue import register_all
-from bandgap.sources.proposed import knows_most, proposed_method
+from bandgap.sources.proposed import knows_most
 from bandgap.sources.stored import load_source
 from bandgap.structures import read_paths
 from bandgap.transfer import METHODS
@@ -40,10 +40,10 @@ def test_method_that_is_ticked_without_a_source_is_the_one_that_the_benchmark_ju
 @pytest.mark.parametrize(
     ("foreign", "source", "method"),
     [
-        (0, "demo", proposed_method(transfers=True)),
-        (2, "demo", proposed_method(transfers=True)),  # a tenth
-        (5, "none", proposed_method(transfers=False)),
-        (20, "none", proposed_method(transfers=False)),
+        (0, "demo", "feature_gp"),
+        (2, "demo", "feature_gp"),  # a tenth
+        (5, "none", "stacking"),
+        (20, "none", "stacking"),
     ],
 )
 def test_source_and_method_are_proposed_by_how_many_structures_hold_elements_that_molecules_lack(
@@ -64,7 +64,42 @@ def test_source_and_method_are_proposed_by_how_many_structures_hold_elements_tha
         assert len(said) == 1 and f"knows all elements of {20 - foreign} of 20 structures" in said[0]
     box.set_value("none" if source == "demo" else "demo").run()
     assert not any("Proposed, because" in caption.value for caption in at.caption)
-    assert ticked(at) == [METHODS[proposed_method(transfers=source == "none")].title]
+    assert ticked(at) == [METHODS["feature_gp" if source == "none" else "stacking"].title]
+
+
+def with_levels(at: AppTest) -> bool:
+    return next(bool(box.value) for box in at.checkbox if box.label.startswith("Learn from electron levels too"))
+
+
+@pytest.mark.parametrize(
+    ("level_of_theory", "installed", "method", "levels"),
+    [
+        ("PBE", True, "feature_gp", True),
+        ("PBE", False, "feature_gp", False),
+        ("GFN1-xTB (periodic, Gamma)", True, "btl_pcp_pe", False),
+    ],
+    ids=["levels", "no tblite", "tight binding"],
+)
+def test_levels_are_proposed_where_they_can_be_computed_and_are_not_the_labels(
+    visit: Visit, workspace: Workspace, level_of_theory: str, installed: bool, method: str, levels: bool
+) -> None:
+    register_all(str(workspace.home.folder))
+    worker = workspace.library.catalogue("system")["worker"]
+    workspace.library.register("system", {"worker": {**worker, "levels": installed}})
+    text = "".join(frame(metal="C", spacing=1.0 + 0.01 * k) for k in range(40))
+    dataset = workspace.add_checked([("methylenes.extxyz", text.encode())])
+    labels = {"source": "gaps.csv", "matched": 40}
+    gaps = np.linspace(1.0, 3.0, 40)
+    workspace.library.save_gaps(dataset, gaps, labels=labels, level_of_theory=level_of_theory)
+    at = visit("train")
+    assert (ticked(at), with_levels(at)) == ([METHODS[method].title], levels)
+    (said,) = [caption.value for caption in at.caption if caption.value.startswith("Proposed method: ")]
+    assert f"**{METHODS[method].title}**" in said
+    assert ("install them by `pip install" in said) == (not installed)
+    assert ("RMSE 0.38 to 0.40 eV" in said) == (installed and levels)
+    assert ("electron levels of 40 structures;" in " ".join(c.value for c in at.caption)) == levels
+    open_families = [expander.label for expander in at.expander if expander.proto.expanded]
+    assert any(label.startswith("All layers, Bayesian") for label in open_families)
 
 
 @pytest.mark.data

@@ -151,7 +151,7 @@ def test_btl_bnn_is_its_prior_weighted_by_the_likelihood(problem, monkeypatch):
 def test_btl_pcp_vi_is_its_prior_weighted_by_the_likelihood(problem, monkeypatch):
     theta_hat, sds, x, y, new = problem
     centre = plain(theta_hat, new).numpy()
-    config = btl_pcp_vi.BtlPcpViConfig(noise_share=SHARE, sampler=SAMPLER)
+    config = btl_pcp_vi.BtlPcpViConfig(lam=1.0, noise_share=SHARE, sampler=SAMPLER)
     posterior = transferred(btl_pcp_vi, config, source_of(theta_hat, sds=sds), x, y, monkeypatch=monkeypatch)
     scales = np.concatenate([np.log(posterior.tau)[..., None], posterior.layer_weights], -1)
     chains = quantities_of(centre)(predicted(posterior, new), scales, posterior.sigma)
@@ -165,7 +165,7 @@ def test_recorded_means_are_those_of_the_simulation(problem, name):
     centre = plain(problem[0], problem[-1]).numpy()
     prior = {
         "btl_bnn": free_scales(problem),
-        "btl_pcp_vi": scales_around_the_posterior(problem, lam=btl_pcp_vi.BtlPcpViConfig().lam),
+        "btl_pcp_vi": scales_around_the_posterior(problem, lam=1.0),
     }[name]
     simulated = simulate(prior, problem, quantities_of(centre), draws=DRAWS[name])
     assert simulated.effective > LEAST_DRAWS

@@ -16,6 +16,7 @@ from bandgap.evaluation.heldout import HeldOut, Key, load_heldout
 from bandgap.evaluation.run_tables import LearningPoint, StoredRun
 from bandgap.foundation.damage import DAMAGE, read_json
 from bandgap.foundation.errors import ArtifactError, BandgapError
+from bandgap.inference.prior_comparison import equal_to_prior
 from bandgap.jobs.rows import RunRow
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.store import DETAILS, EXTXYZ, QUANTILES, load_details, load_predictions
@@ -73,6 +74,11 @@ class RunFiles:
     def warnings(self) -> tuple[str, ...]:
         """Sentences that belong beside every result of the run."""
         return tuple(self.manifest.get("diagnostics", {}).get("warnings", ()))
+
+    @property
+    def scales_equal_to_prior(self) -> list[str]:
+        """A sentence for every scale whose posterior equals its prior."""
+        return equal_to_prior(self.manifest.get("diagnostics", {}).get("scales", ()))
 
     @property
     def left_out(self) -> str:

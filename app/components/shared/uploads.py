@@ -9,6 +9,7 @@ import session
 from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.rows import Dataset, Origin, Purpose
 from bandgap.jobs.store import Job
+from bandgap.sources.cards import NO_SOURCE
 from bandgap.structures.formats import NAMES
 from components.shared import stores, words
 
@@ -45,7 +46,10 @@ def check_again(job: Job) -> Job:
 
 
 def add_demo(origin: Origin = "demo") -> None:
-    """Make a data set of a demo's crystals, once per workspace, and choose it; of shipped sources, choose its own."""
+    """Make a data set of a demo's crystals, once per workspace, and choose it.
+
+    Where a shipped source was chosen for other data, the one that is proposed for these is taken in its place.
+    """
     demo = DEMOS[origin]
 
     def ask(dataset: Dataset) -> Job:
@@ -57,8 +61,8 @@ def add_demo(origin: Origin = "demo") -> None:
     dataset = existing[0] if existing else library.add_dataset(workspace, demo.dataset, origin=origin, then=ask)
     ask(dataset)
     session.choose("data", dataset.id)
-    if origin != "demo" or session.chosen("source") in {other.source for other in DEMOS.values()}:
-        session.choose("source", demo.source)
+    if session.chosen("source") in {NO_SOURCE, *(other.source for other in DEMOS.values())}:
+        session.choose("source", "")
 
 
 def default_name(names: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from bandgap.sources.proposed import proposed_method
+from bandgap.sources.proposed import Proposal
 from components.shared import words
 
 LAST = "without transfer"  # the family that is only there to compare with
@@ -16,28 +16,40 @@ PARTS = {
 }
 
 
-def choose_methods(methods: Mapping[str, Mapping[str, Any]], *, parts: frozenset[str] | None) -> list[str]:
+def choose_methods(
+    methods: Mapping[str, Mapping[str, Any]], *, parts: frozenset[str] | None, proposal: Proposal
+) -> list[str]:
     """Draw a checkbox for every method and return those that are chosen; `parts` is what the source model carries.
 
-    The first method that can be is chosen to begin with. One that needs a source model where there is none (`parts` is
+    The proposed method is chosen to begin with, else the first that can be; the family of the proposal's alternative is
+    open too. One that needs a source model where there is none (`parts` is
     None), or a part that the source lacks, says so and cannot be.
     """
     families: dict[str, list[str]] = {}
     for name, method in sorted(methods.items(), key=lambda item: item[1].get("family") == LAST):
         families.setdefault(method.get("family", ""), []).append(name)
     missing = {name: _lacking(method, parts) for name, method in methods.items()}
-    proposed = proposed_method(transfers=parts is not None)
-    default = proposed if proposed in methods and not missing[proposed] else _first(missing)
+    can_be_proposed = proposal.method in methods and not missing[proposal.method]
+    default = proposal.method if can_be_proposed else _first(missing)
     chosen: list[str] = []
     st.markdown("Methods", help=_HELP)
+    if can_be_proposed:
+        st.caption(proposal_sentence(proposal, methods))
     for family, names in families.items():
         title = f"{words.sentence(family)} ({len(names)})" if family else words.count(len(names), "method")
-        with st.expander(title, expanded=default in names):
+        with st.expander(title, expanded=default in names or proposal.alternative in names):
             for name in names:
                 key = f"method-{name}" + ("" if parts is not None else "-alone")
                 if _checkbox(key, methods[name], lacking=missing[name], chosen=name == default):
                     chosen.append(name)
     return chosen
+
+
+def proposal_sentence(proposal: Proposal, methods: Mapping[str, Mapping[str, Any]]) -> str:
+    """Say what is proposed, why, and what was measured."""
+    with_levels = "" if proposal.levels == "none" else f", with {proposal.levels} levels (More settings)"
+    title = words.escaped(str(methods[proposal.method]["title"]))
+    return f"Proposed method: **{title}**{with_levels}. {proposal.sentence}"
 
 
 def _first(missing: Mapping[str, str]) -> str:

@@ -9,18 +9,25 @@ import streamlit as st
 
 from bandgap.descriptors.electron_levels import SUPERCELL, own_gaps_problem
 from bandgap.foundation.errors import BandgapError
-from bandgap.jobs.estimates import Work, atoms_to_describe, describe_seconds, estimate_transfer, past_transfers
+from bandgap.jobs.estimates import (
+    Work,
+    atoms_to_describe,
+    atoms_with_levels,
+    describe_seconds,
+    estimate_transfer,
+    past_transfers,
+)
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.sources import Source
 from bandgap.jobs.starting import start_transfer
 from bandgap.sources.cards import NO_SOURCE
-from bandgap.sources.proposed import knows_most
+from bandgap.sources.proposed import Target, propose
 from components.shared import frame, stores, tables, words
 from components.shared.estimate_words import estimate_sentence
 from components.shared.run_choice import choose
 from components.train.many_rows import BY_BATCHES, mini_batch_hint
 from components.train.method_choice import choose_methods
-from components.train.split_choice import choose_split, usual_lengths
+from components.train.split_choice import choose_split, usual_lengths, usual_n
 from components.train.unseen_elements import tested_alike, too_few_known, unseen, unseen_sentence
 
 
@@ -36,7 +43,8 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, pr
     sets = stores.elements(dataset)
     with right:
         titles = {i: source.title for i, source in sources.items()}
-        proposed, why_none = proposed_source(sources, sets)
+        target = Target(sets, dataset.level_of_theory, usual_n(usable[dataset.id]))
+        proposed, why_none = proposed_source(sources, target)
         source = sources[choose("source", "Source model", titles, proposed=proposed, help=_SOURCE_HELP)]
         if source.id == NO_SOURCE and why_none:
             st.caption(words.escaped_sentence(why_none))
@@ -48,13 +56,16 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, pr
         )
         return
     left, right = st.columns(2, gap="large")
+    installed, transfers = stores.levels_installed(), source.id != NO_SOURCE
+    proposal = propose(target, transfers=transfers, levels_installed=installed)
     with left:
-        chosen = choose_methods(methods, parts=source.parts if source.id != NO_SOURCE else None)
+        chosen = choose_methods(methods, parts=source.parts if transfers else None, proposal=proposal)
     with right:
         st.markdown("Split and settings")
-        numbers = stores.numbers(dataset)
-        lengths, installed = usual_lengths(methods), stores.levels_installed()
-        split = choose_split(total, usual=lengths, levels_installed=installed, numbers=numbers)
+        numbers, lengths = stores.numbers(dataset), usual_lengths(methods)
+        split = choose_split(
+            total, usual=lengths, levels_installed=installed, numbers=numbers, levels=proposal.levels != "none"
+        )
         config = {"source": source.id} | split
         if source.id != NO_SOURCE:
             with st.expander("What the source model was trained on"):
@@ -74,11 +85,11 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, pr
         start_button(dataset, source, runs, methods=methods, problem=problem, primary=primary)
 
 
-def proposed_source(sources: Mapping[str, Source], sets: Mapping[tuple[str, ...], int]) -> tuple[str, str]:
-    """Return the first source model where it knows the elements of most structures, else that there is none and why."""
-    first, total = next(iter(sources.values())), sum(sets.values())
-    known = unseen(sets, first.manifest.get("descriptor") or {}).known
-    if knows_most(known, total):
+def proposed_source(sources: Mapping[str, Source], target: Target) -> tuple[str, str]:
+    """Return the first source model where it is proposed for a target, else that there is none and why."""
+    first, total = next(iter(sources.values())), target.total
+    known = unseen(target.element_sets, first.manifest.get("descriptor") or {}).known
+    if propose(target, n_known=known).transfers:
         return first.id, ""
     return NO_SOURCE, (
         f"Proposed, because {first.title} knows all elements of {known:,} of {words.count(total, 'structure')}. "
@@ -108,12 +119,17 @@ def start_button(
     if problem:
         st.error(words.escaped_sentence(problem))
     else:
-        past, levels = past_transfers(stores.jobs()), "levels" in runs[0]
-        fresh = atoms_to_describe(stores.jobs(), dataset, source.id, levels=levels)
+        past, fresh = past_transfers(stores.jobs()), atoms_to_describe(stores.jobs(), dataset, source.id)
+        total = stores.library().counts(dataset.id)["usable"]
+        with_levels = atoms_with_levels(stores.jobs(), dataset, runs[0], total=total)
         atom_s = describe_seconds(source.manifest.get("descriptor") or {})
         found = {
             methods[run["method"]]["title"]: estimate_transfer(
-                Work.of(run), past=past, atoms=fresh if k == 0 else 0, atom_s=atom_s
+                Work.of(run),
+                past=past,
+                atoms=fresh if k == 0 else 0,
+                atom_s=atom_s,
+                levels_atoms=with_levels if k == 0 else 0,
             )
             for k, run in enumerate(runs)
         }

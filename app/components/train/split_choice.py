@@ -21,27 +21,36 @@ def usual_lengths(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     return {key: f"{length:,}" if (length := first.get(key)) else "the method's own" for key in ("warmup", "draws")}
 
 
+def usual_n(total: int) -> int:
+    """Return how many of the labelled structures are learned from to begin with."""
+    return min(DEFAULT_N, round(0.7 * total))
+
+
 def choose_split(
-    total: int, *, usual: Mapping[str, str], levels_installed: bool, numbers: Mapping[str, int]
+    total: int, *, usual: Mapping[str, str], levels_installed: bool, numbers: Mapping[str, int], levels: bool = False
 ) -> dict[str, Any]:
     """Draw what is learned from and what is held out, and the settings that are rarely changed.
 
+    `levels` says whether electron levels are proposed.
     `numbers` counts the structures by the name of a number that the store has of them, which may be a baseline.
     """
     left, right = st.columns(2)
     most = max(total - 1, 10)
-    n = left.number_input("Labelled structures", 10, most, min(DEFAULT_N, round(0.7 * total)), help=_N_HELP)
+    n = left.number_input("Labelled structures", 10, most, usual_n(total), help=_N_HELP)
     seed = right.number_input("Seed", 0, 2**31 - 1, 0, help=_SEED_HELP)
     with st.expander("More settings"):
         test = st.slider("Held out for the test", 5, 50, 30 if total < 1000 else 20, 5, format="%d %%", help=_TEST_HELP)
         grouped = st.checkbox("Keep a formula on one side of the split", help=_FORMULA_HELP)
         share = st.slider("Hold back for conformal intervals", 0, 50, 0, 5, format="%d %%", help=_CONFORMAL_HELP)
-        levels = st.checkbox(
+        with_levels = st.checkbox(
             f"Learn from electron levels too ({METHOD})",
+            value=levels and levels_installed,
             disabled=not levels_installed,
             help=_LEVELS_HELP + ("" if levels_installed else _LEVELS_MISSING),
         )
-        dense = st.checkbox("Levels at more k points where a cell is small", disabled=not levels, help=_SUPERCELL_HELP)
+        dense = st.checkbox(
+            "Levels at more k points where a cell is small", disabled=not with_levels, help=_SUPERCELL_HELP
+        )
         baseline = st.selectbox(
             "Learn the difference to",
             ["", *(name for name in numbers if states_unit(name))],
@@ -58,10 +67,11 @@ def choose_split(
     n_test = max(1, round(test / 100 * total))
     how = "whole formulas" if grouped else "single structures"
     back = f"{share} % of the {n:,} held back for conformal intervals" if share else "no conformal intervals"
-    st.caption(f"{words.count(n_test, 'structure')} held out by {how}; {back}; device {device}.")
+    electrons = f" electron levels of {int(n) + n_test:,} structures;" if with_levels else ""
+    st.caption(f"{words.count(n_test, 'structure')} held out by {how}; {back};{electrons} device {device}.")
     sampler = {k: int(v) for k, v in (("warmup", warmup), ("draws", draws)) if v is not None}
     config: dict[str, Any] = {"n": int(n), "n_test": n_test, "seed": int(seed), "conformal_share": share / 100}
-    config |= {"levels": SUPERCELL if dense else METHOD} if levels else {}
+    config |= {"levels": SUPERCELL if dense else METHOD} if with_levels else {}
     config |= {"baseline": baseline} if baseline else {}
     return config | {"by_formula": grouped, "device": device, "sampler": sampler}
 

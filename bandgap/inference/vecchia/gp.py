@@ -188,8 +188,15 @@ def typical_scales(points: Floats, covariates: Floats, y: Floats) -> Theta:
 
 def weak_priors(scales: Theta) -> Priors:
     """Return log-normal priors about typical scales: of variance 4 for both variances, 1 for the range."""
-    s, rho, _, t = np.log(np.array(scales))
-    return Priors(LogNormal(s, 4.0), LogNormal(rho, 1.0), LogNormal(0.0, 1.0), LogNormal(t, 4.0))
+    *_, t = np.log(np.array(scales))
+    sigma2, rho = weak_process_priors(scales)
+    return Priors(sigma2, rho, LogNormal(0.0, 1.0), LogNormal(t, 4.0))
+
+
+def weak_process_priors(scales: Theta) -> tuple[LogNormal, LogNormal]:
+    """Return those of the process's variance and range among `weak_priors`."""
+    s, rho, *_ = np.log(np.array(scales))
+    return LogNormal(s, 4.0), LogNormal(rho, 1.0)
 
 
 def far_from_mode(mode: Mode) -> tuple[str, ...]:

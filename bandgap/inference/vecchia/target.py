@@ -78,6 +78,11 @@ class LogNormal:
     mean: float
     variance: float
 
+    def draw(self, n: int, rng: np.random.Generator) -> Floats:
+        """Draw parameters exp(eta) (n,)."""
+        result: Floats = np.exp(self.mean + np.sqrt(self.variance) * rng.standard_normal(n))
+        return result
+
     def value(self, eta: float) -> float:
         """Return the log density."""
         return float(-0.5 * (np.log(2 * np.pi * self.variance) + (eta - self.mean) ** 2 / self.variance))

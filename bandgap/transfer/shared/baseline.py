@@ -13,6 +13,8 @@ features (restricted likelihood) gains nothing more, nor do HOMO and LUMO beside
 The line counts as independent of the rest, which is fitted to one slope. Coverage of 90 % intervals of the ridge output
 layer on made-up data with the slope as uncertain as the posterior says: 0.84, 0.89 and 0.89 at 10, 20 and 40 rows; with
 the true slope 0.86, 0.89 and 0.90; if the slope counted as certain 0.80, 0.87 and 0.88.
+
+Outside the range of the training rows' baselines the slope is as uncertain as before any label (`posterior.baseline`).
 """
 
 from dataclasses import replace
@@ -24,7 +26,7 @@ from numpy.typing import NDArray
 from bandgap.foundation.errors import InputError
 from bandgap.posterior import Baseline, BaselinePosterior, Floats, Posterior
 from bandgap.sources.model import SourceModel
-from bandgap.sources.recalibration import baseline_slope, source_gaps_eV, standardiser_for
+from bandgap.sources.recalibration import SLOPE_SD, baseline_slope, source_gaps_eV, standardiser_for
 
 
 def fit_baseline(
@@ -35,8 +37,8 @@ def fit_baseline(
     Raw features (n, p); those before the column are for the posterior of the rest. Raises InputError where the line
     leaves nothing.
     """
-    alone = Baseline(column, 0.0, 0.0, float(features[:, column].mean(dtype=np.float64)))
-    distances, f = alone.distances_eV(features), None
+    start = Baseline(column, 0.0, 0.0, float(features[:, column].mean(dtype=np.float64)))
+    values, distances, f = start.values_eV(features), start.distances_eV(features), None
     if beside_source:
         x = features[:, : source.network.n_features]
         rough = gaps_eV - baseline_slope(gaps_eV, distances)[0] * distances
@@ -48,7 +50,15 @@ def fit_baseline(
             f"The gaps are {slope:g} times the baseline and a constant: nothing is left to learn. Leave the baseline "
             "out, or give other gaps."
         )
-    return Baseline(column, slope, sd, alone.centre_eV), left
+    line = replace(
+        start,
+        slope=slope,
+        slope_sd=sd,
+        lowest_eV=float(values.min()),
+        highest_eV=float(values.max()),
+        outside_sd=SLOPE_SD,
+    )
+    return line, left
 
 
 def with_baseline(rest: Posterior, baseline: Baseline, *, seed: int) -> BaselinePosterior:

@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from bandgap.inference import diagnostics
+from bandgap.inference.vecchia.gp import typical_scales, weak_process_priors
 from bandgap.posterior import DeepKernelPosterior, Diagnostics, Floats
-from bandgap.posterior.protocol import thinned
+from bandgap.posterior.protocol import PRIOR_DRAWS, thinned
 from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import standardiser_for
 from bandgap.sources.statistics import hidden_layers
@@ -54,5 +55,15 @@ def with_draws(
     for i, name in enumerate(names):
         values = np.exp(traces[:, some, i])
         record[f"trace.{WORDS[name]}"] = y_sd * np.sqrt(values) if name in ("sigma2", "tau2") else values
+    record |= {f"prior.{name}": values[None] for name, values in _prior_draws(rows).items()}
     found = Diagnostics({**figures, **judged}, (*warnings, *said), record)
     return replace(rows, theta=theta, beta=beta, predict_from=predict_from, precision=precision, diagnostics=found)
+
+
+def _prior_draws(rows: DeepKernelPosterior) -> dict[str, Floats]:
+    """Return draws (k,) of the process's standard deviation in eV and of its length from their log-normal priors."""
+    priors = weak_process_priors(typical_scales(rows.points, rows.trend, rows.gaps))
+    rng = np.random.default_rng([rows.seed, 0x7A0])
+    variances, lengths = (prior.draw(PRIOR_DRAWS, rng) for prior in priors)
+    spreads = rows.standardiser.y_sd_eV * np.sqrt(variances)
+    return {WORDS["sigma2"]: spreads, WORDS["rho"]: lengths}

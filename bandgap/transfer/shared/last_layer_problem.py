@@ -82,12 +82,13 @@ class LastLayerProblem:
         figures: dict[str, float],
         warnings: tuple[str, ...] = (),
         traces: Mapping[str, Floats] = MappingProxyType({}),
+        prior_draws: Mapping[str, Floats] = MappingProxyType({}),
         kept_share: Floats | None = None,
     ) -> LastLayerPosterior:
         """Return the posterior of draws of delta (chain, draw, n_changes) and of the noise variance (chain, draw).
 
-        `traces` (chain, draw) are the iterations of what is judged, by name; `kept_share` (chain, n_changes) how much
-        of each change the prior leaves.
+        `traces` (chain, draw) are the iterations of what is judged, by name; `prior_draws` (k,) draws of scales from
+        their prior; `kept_share` (chain, n_changes) how much of each change the prior leaves.
         """
         chains, kept = sigma2.shape
         noise, rng = sigma2.reshape(-1), np.random.default_rng([seed, 0x1A57])
@@ -109,7 +110,10 @@ class LastLayerProblem:
             sigma=self.unit * np.sqrt(sigma2),
             seed=seed,
             diagnostics=Diagnostics(
-                self.figures | figures, self.warnings + warnings, self._record(delta, traces, kept_share)
+                self.figures | figures,
+                self.warnings + warnings,
+                self._record(delta, traces, kept_share)
+                | {f"prior.{name}": values[None] for name, values in prior_draws.items()},
             ),
         )
 

@@ -19,7 +19,7 @@ from bandgap.networks.standardise import Standardiser
 from bandgap.networks.variational import VariationalFit
 from bandgap.posterior import Diagnostics, NetworkPosterior
 from bandgap.posterior.network import function_share
-from bandgap.posterior.protocol import thinned
+from bandgap.posterior.protocol import PRIOR_DRAWS, thinned
 from bandgap.sources.model import SourceModel
 from bandgap.sources.recalibration import GapScale, StatisticsChoice, standardiser_for
 from bandgap.transfer.shared.method import TargetData
@@ -28,8 +28,6 @@ Centre = Literal["point", "variational"]
 
 DIVERGENT_SHARE = 0.001
 AnyNetwork = TypeVar("AnyNetwork", bound=NetworkPosterior)
-
-PRIOR_DRAWS = 1000  # of the scales, for pages
 
 
 @dataclass(frozen=True, eq=False)

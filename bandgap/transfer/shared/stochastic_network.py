@@ -23,8 +23,7 @@ from bandgap.inference.stochastic_gradient.run import sample
 from bandgap.inference.stochastic_gradient.samplers import AnyConfig
 from bandgap.networks.standardise import Standardiser
 from bandgap.posterior import Diagnostics, Floats, NetworkPosterior
-from bandgap.posterior.protocol import thinned
-from bandgap.transfer.shared.sampled_network import PRIOR_DRAWS
+from bandgap.posterior.protocol import PRIOR_DRAWS, thinned
 from bandgap.transfer.shared.stochastic_start import SgSampler, Started, sampler_for, started
 
 WATCHED_ROWS = 64  # of the training rows, whose f tells whether chains agree

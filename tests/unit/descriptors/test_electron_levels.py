@@ -7,13 +7,17 @@ import numpy as np
 import pytest
 
 from bandgap.datasets.table import learnable
-from bandgap.descriptors.electron_levels import own_gaps_problem
+from bandgap.descriptors.config import PARTS
+from bandgap.descriptors.electron_levels import PART, electron_levels, own_gaps_problem
+from bandgap.descriptors.parts import NoFeaturesError
 from bandgap.evaluation.heldout import load_heldout
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.runs.comparison import Comparison, Entrant, compare, entrant_of, levels_of
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.stored import load_run
+from bandgap.sources.cards import left_out_sentence
 from bandgap.sources.sets import open_sources
+from bandgap.storage.references import N_REFERENCES
 from bandgap.transfer import METHODS
 from tests.transfers import transfer_labelled
 from tests.unit.transfer.method_settings import BRIEF
@@ -99,3 +103,55 @@ def test_comparison_gives_levels_to_those_that_ask(source_folder, world):
         assert wide[name] == pytest.approx(figures)
     for name in ("feature_gp", "freeze"):
         assert wide[f"{name}+levels"]["rmse_eV"] != pytest.approx(wide[name]["rmse_eV"])
+
+
+class CountedLevels:
+    """Electron levels that count for how many structures they are computed."""
+
+    def __init__(self) -> None:
+        self.described = 0
+
+    def __call__(self, atoms, levels):
+        self.described += 1
+        return electron_levels(atoms, levels)
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """Count the structures whose levels are computed, which are computed all the same."""
+    found = CountedLevels()
+    part = replace(PART, describe=found)
+    monkeypatch.setattr("bandgap.descriptors.config.PARTS", tuple(part if p.setting == "levels" else p for p in PARTS))
+    return found
+
+
+@pytest.mark.parametrize(("n", "n_test", "share"), [(8, 0, 0.0), (8, 3, 0.25)])
+def test_levels_are_computed_of_the_structures_of_the_split_alone(
+    n, n_test, share, source_folder, world, tmp_path, counted
+):
+    """24 structures are given; the run's references are read again from what is learned, five at most."""
+    folder = transfer(source_folder, world, tmp_path, n=n, n_test=n_test, conformal_share=share)
+    assert n + n_test <= counted.described <= n + n_test + N_REFERENCES
+    plain = transfer(source_folder, world, tmp_path / "plain", n=n, n_test=n_test, conformal_share=share, levels="none")
+    one, other = (json.loads((run / "manifest.json").read_text()) for run in (folder, plain))
+    assert one["split"] == other["split"] and one["data"] == other["data"]
+
+
+def test_structure_without_levels_is_left_out_of_the_split_and_named(source_folder, world, tmp_path, monkeypatch):
+    """One of the training structures; the others, and the test set, stay what they are without levels."""
+    plain = json.loads((transfer(source_folder, world, tmp_path / "a", levels="none") / "manifest.json").read_text())
+    lost = plain["split"]["train"][3]
+    content = next(record for record in world.records if record.id == lost).atoms
+
+    def describe(atoms, levels):
+        if len(atoms) == len(content) and np.allclose(atoms.positions, content.positions):
+            raise NoFeaturesError("has no GFN1-xTB levels: the calculation did not converge.")
+        return electron_levels(atoms, levels)
+
+    part = replace(PART, describe=describe)
+    monkeypatch.setattr("bandgap.descriptors.config.PARTS", tuple(part if p.setting == "levels" else p for p in PARTS))
+    found = json.loads((transfer(source_folder, world, tmp_path / "b") / "manifest.json").read_text())
+    assert found["split"]["train"] == [name for name in plain["split"]["train"] if name != lost]
+    assert found["split"]["test"] == plain["split"]["test"] and found["n"] == plain["n"] - 1
+    assert [(left["id"], left["problem"][:12]) for left in found["left_out"]] == [(lost, "has no GFN1-")]
+    assert f"1 of 24 labelled structures was left out: {lost}." in left_out_sentence(found)

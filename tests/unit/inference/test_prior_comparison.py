@@ -1,0 +1,65 @@
+"""Whether posterior draws of a scale can be told from its prior."""
+
+import numpy as np
+import pytest
+
+from bandgap.inference.prior_comparison import (
+    MOST_ERROR,
+    PriorComparison,
+    compare_with_prior,
+    equal_to_prior,
+)
+
+
+def chains_of(rng: np.random.Generator, *, shift: float = 0.0, draws: int = 250) -> np.ndarray:
+    return shift + rng.normal(size=(4, draws))
+
+
+def test_draws_of_the_prior_itself_equal_it() -> None:
+    """Of 200 comparisons none may fail: each does with probability below 0.001, as there is a tolerance too."""
+    rng = np.random.default_rng(0)
+    found = [compare_with_prior("tau", chains_of(rng), rng.normal(size=1000)) for _ in range(200)]
+    assert all(comparison is not None and comparison.equals_prior for comparison in found)
+
+
+@pytest.mark.parametrize("shift", [0.5, -0.5, 2.0])
+def test_posterior_that_has_moved_does_not_equal_the_prior(shift: float) -> None:
+    """Half a standard deviation is a distance of 0.20, more than tolerance and error together (0.12)."""
+    rng = np.random.default_rng(1)
+    found = compare_with_prior("tau", chains_of(rng, shift=shift), rng.normal(size=1000))
+    assert found is not None and not found.equals_prior and found.sentence == ""
+
+
+def test_narrower_posterior_of_the_same_mean_does_not_equal_the_prior() -> None:
+    rng = np.random.default_rng(2)
+    found = compare_with_prior("tau", 0.4 * chains_of(rng), rng.normal(size=1000))
+    assert found is not None and not found.equals_prior
+
+
+def test_chains_that_hardly_move_say_nothing() -> None:
+    rng = np.random.default_rng(3)
+    slow = np.repeat(rng.normal(size=(4, 5)), 50, axis=1)
+    found = compare_with_prior("tau", slow, rng.normal(size=1000))
+    assert found is not None and found.error > MOST_ERROR and not found.equals_prior
+
+
+@pytest.mark.parametrize("posterior", [np.zeros((4, 3)), np.ones((4, 100))], ids=["too short", "constant"])
+def test_chains_that_cannot_be_judged_give_no_comparison(posterior: np.ndarray) -> None:
+    assert compare_with_prior("tau", posterior, np.random.default_rng(4).normal(size=1000)) is None
+
+
+def test_increasing_function_of_both_changes_nothing() -> None:
+    rng = np.random.default_rng(5)
+    posterior, prior = chains_of(rng, shift=0.3), rng.normal(size=1000)
+    plain, other = compare_with_prior("x", posterior, prior), compare_with_prior("x", np.exp(posterior), np.exp(prior))
+    assert plain is not None and other is not None and plain.distance == other.distance
+
+
+def test_sentence_names_scale_figures_and_what_to_do() -> None:
+    stored = {"scale": "tau", "distance": 0.07, "error": 0.069, "effective_draws": 1276.0}
+    moved = {**stored, "distance": 0.3, "equals_prior": False}
+    (sentence,) = equal_to_prior([{**stored, "equals_prior": True}, moved])
+    assert sentence.startswith("The posterior of the scale tau equals its prior")
+    assert "at most 0.07, with a Monte-Carlo error of 0.07 (1,276 effective draws)" in sentence
+    assert "another rate lam" in sentence
+    assert PriorComparison(**stored).sentence == sentence
