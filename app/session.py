@@ -6,14 +6,15 @@ another tab or a link comes back to the same place. The workspace's id is random
 
 import re
 import uuid
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Literal, TypeVar
 from urllib.parse import parse_qsl, urlencode
 
 import streamlit as st
 
 Choice = Literal["data", "run", "prediction", "source", "runs"]
 Tone = Literal["info", "warning", "error"]
+Value = TypeVar("Value")
 
 KEPT = "kept-address"  # key of the hidden field
 
@@ -92,6 +93,14 @@ def form_key(form: str) -> str:
 def renew(form: str) -> None:
     """Give a form a new life: its widgets come back empty."""
     st.session_state[f"form_{form}"] = uuid.uuid4().hex
+
+
+def remembered(key: str, make: Callable[[], Value]) -> Value:
+    """Return the object that this session keeps under a key; the first call makes it."""
+    if key not in st.session_state:
+        st.session_state[key] = make()
+    value: Value = st.session_state[key]
+    return value
 
 
 def tell(text: str, *, tone: Tone = "info") -> None:

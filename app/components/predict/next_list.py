@@ -11,7 +11,7 @@ from bandgap.jobs.rows import RunRow
 from bandgap.predictions.acquisition import MIN_DRAWS, Ranking, joint_means, rank_by_reduction, rank_by_sd
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.table import Predictions
-from components.shared import tables, words
+from components.shared import downloads, tables, words
 
 Criterion = Literal["expected reduction of error", "standard deviation", "distance from known"]
 
@@ -88,7 +88,7 @@ def next_view(predictions: Predictions, details: PredictionDetails | None, *, ru
     st.markdown(found.sentence, width=720)
     tables.show(found.table, alt="What to compute next, best first", columns=_columns())
     ranked, name = found.table.assign(ranked_by=criterion), f"compute-next-{run.id[:8]}.csv"
-    tables.csv_button("Download this list (CSV)", lambda: ranked, name)
+    downloads.csv_button("Download this list (CSV)", lambda: ranked, name)
     st.caption(HELP[criterion])
 
 
