@@ -6,7 +6,9 @@ the first that a new server is asked for (its old multipage mode, which holds un
 
 import session
 import streamlit as st
-from components.shared import frame
+from components.shared import frame, stores
+from components.workspaces.browser import browser_memory
+from components.workspaces.workspace_list import unknown_workspace
 
 from bandgap.foundation.errors import BandgapError
 
@@ -29,12 +31,18 @@ page = st.navigation(
         "Server": [st.Page("views/about.py", title="About", icon=":material/info:")],
     }
 )
-session.start()
 try:
+    session.start(exists=stores.has_workspace, opened=stores.open_workspace)
     frame.sidebar()
-    frame.check_address()
-    frame.messages()
+    with st.sidebar:
+        browser_memory(redraw=page.title == "Home" or bool(session.unknown_workspace()))
+    if not session.unknown_workspace():
+        frame.check_address()
+        frame.messages()
 except BandgapError as error:
     frame.problem(error)
 else:
-    page.run()
+    if session.unknown_workspace():
+        unknown_workspace()
+    else:
+        page.run()

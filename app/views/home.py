@@ -11,6 +11,8 @@ from components.shared import frame, stores, tables, uploads, words
 from components.shared.job_panel import job_panel
 from components.shared.run_files import finished_runs
 from components.shared.stores import MIN_LABELLED
+from components.workspaces.browser import other_workspaces
+from components.workspaces.workspace_list import continue_section, workspaces_section
 
 from bandgap.jobs.store import Job
 
@@ -69,8 +71,11 @@ def page() -> None:
         figures(holds)
     for job in [job for job in jobs if job.active][:SHOWN_JOBS]:
         job_panel(job, noun=NOUNS.get(job.kind, job.kind))
+    others = [] if jobs or holds.datasets else other_workspaces()
+    if others:
+        continue_section(others)
     if step := next_step(holds):
-        offer(step)
+        offer(step, primary=not others)
     finished = next(iter(finished_runs().values()), None)
     if finished:
         last_result(finished)
@@ -78,6 +83,8 @@ def page() -> None:
     if not finished:
         demo_result()
     steps()
+    if not others:
+        workspaces_section()
 
 
 def holdings(jobs: list[Job]) -> Holdings:
@@ -107,14 +114,14 @@ def figures(holds: Holdings) -> None:
             st.caption(detail)
 
 
-def offer(step: Step) -> None:
+def offer(step: Step, *, primary: bool) -> None:
     st.subheader("Next step", anchor=False)
     st.write(step.text)
     second = False
     with st.container(horizontal=True, vertical_alignment="center"):
         if step.target == "demo":
             st.page_link("views/data.py", label="Bring your own structures", icon=":material/upload_file:")
-        pressed = st.button(step.label, type="primary", icon=ICONS[step.target])
+        pressed = st.button(step.label, type="primary" if primary else "secondary", icon=ICONS[step.target])
     if step.target == "demo":
         second = second_demo()
     if not pressed and not second:

@@ -61,6 +61,7 @@ _COMMANDS: dict[str, dict[Callable[..., None], str]] = {
     },
     "Results": {
         prediction.predict: "--model run --structures new.cif --level 0.95 --out predictions.csv",
+        prediction.compute_next: "--model run --structures candidates/ --count 10 --out next.csv",
         prediction.evaluate: "--predictions predictions.csv --structures crystals.extxyz --label gap_eV",
         compare.compare: "--source source --structures crystals.extxyz --label gap_eV --n 100 --out compared",
         demo.demo: "--seed 0 --json figures.json",

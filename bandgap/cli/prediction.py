@@ -1,11 +1,11 @@
-"""`bandgap predict` and `bandgap evaluate`: gaps of new structures with intervals, and how good they were."""
+"""`bandgap predict`, `compute-next` and `evaluate`: gaps with intervals, what to compute next, how good they were."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -34,6 +34,16 @@ if TYPE_CHECKING:
 
     from bandgap.structures import StructureRecord
 
+RankBy = Literal["reduction", "sd", "distance"]
+Baselines = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="CSV",
+        help="Of a run with a baseline: the table that has it for these structures, in a column of the same name; "
+        "default: the key of this name in the extXYZ files.",
+    ),
+]
+
 
 @takes_request(PredictRequest)
 def predict(
@@ -46,14 +56,7 @@ def predict(
             help="Table to write, one row for every structure: Parquet where it ends in .parquet, else CSV.",
         ),
     ],
-    baselines: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="CSV",
-            help="Of a run with a baseline: the table that has it for these structures, in a column of the same name; "
-            "default: the key of this name in the extXYZ files.",
-        ),
-    ] = None,
+    baselines: Baselines = None,
     extxyz: Annotated[
         Path | None,
         typer.Option(
@@ -105,6 +108,57 @@ def predict(
             progress=progress,
         )
     say_predicted(found, plan, out=out, extxyz=extxyz)
+
+
+def compute_next(
+    model: Annotated[Path, typer.Option(metavar="DIR", help="Run folder that `bandgap transfer` wrote.")],
+    structures: options.Structures,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="CSV to write, best first.")],
+    count: Annotated[int, typer.Option(min=1, help="How many structures to rank.")] = 10,
+    rank_by: Annotated[
+        RankBy,
+        typer.Option(
+            help="reduction: expected fall of the squared error of all these predictions; sd: the standard deviation "
+            "of a new gap; distance: from the structures that the run learned from."
+        ),
+    ] = "reduction",
+    spread: Annotated[
+        bool, typer.Option(help="Choose each as if those above it had been computed, so that near twins are not both.")
+    ] = True,
+    baselines: Baselines = None,
+) -> None:
+    """Rank structures without known gaps by what computing the gap of each would tell, and write them as a CSV.
+
+    Structures with a warning on the content of their file, such as missing hydrogens, get no rank: they are at the end
+    of the table, with the reason.
+    """
+    from bandgap.foundation.csv_tables import csv_of_columns
+    from bandgap.foundation.machine import set_threads
+    from bandgap.predictions.next_structures import DISTANCE, REDUCTION, SD, Criterion, next_structures
+    from bandgap.runs.prediction import predict_with_details
+    from bandgap.storage.manifests import read_manifest
+
+    set_threads()
+    criteria: dict[RankBy, Criterion] = {"reduction": REDUCTION, "sd": SD, "distance": DISTANCE}
+    name = str(read_manifest(model, kind="run").get("baseline", ""))
+    if baselines is not None and not name:
+        raise typer.BadParameter("--baselines: this run was trained without a baseline. Leave the option out.")
+    with progress_bars() as progress:
+        records = load_structures(structures, progress=progress)
+        baseline = load_baseline(records, name, table=baselines) if name else None
+        predictions, details = predict_with_details(
+            model, records, baseline_eV=baseline, cache=descriptor_cache(), progress=progress
+        )
+    found = next_structures(predictions, details, criterion=criteria[rank_by], count=count, spread=spread)
+    columns = found.columns(predictions, details)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(csv_of_columns(columns), encoding="utf-8", newline="")
+    typer.echo(f"{len(found.rows):,} of {found.n_ranked:,} structures ranked by {found.criterion}, written to {out}")
+    if found.n_not_ranked:
+        say(
+            f"{found.n_not_ranked:,} structures have a warning on the content of the file and no rank; read the column "
+            "warning at the end of the table, correct the files and rank again."
+        )
 
 
 def evaluate(

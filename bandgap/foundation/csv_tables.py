@@ -29,7 +29,10 @@ def rearm(cell: str) -> str:
 
 
 def csv_text(frame: "pd.DataFrame") -> str:
-    """Return a table as CSV: text defused, numbers with at most six decimals, empty where NaN, lines ending in LF."""
+    """Return a table as CSV: text defused, numbers with at most six decimals, lines ending in LF.
+
+    A missing value of any kind (None, NaN, pandas' NA and NaT) is an empty cell.
+    """
     return csv_of_columns({str(name): frame[name] for name in frame.columns})
 
 
@@ -43,8 +46,16 @@ def _cell(value: object) -> str:
     if isinstance(value, str):
         safe = defuse(value).replace('"', '""')  # quoted by hand: Python's writer leaves a lone CR bare before 3.13
         return f'"{safe}"' if _QUOTED.search(value) else safe
-    if value is None or value != value:
+    if value is None or _is_missing(value):
         return ""
     if isinstance(value, float):
         return repr(round(float(value), 6) + 0.0)  # + 0.0: never "-0.0"
     return str(value)
+
+
+def _is_missing(value: object) -> bool:
+    """Return whether a value differs from itself, as NaN and NaT do, or does not say whether it does, as pandas' NA."""
+    try:
+        return bool(value != value)
+    except TypeError:  # "boolean value of NA is ambiguous": pandas need not be loaded to know it
+        return True

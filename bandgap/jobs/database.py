@@ -10,11 +10,13 @@ from types import MappingProxyType
 from bandgap.foundation.damage import DAMAGE
 from bandgap.foundation.errors import BandgapError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 BUSY_S = 10.0  # how long a writer waits for another one before it gives up
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS workspace (id TEXT PRIMARY KEY, created REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS opened_workspace (id TEXT PRIMARY KEY, name TEXT NOT NULL, opened REAL NOT NULL)
+  WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS dataset (
   id TEXT PRIMARY KEY, workspace TEXT NOT NULL, name TEXT NOT NULL, origin TEXT NOT NULL, purpose TEXT NOT NULL,
   level_of_theory TEXT NOT NULL DEFAULT '', labels TEXT NOT NULL DEFAULT '{}', created REAL NOT NULL);

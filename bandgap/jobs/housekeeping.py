@@ -33,7 +33,7 @@ def rename_dataset(library: Library, workspace: str, dataset_id: str, name: str)
     Raises InputError for an empty or endless name and for a data set that is not of this workspace.
     """
     library.dataset(workspace, dataset_id)
-    clean = _clean(name)
+    clean = checked_name(name)
     with library.database.writing() as connection:
         connection.execute("UPDATE dataset SET name = ? WHERE id = ?", (clean, dataset_id))
 
@@ -124,7 +124,7 @@ class RunLosses:
 
 def rename_run(library: Library, run: RunRow, title: str) -> None:
     """Give a run another name; raises InputError for one that is empty or too long."""
-    text = _clean(title)
+    text = checked_name(title)
     with library.database.writing() as connection:
         connection.execute("UPDATE run SET title = ? WHERE id = ? AND workspace = ?", (text, run.id, run.workspace))
 
@@ -176,7 +176,8 @@ def _predictions(jobs: JobStore, run: RunRow, *, others: bool = False) -> list[J
     return [job for job in found if (job.payload.get("run") == run.id) != others]
 
 
-def _clean(name: str) -> str:
+def checked_name(name: str) -> str:
+    """Return a name with single spaces; raises InputError for one that is empty or too long."""
     clean = " ".join(name.split())
     if not 0 < len(clean) <= MAX_NAME:
         raise InputError(f"The name has {len(clean)} characters. Accepted: 1 to {MAX_NAME}.")

@@ -27,6 +27,7 @@ from bandgap.jobs.housekeeping import drop_left_sources, drop_unused_uploads
 from bandgap.jobs.library import Library
 from bandgap.jobs.machines import wait_for_other_machines
 from bandgap.jobs.store import Ending, Job, JobStore, Lane
+from bandgap.jobs.workspaces import drop_unused_workspaces
 
 log = logging.getLogger(__name__)
 
@@ -102,6 +103,7 @@ class Worker:
             self._home.drop_checkpoints(older_than_s=CHECKPOINTS_KEPT_S)
             drop_unused_uploads(Library(self._home))
             drop_left_sources(Library(self._home))
+            drop_unused_workspaces(Library(self._home))
             while not self._stopping and not until():
                 self._step()
                 time.sleep(POLL_S)

@@ -83,6 +83,24 @@ def predict_run(
     return predictions if calibrator is None else calibrator.apply(predictions)
 
 
+def predict_with_details(
+    model_folder: Path | str,
+    records: Sequence[StructureRecord],
+    *,
+    baseline_eV: Floats | None = None,
+    cache: DescriptorCache | None = None,
+    progress: Progress = no_progress,
+) -> tuple[Predictions, PredictionDetails]:
+    """Predict structures without known gaps, as trained, with what `next_structures` ranks them by.
+
+    A run with a baseline needs that of every record, `baseline_eV` (n,). Raises InputError as `predict_run` does.
+    """
+    run = load_run(model_folder)
+    drawn = _drawn(run, records, baseline_eV, cache=cache, n_jobs=1, progress=progress)
+    details = record_details(records, drawn, labelled=np.zeros(len(records), dtype=bool))
+    return record_predictions(run, records, drawn), details
+
+
 def load_for(model_folder: Path | str, request: PredictRequest) -> tuple[Run, Calibrator | None]:
     """Return a stored run with its calibrator; raises ConfigError or InputError as `predict_run` does."""
     run = load_run(model_folder)

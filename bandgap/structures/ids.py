@@ -1,6 +1,7 @@
 """Ids of their own for all structures of an input: the second of two equal ones gets a number."""
 
 import dataclasses
+import re
 from collections.abc import Iterable
 
 from bandgap.structures.records import Problem, StructureRecord
@@ -47,6 +48,12 @@ def renamed(record: StructureRecord, id: str) -> StructureRecord:
     warning = Problem("warning", f"the id {record.id} is there more than once; this one is called {id}")
     info = {**record.info, "original_id": record.id}
     return dataclasses.replace(record, id=id, problems=(*record.problems, warning), info=info)
+
+
+def without_renaming(problem: str, id: str) -> str:
+    """Return a record's problem without what `renamed` said when it gave the record this id."""
+    renaming = rf"the id .*? is there more than once; this one is called {re.escape(id)}(?=; |$)"
+    return re.sub(rf"^{renaming}(; )?|; {renaming}", "", problem)
 
 
 def with_unique_ids(records: list[StructureRecord]) -> list[StructureRecord]:

@@ -19,6 +19,7 @@ from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.worker import work_all
+from bandgap.jobs.workspaces import open_workspace
 
 MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
 WATER = b"3\nProperties=species:S:1:pos:R:3 gap=7.1\nO 0 0 0.119\nH 0 0.763 -0.477\nH 0 -0.763 -0.477\n"
@@ -121,6 +122,7 @@ def visit(workspace: Workspace) -> Callable[..., AppTest]:
 
     def opened(page: str, *, ws: str = "", **choices: str) -> AppTest:
         at = AppTest.from_file(str(MAIN), default_timeout=30)
+        open_workspace(workspace.library, ws or workspace.id)
         at.query_params["ws"] = ws or workspace.id
         for key, value in choices.items():
             at.query_params[key] = value

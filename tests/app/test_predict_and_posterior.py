@@ -2,6 +2,7 @@
 
 import base64
 import csv
+import dataclasses
 import io
 import json
 import shutil
@@ -11,11 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from bandgap.jobs.home import Home
 from bandgap.jobs.worker import work_all
-from bandgap.predictions.store import DETAILS, EXTXYZ
+from bandgap.predictions.store import DETAILS, EXTXYZ, QUANTILES, load_predictions, save_predictions
 from bandgap.structures import read_structures
 from tests.app.conftest import Workspace, empty_workspace, texts
 from tests.app.test_actions import click
@@ -145,6 +147,29 @@ def test_what_to_compute_next_ranks_structures_without_a_gap_by_expected_reducti
     assert list(at.dataframe[1].value["sd_eV"]) == sorted(at.dataframe[1].value["sd_eV"], reverse=True)
     at.number_input[0].set_value(3).run()
     assert len(at.dataframe[1].value) == 3
+
+
+def test_structure_with_a_warning_on_its_file_has_no_rank_and_the_page_says_why(visit: Visit, made: Made) -> None:
+    at = visit("predict", run=made.runs["btl_pcp_pe"])
+    first = at.dataframe[1].value["id"].iloc[0]
+    file = made.workspace.home.prediction_folder(made.runs["btl_pcp_pe"], made.prediction) / QUANTILES
+    found = load_predictions(file)
+    row, reason = found.ids.index(first), "no hydrogen atoms in the file"
+    problem, status = list(found.problem), list(found.status)
+    problem[row], status[row] = reason, "warning"
+    content = file.read_bytes()
+    save_predictions(file, dataclasses.replace(found, problem=tuple(problem), status=tuple(status)))
+    st.cache_resource.clear()
+    try:
+        at = visit("predict", run=made.runs["btl_pcp_pe"])
+    finally:
+        file.write_bytes(content)
+        st.cache_resource.clear()
+    table = at.dataframe[1].value
+    assert list(table["rank"][:9]) == list(range(1, 10)) and table["rank"].isna().iloc[9]
+    assert table["id"].iloc[9] == first and first not in set(table["id"][:9]) and table["warning"].iloc[9] == reason
+    assert "1 structure has a warning on the content of the file and no rank." in texts(at)
+    assert "uncertainty of the 9 structures ranked from **" in texts(at)
 
 
 def test_extxyz_of_a_prediction_holds_every_structure_with_its_numbers(made: Made) -> None:

@@ -19,7 +19,7 @@ from bandgap.evaluation.run_tables import (
 )
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import RunRow
-from components.shared import tables, words
+from components.shared import downloads, tables, words
 from components.shared.drawing import figure_with_table, parity_columns
 from components.shared.run_files import heldout_frame, learning_points
 
@@ -54,7 +54,7 @@ def figures(table: pd.DataFrame, found: Found, *, level: float, baseline: str) -
         right_on="difference_to_baseline_run",
     ).drop(columns="difference_to_baseline_run")
     told = merged.assign(level=level, baseline=baseline)
-    tables.csv_button("Download the comparison (CSV)", lambda: told, "comparison.csv")
+    downloads.csv_button("Download the comparison (CSV)", lambda: told, "comparison.csv")
 
 
 def figure_columns(level: float) -> dict[str, Any]:

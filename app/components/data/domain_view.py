@@ -14,7 +14,7 @@ from bandgap.foundation.damage import DAMAGE, read_json
 from bandgap.jobs.home import domain_paths
 from bandgap.jobs.rows import Dataset
 from bandgap.predictions.domain import FAR
-from components.shared import stores, tables, words
+from components.shared import downloads, stores, tables, words
 from components.shared.drawing import figure
 from components.shared.job_panel import job_panel
 from components.shared.waiting import registered
@@ -115,7 +115,7 @@ def _result(summary: dict[str, Any], table: pd.DataFrame, csv: Path) -> None:
         tables.show(shown, alt="Structures by their distance to the source", columns=columns)
         if len(table) > SHOWN:
             st.caption(f"The {SHOWN} farthest of {len(table):,}; the CSV holds all.")
-        tables.file_button("Download the comparison (CSV)", csv.read_bytes, "domain.csv")
+        downloads.file_button("Download the comparison (CSV)", csv.read_bytes, "domain.csv")
     with right:
         shares, alt = table["percentile"] / 100.0, "Percentiles of the distances to the source"
         figure(plots.distance_percentiles, shares, far=FAR, key="domain", alt=alt, caption=CAPTION)

@@ -8,7 +8,7 @@ import streamlit as st
 from bandgap.jobs.home import shapes_path
 from bandgap.jobs.listing import Status, first_usable, row_verdict, verdict_page
 from bandgap.jobs.rows import Dataset
-from components.shared import stores, tables, words
+from components.shared import downloads, stores, tables, words
 from components.shared.job_panel import job_panel
 from components.shared.structure_view import structure_view
 
@@ -47,7 +47,7 @@ def verdict_view(dataset: Dataset) -> None:
     )
     session.follow(dataset.id, None if place is None else rows[place])
     with st.container(horizontal=True, vertical_alignment="center"):
-        tables.csv_button(
+        downloads.csv_button(
             "Download the verdicts (CSV)",
             lambda: tables.verdict_frame(stores.library().verdicts(dataset.id)),
             "verdicts.csv",

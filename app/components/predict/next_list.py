@@ -1,41 +1,42 @@
 """What to compute next: unlabelled structures ranked by what a label of each would tell, and the list as CSV."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 
 from bandgap.jobs.rows import RunRow
-from bandgap.predictions.acquisition import MIN_DRAWS, Ranking, joint_means, rank_by_reduction, rank_by_sd
 from bandgap.predictions.details import PredictionDetails
+from bandgap.predictions.next_structures import (
+    DISTANCE,
+    MOST,
+    REDUCTION,
+    SD,
+    Criterion,
+    NextStructures,
+    criteria,
+    next_structures,
+)
 from bandgap.predictions.table import Predictions
-from components.shared import tables, words
+from components.shared import downloads, tables, words
 
-Criterion = Literal["expected reduction of error", "standard deviation", "distance from known"]
-
-MOST = 50
 HELP: dict[Criterion, str] = {
-    "expected reduction of error": "By how much the squared error of all these predictions is expected to fall once "
-    "this structure has been computed (Cohn, Ghahramani and Jordan, 1996).",
-    "standard deviation": "Where the model is least sure of the gap itself, whether that helps elsewhere or not.",
-    "distance from known": "What lies farthest from the structures that the run learned from, whatever the model says.",
+    REDUCTION: "By how much the squared error of all these predictions is expected to fall once this structure has "
+    "been computed (Cohn, Ghahramani and Jordan, 1996).",
+    SD: "Where the model is least sure of the gap itself, whether that helps elsewhere or not.",
+    DISTANCE: "What lies farthest from the structures that the run learned from, whatever the model says.",
 }
 
 
 @dataclass(frozen=True, eq=False)
 class NextList:
-    """The table of chosen structures, best first, and the sentence that reads it."""
+    """The table of structures, best first, the sentence that reads it, and one on those that are not ranked."""
 
     table: pd.DataFrame
     sentence: str
-
-
-def criteria(details: PredictionDetails) -> list[Criterion]:
-    """Return what structures can be ranked by: a run with few draws knows nothing of what a label would tell."""
-    every: tuple[Criterion, ...] = get_args(Criterion)
-    return list(every) if details.means_eV.shape[0] >= MIN_DRAWS else [every[2]]
+    not_ranked: str
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
@@ -52,21 +53,8 @@ def next_list(
 
     A prediction never changes: its id is the key under which the list is kept.
     """
-    predictions, details = _predictions, _details
-    if criterion == "distance from known":
-        order = details.kept[np.argsort(-details.distance[details.kept], kind="stable")][:count]
-        sentence = f"The {words.count(len(order), 'structure')} farthest from the crystals that the run learned from."
-        return NextList(_table(predictions, details, order), sentence)
-    joint = joint_means(details.means_eV, details.noise_variance)
-    if criterion == "standard deviation":
-        ranking = rank_by_sd(joint, count, spread=spread)
-        table = _table(predictions, details, details.kept[ranking.rows])
-        return NextList(table.assign(sd_eV=ranking.scores) if spread else table, _sentence(ranking, len(joint)))
-    ranking = rank_by_reduction(joint, count, spread=spread)
-    share = 100.0 * ranking.scores / max(ranking.before, 1e-300)
-    table = _table(predictions, details, details.kept[ranking.rows])
-    table.insert(2, "reduction_share", share)
-    return NextList(table, _sentence(ranking, len(joint)))
+    found = next_structures(_predictions, _details, criterion=criterion, count=count, spread=spread)
+    return NextList(_table(found, _predictions, _details), _sentence(found), _not_ranked(found))
 
 
 def next_view(predictions: Predictions, details: PredictionDetails | None, *, run: RunRow, prediction: str) -> None:
@@ -81,42 +69,54 @@ def next_view(predictions: Predictions, details: PredictionDetails | None, *, ru
     with st.container(horizontal=True, vertical_alignment="bottom"):
         criterion = st.selectbox("Rank by", offered, key="next-criterion", width=260, help=_CRITERIA_HELP)
         count = int(st.number_input("How many", 1, min(MOST, details.kept.size), min(10, details.kept.size), width=120))
-        spread = st.toggle("Spread out", value=True, disabled=criterion == "distance from known", help=_SPREAD_HELP)
+        spread = st.toggle("Spread out", value=True, disabled=criterion == DISTANCE, help=_SPREAD_HELP)
     if len(offered) == 1:
         st.caption(_ONE_NETWORK)
     found = next_list(prediction, predictions, details, criterion=criterion, count=count, spread=spread)
     st.markdown(found.sentence, width=720)
+    if found.not_ranked:
+        st.warning(found.not_ranked, icon=":material/warning:", width=720)
     tables.show(found.table, alt="What to compute next, best first", columns=_columns())
     ranked, name = found.table.assign(ranked_by=criterion), f"compute-next-{run.id[:8]}.csv"
-    tables.csv_button("Download this list (CSV)", lambda: ranked, name)
+    downloads.csv_button("Download this list (CSV)", lambda: ranked, name)
     st.caption(HELP[criterion])
 
 
-def _table(predictions: Predictions, details: PredictionDetails, rows: np.ndarray) -> pd.DataFrame:
-    def texts(values: tuple[str, ...]) -> "pd.Series[str]":
-        return pd.Series([values[i] for i in rows], dtype="str")
+def _table(found: NextStructures, predictions: Predictions, details: PredictionDetails) -> pd.DataFrame:
+    columns = found.columns(predictions, details)
+    if not found.n_not_ranked:
+        del columns["warning"]
+    table = pd.DataFrame(columns)
+    return table.assign(rank=table["rank"].astype("Int64"))
 
-    return pd.DataFrame(
-        {
-            "rank": np.arange(1, len(rows) + 1),
-            "id": texts(predictions.ids),
-            "mean_eV": predictions.mean_eV[rows],
-            "sd_eV": predictions.sd_new_eV[rows],
-            "nearest_known": texts(details.nearest),
-            "nearest_distance": details.distance[rows],
-            "formula": texts(predictions.formulas),
-            "file": texts(predictions.files),
-        }
+
+def _sentence(found: NextStructures) -> str:
+    if not found.n_ranked:
+        return "No structure can be ranked: the file of every one has a warning on its content."
+    n_chosen = words.count(len(found.rows), "structure")
+    if found.ranking is None:
+        return f"The {n_chosen} farthest from the crystals that the run learned from."
+    before, after = np.sqrt(found.ranking.before), np.sqrt(found.ranking.left[-1])
+    if found.n_not_ranked:
+        compared = f"the {words.count(found.n_ranked, 'structure')} ranked"
+    else:
+        compared = f"the {found.n_ranked:,} unlabelled structures" if found.n_ranked > 1 else "the one without a gap"
+    return (
+        f"Computing {'it' if len(found.rows) == 1 else 'all ' + n_chosen} is expected to bring the model's own "
+        f"uncertainty of {compared} from **{before:.2g} eV** to **{after:.2g} eV** (root mean square; noise not "
+        "counted)."
     )
 
 
-def _sentence(ranking: Ranking, n: int) -> str:
-    before, after = np.sqrt(ranking.before), np.sqrt(ranking.left[-1])
-    chosen = words.count(len(ranking.rows), "structure")
+def _not_ranked(found: NextStructures) -> str:
+    if not found.n_not_ranked:
+        return ""
+    have = "has" if found.n_not_ranked == 1 else "have"
+    where = "They are" if len(found.not_ranked) > 1 else "It is"
+    listed = f"The first {MOST} are" if found.n_not_ranked > MOST else where
     return (
-        f"Computing {'it' if len(ranking.rows) == 1 else 'all ' + chosen} is expected to bring the model's own "
-        f"uncertainty of {f'the {n:,} unlabelled structures' if n > 1 else 'the one without a gap'} from "
-        f"**{before:.2g} eV** to **{after:.2g} eV** (root mean square; noise not counted)."
+        f"{words.count(found.n_not_ranked, 'structure')} {have} a warning on the content of the file and no rank. "
+        f"{listed} at the end of the table, with the reason. Correct the files and predict again to rank them."
     )
 
 
@@ -127,6 +127,7 @@ def _columns() -> dict[str, Any]:
         "sd_eV": st.column_config.NumberColumn("sd (eV)", format="%.2f", help=_SD_HELP),
         "reduction_share": st.column_config.NumberColumn("less error (%)", format="%.1f", help=_SHARE_HELP),
         "nearest_known": st.column_config.TextColumn("nearest known"),
+        "warning": st.column_config.TextColumn("why it has no rank", width="large"),
         "nearest_distance": st.column_config.NumberColumn("distance to it", format="%.2g"),
     }
 

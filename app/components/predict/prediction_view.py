@@ -17,7 +17,7 @@ from bandgap.predictions.interval_kinds import IntervalKind
 from bandgap.predictions.table import COLUMNS, NEGATIVE_END_NOTE, Predictions
 from components.predict import prediction_files, prediction_table
 from components.predict.next_list import next_view
-from components.shared import tables, words
+from components.shared import downloads, words
 from components.shared.drawing import figure
 from components.shared.run_choice import choose_interval
 
@@ -103,11 +103,11 @@ def _downloads(shown: Shown, *, level: float, kind: IntervalKind) -> None:
 
     name, path = f"predictions-{shown.run.id[:8]}", shown.extxyz
     with st.container(horizontal=True):
-        tables.file_button("Download the predictions (CSV)", as_csv, f"{name}.csv")
-        tables.file_button("About them (JSON)", about, f"{name}.json", help=_ABOUT_HELP)
+        downloads.file_button("Download the predictions (CSV)", as_csv, f"{name}.csv")
+        downloads.file_button("About them (JSON)", about, f"{name}.json", help=_ABOUT_HELP)
         if path is not None:
             structures = partial(with_interval, path, shown.predictions, level=level, kind=kind)
-            tables.file_button("Structures (extXYZ)", structures, f"{name}.extxyz", help=_STRUCTURES_HELP)
+            downloads.file_button("Structures (extXYZ)", structures, f"{name}.extxyz", help=_STRUCTURES_HELP)
 
 
 def summary(counts: Mapping[str, int]) -> str:

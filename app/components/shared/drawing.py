@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from bandgap import plots
-from components.shared import frame, tables
+from components.shared import downloads, frame, tables
 
 _CONFIG = {"displaylogo": False, "displayModeBar": False, "responsive": True}
 
@@ -31,7 +31,7 @@ def figure_with_table(
     figure(make, *((table,) if of is None else of), key=key, alt=alt, caption=caption, **options)
     with st.expander("The numbers of this figure"):
         tables.show(table, alt=f"The numbers of the figure: {alt}")
-        tables.csv_button("Download the numbers (CSV)", lambda: table, f"{key}.csv", key=f"csv-{key}")
+        downloads.csv_button("Download the numbers (CSV)", lambda: table, f"{key}.csv", key=f"csv-{key}")
 
 
 def parity_columns(table: pd.DataFrame) -> list[Any]:

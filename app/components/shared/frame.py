@@ -11,6 +11,7 @@ from bandgap import plots
 from bandgap.foundation.errors import BandgapError
 from components.shared import stores, words
 from components.shared.waiting import worker_state
+from components.workspaces.browser import hiding_css
 
 WORDMARK = Path(__file__).resolve().parents[2] / "wordmark.svg"
 _WHY = (
@@ -21,11 +22,14 @@ _WHY = (
 
 def sidebar() -> None:
     """Show below the navigation whether computing is possible, and what the address is good for."""
-    st.html(f"<style>{plots.theme_css()}\n.st-key-{session.KEPT} {{ display: none }}</style>")
+    st.html(f"<style>{plots.theme_css()}\n.st-key-{session.KEPT} {{ display: none }}\n{hiding_css()}</style>")
     st.logo(WORDMARK, size="large")
     with st.sidebar:
         worker_state()
-        st.caption("Keep this page's address: it is the key to your workspace. Whoever has it sees what is in it.")
+        st.caption(
+            "Keep this page's address: it is the key to your workspace, from another browser, too. Whoever has it sees "
+            "what is in it. This browser lists your workspaces on Home."
+        )
 
 
 def check_address() -> None:

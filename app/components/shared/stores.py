@@ -1,18 +1,23 @@
 """The store as pages see it: one object each for the data directory of this server."""
 
 import json
+import logging
 import os
 from typing import Any, Literal
 
 import session
 import streamlit as st
 
+from bandgap.jobs import workspaces
+from bandgap.jobs.database import StoreError
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library
 from bandgap.jobs.listing import element_sets, numbers_of
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.sources import Source, sources_of
 from bandgap.jobs.store import Job, JobStore
+
+log = logging.getLogger(__name__)
 
 MIN_LABELLED = 20  # labelled structures of a data set from which a transfer may start
 
@@ -30,6 +35,19 @@ def jobs() -> JobStore:
 def library() -> Library:
     """Return data sets, runs and the catalogue."""
     return _library(os.environ.get("BANDGAP_HOME", ""))
+
+
+def has_workspace(workspace: str) -> bool:
+    """Return whether this server has a workspace of this id."""
+    return workspaces.has_workspace(library(), workspace)
+
+
+def open_workspace(workspace: str) -> None:
+    """Note a new workspace, so that its address opens it later; a store that cannot be written is no obstacle here."""
+    try:
+        workspaces.open_workspace(library(), workspace)
+    except StoreError:
+        log.warning("the new workspace could not be noted", exc_info=True)
 
 
 def ask(kind: str, title: str, *, subject: str, key: str = "", **payload: Any) -> Job:

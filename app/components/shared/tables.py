@@ -1,6 +1,6 @@
 """Tables of the dashboard from rows of the store: pure functions to frames, and the columns' headers and help texts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from bandgap.foundation.csv_tables import csv_text
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import RunRow, Verdict
 from bandgap.jobs.store import Job
@@ -16,7 +15,6 @@ from bandgap.sources.cards import card_rows
 from components.shared import words
 
 STATUS_WORDS = {"ready": "ready", "warning": "usable", "refused": "refused", "ok": "ok"}
-_MIME = {"csv": "text/csv", "json": "application/json", "extxyz": "chemical/x-xyz"}
 _SORT = {"refused": 0, "warning": 1, "ready": 2}
 
 
@@ -79,19 +77,6 @@ def pick(table: pd.DataFrame, *, alt: str, columns: Mapping[str, Any], key: str,
         selection_mode="single-row",
     )
     return next((place for place in event.selection.rows if place < len(table)), None)
-
-
-def csv_button(label: str, make: Callable[[], pd.DataFrame], name: str, *, key: str = "", help: str = "") -> None:
-    """Offer a table, which is made when it is asked for, as a CSV of this name."""
-    file_button(label, lambda: csv_text(make()).encode(), name, key=key, help=help)
-
-
-def file_button(label: str, make: Callable[[], bytes], name: str, *, key: str = "", help: str = "") -> None:
-    """Offer a file, which is made when it is asked for; what it is says the end of its name."""
-    kind = _MIME[name.rpartition(".")[2]]
-    st.download_button(
-        label, data=make, file_name=name, mime=kind, key=key or None, help=help or None, on_click="ignore"
-    )
 
 
 def _height(table: pd.DataFrame, rows: int) -> int | Literal["content"]:

@@ -38,3 +38,14 @@ def test_csv_text_read_by_a_csv_reader_gives_the_same_cells(texts):
 def test_csv_text_numbers_are_plain_and_never_defused():
     frame = pd.DataFrame({"a": [-1.23456789, -0.0], "n": [-3, 4], "b": [np.nan, 1e-9], "c": [True, None]})
     assert csv_text(frame) == "a,n,b,c\n-1.234568,-3,,True\n0.0,4,0.0,\n"
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), np.nan, pd.NA, pd.NaT], ids=str)
+def test_csv_text_of_any_missing_value_is_an_empty_cell(missing):
+    frame = pd.DataFrame({"id": ["a", "b"], "n_atoms": pd.Series([3, missing], dtype="object")})
+    assert csv_text(frame) == "id,n_atoms\na,3\nb,\n"
+
+
+def test_csv_text_of_integers_with_a_gap_keeps_them_integers():
+    frame = pd.DataFrame({"n_atoms": pd.array([12, None], dtype="Int64")})
+    assert csv_text(frame) == "n_atoms\n12\n\n"

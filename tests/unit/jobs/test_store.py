@@ -170,7 +170,7 @@ def test_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(StoreError, match=r"newer version \(schema 99, this version reads 2\)"):
+    with pytest.raises(StoreError, match=r"newer version \(schema 99, this version reads 3\)"):
         Database(path)
 
 

@@ -1,0 +1,112 @@
+"""The visitor's workspaces on Home: continue one, name the one that is open, start a new one."""
+
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
+
+import session
+import streamlit as st
+
+from bandgap.jobs.housekeeping import MAX_NAME
+from bandgap.jobs.workspaces import WorkspaceSummary, rename_workspace, workspace_name
+from components.shared import stores, words
+from components.shared.actions import rename_form
+from components.workspaces.browser import other_workspaces
+
+SHOWN = 5  # workspaces that are offered before the rest is folded
+
+
+def continue_section(workspaces: Sequence[WorkspaceSummary]) -> None:
+    """Offer the workspaces to a visitor who came without an address; the last changed is the proposed one."""
+    st.subheader("Continue", anchor=False)
+    _rows(workspaces[:SHOWN], primary=True)
+    if rest := workspaces[SHOWN:]:
+        with st.expander(words.count(len(rest), "earlier workspace")):
+            _rows(rest)
+
+
+def workspaces_section() -> None:
+    """Show what the open workspace is called and, folded, how to rename it, the others, and how to start a new one."""
+    current, others = session.workspace(), other_workspaces()
+    name = workspace_name(stores.library(), current)
+    with st.expander(_title(name, len(others))):
+        rename_form(
+            f"workspace-{current}",
+            name,
+            lambda given: rename_workspace(stores.library(), current, given),
+            of="workspace",
+            most=MAX_NAME,
+        )
+        _rows(others)
+        with st.container(horizontal=True):
+            start_button()
+            st.button(
+                "Forget all workspaces in this browser",
+                help=_FORGET_HELP,
+                icon=":material/visibility_off:",
+                on_click=session.forget_workspaces,
+            )
+
+
+def unknown_workspace() -> None:
+    """Say that the address names no workspace of this server, and offer those that there are; no new one is made."""
+    st.title("No such workspace", anchor=False)
+    given = words.escaped(_short(session.unknown_workspace()))
+    st.error(
+        f"The address names the workspace **{given}**, and this server has none of that name: the address was cut or "
+        "mistyped, or it belongs to another server. Check the part after ws= in the address, continue with a workspace "
+        "below, or start a new one.",
+        icon=":material/error:",
+    )
+    if others := other_workspaces():
+        continue_section(others)
+    else:
+        st.caption("This browser remembers no workspace of this server.")
+    start_button()
+
+
+def start_button() -> None:
+    """Draw the button that opens a new, empty workspace."""
+    st.button("Start a new workspace", icon=":material/add:", on_click=_start_new)
+
+
+def _start_new() -> None:
+    workspace = str(uuid.uuid4())
+    stores.open_workspace(workspace)
+    session.switch_workspace(workspace)
+
+
+def contents(workspace: WorkspaceSummary) -> str:
+    """Say how much is in a workspace: "3 data sets, 5 runs"."""
+    return f"{words.count(workspace.datasets, 'data set')}, {words.count(workspace.runs, 'run')}"
+
+
+def _rows(workspaces: Sequence[WorkspaceSummary], *, primary: bool = False) -> None:
+    for place, workspace in enumerate(workspaces):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.button(
+                f"Continue: {contents(workspace)}",
+                key=f"continue-{workspace.id}",
+                type="primary" if primary and place == 0 else "secondary",
+                icon=":material/arrow_forward:",
+                on_click=session.switch_workspace,
+                args=(workspace.id,),
+            )
+            changed = datetime.fromtimestamp(workspace.changed).astimezone().strftime("%d %b %Y, %H:%M")
+            name = f"**{words.escaped(workspace.name)}**, " if workspace.name else ""
+            st.markdown(f"{name}last changed on {changed}", width="content")
+
+
+def _title(name: str, n_others: int) -> str:
+    called = f"This workspace: {words.escaped(name)}" if name else "This workspace has no name yet"
+    return f"{called}; {words.count(n_others, 'other workspace')}" if n_others else called
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+_FORGET_HELP = (
+    "On a computer that others use, too. The workspaces stay on the server; only their addresses open them then, so "
+    "keep this page's address first."
+)

@@ -1,0 +1,90 @@
+"""Workspaces of a data directory: which there are, what they are called, and how much each contains.
+
+A workspace's id is the key to it: whoever may list ids decides that, as the dashboard does, not this module.
+"""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bandgap.jobs.housekeeping import checked_name
+from bandgap.jobs.library import Library
+
+UNUSED_S = 30 * 86400.0
+
+_SUMMARY = """
+SELECT id, coalesce((SELECT name FROM opened_workspace AS o WHERE o.id = w.id), '') AS name,
+  (SELECT count(*) FROM dataset WHERE workspace = w.id AND purpose = 'training') AS datasets,
+  (SELECT count(*) FROM run WHERE workspace = w.id) AS runs,
+  max(w.created, coalesce((SELECT max(created) FROM job WHERE workspace = w.id), 0),
+    coalesce((SELECT max(created) FROM dataset WHERE workspace = w.id), 0)) AS changed
+FROM workspace AS w
+"""
+
+
+@dataclass(frozen=True)
+class WorkspaceSummary:
+    """What a workspace contains; `changed` is when its last data set or job was added, `name` may be empty."""
+
+    id: str
+    name: str
+    datasets: int
+    runs: int
+    changed: float
+
+
+def open_workspace(library: Library, workspace: str) -> None:
+    """Note that a workspace was opened, so that its address is known before anything is in it."""
+    with library.database.writing() as connection:
+        connection.execute("INSERT OR IGNORE INTO opened_workspace VALUES (?, '', ?)", (workspace, time.time()))
+
+
+def has_workspace(library: Library, workspace: str) -> bool:
+    """Return whether a workspace of this id was ever opened or filled here."""
+    query = "SELECT 1 FROM workspace WHERE id = ? UNION ALL SELECT 1 FROM opened_workspace WHERE id = ?"
+    return library.database.row(query, workspace, workspace) is not None
+
+
+def is_filled(library: Library, workspace: str) -> bool:
+    """Return whether anything was ever stored in the workspace."""
+    return library.database.row("SELECT 1 FROM workspace WHERE id = ?", workspace) is not None
+
+
+def workspace_name(library: Library, workspace: str) -> str:
+    """Return the name of a workspace, empty where it has none."""
+    row = library.database.row("SELECT name FROM opened_workspace WHERE id = ?", workspace)
+    return "" if row is None else str(row["name"])
+
+
+def rename_workspace(library: Library, workspace: str, name: str) -> None:
+    """Give a workspace a name; raises InputError for one that is empty or too long."""
+    text = checked_name(name)
+    with library.database.writing() as connection:
+        connection.execute("INSERT OR IGNORE INTO opened_workspace VALUES (?, '', ?)", (workspace, time.time()))
+        connection.execute("UPDATE opened_workspace SET name = ? WHERE id = ?", (text, workspace))
+
+
+def drop_unused_workspaces(library: Library, *, unused_s: float = UNUSED_S) -> None:
+    """Forget workspaces that were opened so long ago and have neither content nor a name."""
+    with library.database.writing() as connection:
+        connection.execute(
+            "DELETE FROM opened_workspace WHERE name = '' AND opened < ? AND id NOT IN (SELECT id FROM workspace)",
+            (time.time() - unused_s,),
+        )
+
+
+def workspaces_of(library: Library, ids: Iterable[str]) -> list[WorkspaceSummary]:
+    """Return those of these workspaces that contain a data set or a run, the last changed first."""
+    wanted = list(dict.fromkeys(ids))
+    marks = ", ".join("?" * len(wanted))
+    return _summaries(library, f"{_SUMMARY} WHERE w.id IN ({marks})", *wanted)
+
+
+def all_workspaces(library: Library) -> list[WorkspaceSummary]:
+    """Return all workspaces of the data directory that contain a data set or a run, the last changed first."""
+    return _summaries(library, _SUMMARY)
+
+
+def _summaries(library: Library, query: str, *values: object) -> list[WorkspaceSummary]:
+    rows = library.database.rows(f"{query} ORDER BY changed DESC, id", *values)
+    return [WorkspaceSummary(**dict(row)) for row in rows if row["datasets"] or row["runs"]]

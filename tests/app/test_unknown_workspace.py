@@ -1,0 +1,63 @@
+"""An address that names no workspace of this server gets a sentence, and makes nothing."""
+
+import uuid
+from collections.abc import Callable
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from bandgap.jobs.workspaces import has_workspace
+from tests.app.conftest import MAIN, Workspace, texts
+
+Visit = Callable[..., AppTest]
+
+
+def opened(ws: str) -> AppTest:
+    at = AppTest.from_file(str(MAIN), default_timeout=30)
+    if ws:
+        at.query_params["ws"] = ws
+    at.run()
+    assert not at.exception
+    return at
+
+
+def count(workspace: Workspace) -> int:
+    tables = ("workspace", "opened_workspace")
+    return sum(len(workspace.library.database.rows(f"SELECT id FROM {table}")) for table in tables)
+
+
+@pytest.mark.parametrize("given", [str(uuid.uuid4()), "3f2b", "<b>x</b>", "a" * 500])
+def test_unknown_address_is_told_and_stays_so_on_every_page(workspace: Workspace, given: str) -> None:
+    at = opened(given)
+    assert at.title[0].value == "No such workspace" and "this server has none of that name" in texts(at)
+    at.switch_page("views/data.py").run()
+    assert at.title[0].value == "No such workspace" and count(workspace) == 0
+    next(button for button in at.button if button.label == "Start a new workspace").click().run()
+    assert at.title[0].value == "Data" and count(workspace) == 1
+    assert has_workspace(workspace.library, at.session_state["workspace"])
+
+
+def test_new_visitor_gets_a_workspace_whose_address_is_known_afterwards(workspace: Workspace) -> None:
+    at = opened("")
+    at.run()
+    found = at.query_params["ws"]
+    given = found if isinstance(found, str) else found[0]
+    again = opened(given)
+    assert again.title[0].value == "Home" and again.session_state["workspace"] == given
+
+
+def test_home_lists_no_workspace_of_others(workspace: Workspace) -> None:
+    workspace.add_labelled()
+    at = opened("")
+    at.run()
+    assert "Continue" not in texts(at) and workspace.id not in str(at.main)
+
+
+def test_switch_to_another_workspace_keeps_nothing_of_the_one_before(workspace: Workspace, visit: Visit) -> None:
+    dataset = workspace.add_labelled()
+    at = visit("data", data=dataset)
+    assert at.session_state["chosen_data"] == dataset
+    at.switch_page("views/home.py").run()
+    next(button for button in at.button if button.label == "Start a new workspace").click().run()
+    assert at.session_state["workspace"] != workspace.id and at.session_state["chosen_data"] == ""
+    assert "waters" not in str(at.main)

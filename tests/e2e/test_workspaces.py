@@ -1,0 +1,139 @@
+"""A lost workspace is found again, nobody sees another's, and Back walks page by page: in real browsers."""
+
+import uuid
+from itertools import pairwise
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e.browsing import PAGES, expect_ready, faint_texts, picture
+from tests.e2e.conftest import Dashboard, Server
+
+pytestmark = pytest.mark.browser
+
+PROXY = {"X-Forwarded-For": "203.0.113.7"}  # a browser of another machine, as a proxy announces it
+REMEMBERED = "() => JSON.parse(localStorage.getItem('bandgap-workspaces') ?? '[]')"
+WIDE, PHONE = 1280, 400
+
+
+def wait_until_remembered(page: Page, workspace: str) -> None:
+    page.wait_for_function(f"ws => ({REMEMBERED})()[0] === ws", arg=workspace)
+
+
+def test_every_page_adds_one_entry_to_the_history_and_back_walks_them(browser: Browser, dashboard: Dashboard) -> None:
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(dashboard.at(ws=dashboard.made.id))  # pages choose a data set and a run, and write both
+        expect_ready(page, "Home")
+        lengths = [page.evaluate("history.length")]
+        titles = list(PAGES)
+        for title in titles[1:]:
+            page.get_by_role("link", name=title, exact=True).click()
+            expect_ready(page, title)
+            page.wait_for_function("ws => location.search.includes(ws)", arg=dashboard.made.id)
+            page.wait_for_timeout(1000)  # a late entry would be one, too
+            lengths.append(page.evaluate("history.length"))
+        assert [after - before for before, after in pairwise(lengths)] == [1] * (len(titles) - 1)
+        for title in reversed(titles[:-1]):
+            page.go_back()
+            expect_ready(page, title)
+            assert f"ws={dashboard.made.id}" in page.url
+
+
+def test_choice_of_another_run_adds_no_entry(browser: Browser, dashboard: Dashboard) -> None:
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(dashboard.at("posterior", ws=dashboard.made.id, run=dashboard.made.runs[0]))
+        expect_ready(page, "Posterior")
+        before, address = page.evaluate("history.length"), page.url
+        page.get_by_role("combobox").first.click()
+        page.get_by_role("option").nth(1).click()
+        page.wait_for_function("address => location.href !== address", arg=address)
+        expect_ready(page, "Posterior")
+        assert page.evaluate("history.length") == before
+
+
+def test_closed_workspace_is_offered_again_by_this_browser_alone(browser: Browser, dashboard: Dashboard) -> None:
+    workspace, dataset = dashboard.new_workspace(name="crystals of a lost tab")
+    with browser.new_context(extra_http_headers=PROXY) as context:
+        page = context.new_page()
+        page.goto(dashboard.at("data", ws=workspace, data=dataset))
+        expect_ready(page, "Data")
+        wait_until_remembered(page, workspace)
+        page.close()
+        page = context.new_page()
+        page.goto(dashboard.at())
+        offers = page.get_by_role("button", name="Continue: 1 data set, 0 runs")
+        expect(offers).to_have_count(1)
+        assert page.get_by_test_id("stBaseButton-primary").count() == 1
+        picture(page, f"home-continue-{WIDE}", width=WIDE)
+        assert faint_texts(page) == []
+        picture(page, f"home-continue-{PHONE}", width=PHONE)
+        offers.click()
+        page.wait_for_function("ws => location.search.includes(ws)", arg=workspace)
+        page.get_by_role("link", name="Data", exact=True).or_(
+            page.get_by_test_id("stExpandSidebarButton")
+        ).first.click()
+    with browser.new_context(extra_http_headers=PROXY) as context:
+        other = context.new_page()
+        other.goto(dashboard.at())
+        expect_ready(other, "Home")
+        other.wait_for_timeout(2000)
+        expect(other.get_by_text("Continue")).to_have_count(0)
+        assert workspace not in other.content() and other.evaluate(REMEMBERED) == []
+
+
+def test_workspace_is_renamed_and_forgotten_in_this_browser(browser: Browser, dashboard: Dashboard) -> None:
+    workspace, _ = dashboard.new_workspace(name="crystals")
+    with browser.new_context(extra_http_headers=PROXY) as context:
+        page = context.new_page()
+        page.goto(dashboard.at(ws=workspace))
+        page.get_by_text("This workspace has no name yet").click()
+        page.get_by_label("Name", exact=True).fill("Perovskites *2026*")
+        page.get_by_role("button", name="Rename").click()
+        expect(page.get_by_text("The workspace is now called Perovskites *2026*.")).to_be_visible()
+        wait_until_remembered(page, workspace)
+        page.goto(dashboard.at())
+        expect(page.get_by_text("Perovskites *2026*, last changed on")).to_be_visible()
+        page.goto(dashboard.at(ws=workspace))
+        page.get_by_text("This workspace: Perovskites *2026*").click()
+        page.get_by_role("button", name="Forget all workspaces in this browser").click()
+        page.wait_for_function(f"() => ({REMEMBERED})().length === 0")
+        page.goto(dashboard.at())
+        expect_ready(page, "Home")
+        page.wait_for_timeout(2000)
+        expect(page.get_by_text("Continue")).to_have_count(0)
+
+
+@pytest.mark.parametrize("given", [str(uuid.uuid4()), "mistyped"])
+def test_unknown_workspace_gets_a_sentence_and_no_new_one(browser: Browser, dashboard: Dashboard, given: str) -> None:
+    with browser.new_context(extra_http_headers=PROXY) as context:
+        page = context.new_page()
+        page.goto(dashboard.at("data", ws=given))
+        expect(page.get_by_role("heading", name="No such workspace")).to_be_visible()
+        expect(page.get_by_text(given)).to_be_visible()
+        page.get_by_role("link", name="Train", exact=True).click()
+        expect(page.get_by_role("heading", name="No such workspace")).to_be_visible()
+        page.get_by_role("button", name="Start a new workspace").click()
+        expect_ready(page, "Train")
+        page.wait_for_function("location.search.includes('ws=')")
+        assert given not in page.url
+        page.reload()
+        expect_ready(page, "Train")
+
+
+def test_user_of_the_own_machine_sees_all_workspaces_and_a_proxied_visitor_none(
+    browser: Browser, server: Server
+) -> None:
+    workspace, _ = server.new_workspace(name="crystals")
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(server.at())
+        expect(page.get_by_role("button", name="Continue: 1 data set, 0 runs")).to_have_count(2)
+    with browser.new_context(extra_http_headers=PROXY) as context:
+        page = context.new_page()
+        page.goto(server.at())
+        expect_ready(page, "Home")
+        page.wait_for_timeout(2000)
+        expect(page.get_by_text("Continue")).to_have_count(0)
+        assert workspace not in page.content()
