@@ -20,6 +20,7 @@ from bandgap.cli import (
     options,
 )
 from bandgap.cli.bars import progress_bars
+from bandgap.cli.commands import CheckedCommand
 from bandgap.cli.compare import print_comparison
 from bandgap.cli.inputs import descriptor_cache
 from bandgap.cli.report import print_table, write_figures
@@ -164,4 +165,4 @@ for _command, _options in (
     (bench_serve.serve, "--model run --json serve.json"),
 ):
     _name = _command.__name__.replace("_", "-")
-    bench.command(_name, epilog=f"Example: bandgap bench {_name} {_options}")(_command)
+    bench.command(_name, cls=CheckedCommand, epilog=f"Example: bandgap bench {_name} {_options}")(_command)

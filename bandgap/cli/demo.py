@@ -9,8 +9,9 @@ import typer
 
 from bandgap.cli import inorganic, options
 from bandgap.cli.bars import progress_bars
+from bandgap.cli.commands import CheckedCommand
 from bandgap.cli.inputs import descriptor_cache
-from bandgap.cli.report import check_out, label, print_table, run_figures, shown, write_figures
+from bandgap.cli.report import label, print_table, run_figures, shown, write_figures
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress
 
@@ -20,7 +21,7 @@ SHOWN_LEVEL = 0.95  # of the intervals on the page Home
 SHOWN_FIGURES = ("rmse_eV", "mae_eV", "coverage_95", "width_95_eV")
 
 demo_data = typer.Typer(no_args_is_help=True)
-demo_data.command("make-inorganic", epilog=inorganic.MAKE_EXAMPLE)(inorganic.make)
+demo_data.command("make-inorganic", cls=CheckedCommand, epilog=inorganic.MAKE_EXAMPLE)(inorganic.make)
 
 
 def demo(
@@ -40,6 +41,7 @@ def demo(
     Project, transfers from inorganic crystals beside methods that know these 140 alone.
     """
     from bandgap.foundation.machine import set_threads
+    from bandgap.storage.result_folders import check_result_folder
 
     set_threads()
     if which == "inorganic":
@@ -48,7 +50,7 @@ def demo(
     started = time.perf_counter()
     folders = {name: out / f"seed-{seed}" / name for name in METHODS}
     for folder in folders.values():
-        check_out(folder)
+        check_result_folder(folder, kind="run")
     with progress_bars() as progress:
         manifests = {name: _run(name, folder, seed, device, progress) for name, folder in folders.items()}
     figures = {name: run_figures(manifest) for name, manifest in manifests.items()}
@@ -119,7 +121,11 @@ def _root() -> None:
     """Make the data that the demo uses again, from its seed."""
 
 
-@demo_data.command("seal", epilog='Example: bandgap demo-data seal --out data --how "train-source, seed 0"')
+@demo_data.command(
+    "seal",
+    cls=CheckedCommand,
+    epilog='Example: bandgap demo-data seal --out data --how "train-source, seed 0"',
+)
 def seal(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the demo data.")],
     how: Annotated[str, typer.Option(help="How the source model in it was made, in one sentence.")],
@@ -132,6 +138,7 @@ def seal(
 
 @demo_data.command(
     "result",
+    cls=CheckedCommand,
     epilog="Example: bandgap demo-data result --run bandgap-demo/seed-0/btl_pcp_pe "
     "--out app/components/home/demo_result.json",
 )
@@ -144,7 +151,7 @@ def result(
     typer.echo(f"written to {out}")
 
 
-@demo_data.command("make", epilog="Example: bandgap demo-data make --out data --jobs 2")
+@demo_data.command("make", cls=CheckedCommand, epilog="Example: bandgap demo-data make --out data --jobs 2")
 def make(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write; an interrupted one is continued.")],
     seed: Annotated[int, typer.Option(min=0, help="Seed; the shipped data have 2026.")] = 2026,
