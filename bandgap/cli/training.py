@@ -20,7 +20,7 @@ from bandgap.cli.inputs import (
     load_structures,
     say,
 )
-from bandgap.cli.report import check_out, print_run
+from bandgap.cli.report import print_run
 
 if TYPE_CHECKING:
     from bandgap.sources.model import SourceConfig
@@ -101,10 +101,11 @@ def train_source(
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
     from bandgap.storage.manifests import read_manifest
+    from bandgap.storage.result_folders import check_result_folder
 
     set_threads()
     use_engine(engine, scheduler)
-    check_out(out)
+    check_result_folder(out, kind="source")
     asked = _source_config(split, max_epochs, variational=variational, snapshots=snapshots)
     train = _trainer(network, preset, species, config=asked)
     with progress_bars() as progress:
@@ -241,10 +242,11 @@ def transfer(
     from bandgap.foundation.machine import set_threads
     from bandgap.runs.transfer import transfer_run
     from bandgap.storage.manifests import read_manifest
+    from bandgap.storage.result_folders import check_result_folder
 
     set_threads()
     use_engine(engine, scheduler)
-    check_out(out)
+    check_result_folder(out, kind="run", inputs=[source_path(source)])
     choice = LabelChoice(label, labels, unit=unit, column=column, level_of_theory=level_of_theory)
     chosen = parse_settings(settings)
     with progress_bars() as progress:

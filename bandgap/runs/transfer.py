@@ -40,6 +40,7 @@ from bandgap.sources.cards import left_out_sentence
 from bandgap.sources.head_choice import choose_head
 from bandgap.sources.model import SourceModel
 from bandgap.sources.proposed import proposed_method
+from bandgap.storage.result_folders import check_result_folder, replaced_result
 from bandgap.structures import StructureRecord
 from bandgap.transfer import Method, TargetData
 from bandgap.transfer.shared.baseline import fit_baseline, with_baseline
@@ -77,6 +78,9 @@ def transfer_run(
 ) -> Path:
     """Transfer a source model to labelled crystals, write the run to `out` and return `out`.
 
+    The folder is written as a whole when all is computed (`foundation.replacement`) and replaces an older run. Raises
+    InputError before anything is computed where it cannot be (`storage.result_folders`).
+
     Rows are sorted by id and permuted by the seed; the first `n_test` (default: a fifth, or what `n` leaves if that is
     less) are the test set, the next `n` (default: the rest) the training set. Of these the last, a share of
     `conformal_share`, are held back from the fit for conformal intervals; with `by_formula` no formula is in two of
@@ -101,6 +105,7 @@ def transfer_run(
     `checkpoints` (default: "checkpoint" in `out`), goes on from it where there is one, to the same posterior, and the
     folder is removed at the end. Raises ForeignCheckpointError where it is of another run.
     """
+    check_result_folder(Path(out), kind="run", inputs=[source_folder])
     kept = Path(out) / CHECKPOINT if checkpoints is None else checkpoints
     checkpoint = Checkpoint(kept / "chains.safetensors", checkpoint_every) if checkpoint_every else None
     started = time.perf_counter()
@@ -165,6 +170,7 @@ def transfer_run(
     figures: dict[str, float] = {}
     rhat: dict[str, float] = {}
     far: dict[str, float] = {}
+    predictions = None
     if len(test):
         progress(Update("predicting the test set"))
         draws = posterior.predictive_draws(test.inputs)
@@ -174,9 +180,6 @@ def transfer_run(
         figures = figures_of(draws, predictions, test.gaps_eV)
         rhat = prediction_rhat(draws.means_eV, members=posterior.n_members)
         far = far_figures(posterior, test.inputs)
-        Path(out).mkdir(parents=True, exist_ok=True)
-        predictions.to_csv(Path(out) / PREDICTIONS_CSV)
-        save_predictions(Path(out) / QUANTILES, predictions)
     warnings = [*posterior.diagnostics.warnings, *origin.warnings]
     if conformal is not None and (short := too_few(len(conformal), level=LEVEL)):
         warnings.append(short)
@@ -203,15 +206,19 @@ def transfer_run(
         "elapsed_s": {"fit": fit_s, "all": time.perf_counter() - started},
         "peak_memory_bytes": peak_memory_bytes(),
     }
-    save_run(
-        Path(out),
-        posterior,
-        descriptor=descriptor,
-        domain=domain,
-        manifest=manifest,
-        references=train.records,
-        baseline_eV=train.baseline_eV,
-    )
+    with replaced_result(Path(out), kind="run") as folder:
+        if predictions is not None:
+            predictions.to_csv(folder / PREDICTIONS_CSV)
+            save_predictions(folder / QUANTILES, predictions)
+        save_run(
+            folder,
+            posterior,
+            descriptor=descriptor,
+            domain=domain,
+            manifest=manifest,
+            references=train.records,
+            baseline_eV=train.baseline_eV,
+        )
     if checkpoint is not None:
         shutil.rmtree(kept, ignore_errors=True)
     return Path(out)
