@@ -5,6 +5,7 @@ what people use today and all of them where a method gains from that. The data a
 named here is needed.
 """
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,17 +17,19 @@ from bandgap.datasets.gaps import labels_from_info
 from bandgap.datasets.table import LabelledSet, learnable
 from bandgap.descriptors import PRESETS
 from bandgap.descriptors.cache import DescriptorCache
+from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.networks.joint_training import JointTrainingConfig
-from bandgap.runs.compared_fits import ComparedFit, append_fit, read_fits
-from bandgap.runs.comparison import Comparison, compare, levels_of
+from bandgap.runs.compared_fits import ComparedFit, append_fit, read_fits, recomputed_sentence, reusable_fits
+from bandgap.runs.comparison import Comparison, compare, compared_of, facts_by_method, levels_of
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.sets import open_sources
 from bandgap.sources.training import train_sources_run
-from bandgap.storage.manifests import MANIFEST
+from bandgap.storage.result_folders import check_table_folder
 from bandgap.structures import StructureRecord, read_paths
 from bandgap.structures.displaced import DISPLACEMENT
+from benchmarks.kept_parts import file_digest, kept_source
 
 PRESET: Final = "oe62-16-roots"
 SOURCES: Final = {
@@ -37,6 +40,8 @@ SOURCES: Final = {
 TARGET: Final = "omdb_crystal_gap/omdb_crystal_gap_etkdg.extxyz.gz"
 LABEL: Final = "gap_eV"
 RESULTS: Final = "fits.jsonl"
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -63,15 +68,20 @@ def run_accuracy(
     n_jobs: int = 1,
     progress: Progress = no_progress,
 ) -> Iterator[ComparedFit]:
-    """Yield every fit, those of an earlier call in `out` first; raises InputError when a file is missing in `data`."""
+    """Yield every fit, those of an earlier call in `out` first where they were made of the same.
+
+    Raises InputError when a file is missing in `data`, and where `out` is the folder of a run or source model.
+    """
     comparison = Comparison({name: {} for name in config.methods}, config.sizes, config.seeds, config.n_test)
     missing = [name for name in (*(path for path, _ in SOURCES.values()), TARGET) if not (data / name).is_file()]
     if missing:
         raise InputError(f"{data} has no {missing[0]}. Give the folder that holds the data sets.")
+    check_table_folder(out, RESULTS, "source")
     settings: dict[str, Any] = {"cache": cache, "n_jobs": n_jobs, "progress": progress}
-    if not (out / "source" / MANIFEST).is_file():
+
+    def train() -> Path:
         sets = {name: _labelled(data / path, level, progress=progress) for name, (path, level) in SOURCES.items()}
-        train_sources_run(
+        return train_sources_run(
             sets,
             descriptor=PRESETS[PRESET],
             config=SourceConfig(hidden=config.hidden),
@@ -82,12 +92,24 @@ def run_accuracy(
             seed=config.source_seed,
             **settings,
         )
+
+    request = {name: getattr(config, name) for name in ("members", "source_seed", "hidden", "displacement_angstrom")}
+    made_of = {
+        "data": [file_digest(data / path) for path, _ in SOURCES.values()],
+        "descriptor": fingerprint(PRESETS[PRESET]),
+        "training": to_dict(config.training),
+        **request,
+    }
+    source = kept_source(out / "source", made_of, train)
     target = _labelled(data / TARGET, "PBE", progress=progress)
     descriptor = replace(PRESETS[PRESET], levels=levels_of(config.methods))
     table = learnable(target.records, target.gaps_eV, descriptor=descriptor, **settings)
-    done = read_fits(out / RESULTS)
+    members = open_sources(source).load(verify=False)
+    kept, facts = read_fits(out / RESULTS), facts_by_method(compared_of(members, table), comparison)
+    if sentence := recomputed_sentence(kept, facts, where=out / RESULTS):
+        _LOG.warning("%s", sentence)
+    done = reusable_fits(kept, facts)
     yield from done
-    members = open_sources(out / "source").load(verify=False)
     for fit in compare(members, table, comparison, done=done, progress=progress):
         append_fit(out / RESULTS, fit)
         yield fit

@@ -24,7 +24,7 @@ from bandgap.datasets.table import LabelledSet, Table, elements_of, learnable
 from bandgap.descriptors import PRESETS, DescriptorConfig
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.evaluation.metrics import crps_mixture_each
-from bandgap.foundation.config import fingerprint
+from bandgap.foundation.config import fingerprint, to_dict
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, Update, no_progress, progress_of
 from bandgap.networks.swag import SnapshotConfig
@@ -41,11 +41,12 @@ from bandgap.sources.proposed import Target, propose
 from bandgap.sources.sets import open_sources
 from bandgap.sources.stored import source_fingerprint
 from bandgap.sources.training import train_source_folder
-from bandgap.storage.manifests import MANIFEST
+from bandgap.storage.result_folders import check_table_folder
 from bandgap.structures import StructureRecord, read_paths
 from bandgap.transfer import TargetData, get_method
 from benchmarks.crystal_facts import facts_of, tell_of_others
 from benchmarks.crystal_peers import PEERS, Peer
+from benchmarks.kept_parts import file_digest, kept_source
 from benchmarks.paired import append_errors
 
 LABEL: Final = "gap_eV"
@@ -147,6 +148,7 @@ def run_crystals(
         for file in filter(None, (SETS[name].structures, SETS[name].table)):
             if not (data / file).is_file():
                 raise InputError(f"{data} has no {file}. Give the folder that holds the data sets.")
+    check_table_folder(out, *(f"{name}.jsonl" for name in SETS), "source")
     out.mkdir(parents=True, exist_ok=True)
     job = _Job(data, out, config, {"cache": cache, "n_jobs": n_jobs}, progress)
     for name in config.sets:
@@ -258,22 +260,30 @@ def _peer_draws(peer: Peer, train: Table, test: Table, seed: int) -> PredictiveD
 
 
 def _trained_source(job: _Job) -> Path:
-    """Return the folder of the source on the inorganic crystals, which is trained where there is none."""
-    folder = job.out / "source"
-    if not (folder / MANIFEST).is_file():
-        labelled = _labelled(SETS[SOURCE_SET], job)
-        train_source_folder(
+    """Return the folder of the source on the inorganic crystals, trained where none was made of the same."""
+    where = SETS[SOURCE_SET]
+
+    def train() -> Path:
+        labelled = _labelled(where, job)
+        return train_source_folder(
             labelled.records,
             labelled.gaps_eV,
             descriptor=PRESETS[PRESET],
             config=job.config.source,
-            out=folder,
+            out=job.out / "source",
             seed=job.config.source_seed,
             level_of_theory=labelled.level_of_theory,
             progress=progress_of("source", job.progress),
             **job.settings,
         )
-    return folder
+
+    made_of = {
+        "data": [file_digest(job.data / file) for file in (where.structures, where.table) if file],
+        "descriptor": fingerprint(PRESETS[PRESET]),
+        "config": to_dict(job.config.source),
+        "seed": job.config.source_seed,
+    }
+    return kept_source(job.out / "source", made_of, train)
 
 
 def _labelled(where: CrystalSet, job: _Job) -> LabelledSet:

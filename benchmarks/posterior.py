@@ -11,6 +11,7 @@ results as it ends, from where a later call goes on.
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def run_benchmark(
 ) -> dict[str, Any]:
     """Measure all sides in turn, `repeats` times; return plain values, which `file` holds too as far as they go.
 
-    Raises ConfigError where NumPyro is missing, or where `file` holds a run with other settings.
+    Raises ConfigError where NumPyro is missing, or where `file` holds a run with other settings or of another version.
     """
     result = _begun(config, file)
     repeats = result["repeats"]
@@ -189,13 +190,18 @@ def _begun(config: PosteriorBenchmark, file: Path | None) -> dict[str, Any]:
             f"{file} holds a run with settings {result.get('settings')}, not {settings}. Give the same settings to go "
             "on with it, or another file."
         )
+    if result["repeats"] and result.get("bandgap") != version("bandgap"):
+        raise ConfigError(
+            f"{file} holds figures of version {result.get('bandgap', 'unknown')} of bandgap, and this is "
+            f"{version('bandgap')}: they are not measured in one go. Give another file."
+        )
     return result
 
 
 def _machine() -> dict[str, Any]:
-    from importlib.metadata import version
-
-    return {"cores": cores(), "torch": torch.__version__} | {name: version(name) for name in ("jax", "numpyro")}
+    return {"cores": cores(), "torch": torch.__version__} | {
+        name: version(name) for name in ("bandgap", "jax", "numpyro")
+    }
 
 
 def _save(result: dict[str, Any], file: Path | None) -> None:

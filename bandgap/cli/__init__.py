@@ -11,7 +11,7 @@ import typer
 
 import bandgap
 from bandgap.cli import compare, data, demo, prediction, services, serving, sources, structures, training
-from bandgap.cli.commands import PlainErrors, SpeciesCommand
+from bandgap.cli.commands import CheckedCommand, PlainErrors, SpeciesCommand
 
 COLLECTED_AT = 50_000
 """New objects between two searches for garbage: with Python's 700 these take half a second while modules are loaded."""
@@ -82,7 +82,7 @@ for _panel, _examples in _COMMANDS.items():
         _name = _command.__name__.replace("_", "-")
         app.command(
             _name,
-            cls=SpeciesCommand if _command in _TAKE_SPECIES else None,
+            cls=SpeciesCommand if _command in _TAKE_SPECIES else CheckedCommand,
             rich_help_panel=_panel,
             epilog=f"Example: bandgap {_name} {_options}".rstrip(),
         )(_command)

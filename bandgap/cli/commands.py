@@ -1,12 +1,17 @@
-"""The command classes: errors of the library as one plain message, and options that take several words."""
+"""The command classes: errors of the library as one plain message, checked outputs, options of several words."""
 
+import typing
+from pathlib import Path
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from bandgap.cli.outputs import check_outputs
 from bandgap.foundation.errors import BandgapError, Cancelled
 
+ARGUMENT = "the argument"
+SETS = "sets"  # the argument NAME=PATH... of train-sources and source-extras
 EXIT_ERROR = 1
 EXIT_INTERRUPTED = 130
 
@@ -34,12 +39,37 @@ class PlainErrors(TyperGroup):
             raise typer.Exit(EXIT_ERROR) from error
 
 
-class SpeciesCommand(TyperCommand):
+class CheckedCommand(TyperCommand):
+    """A command that starts only where its outputs can be written and are none of its inputs (`outputs`)."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Check the paths that were given, then run the command."""
+        labels = {str(p.name): _label(p) for p in self.params}
+        names = path_parameters(self)
+        if labels.get(SETS) == ARGUMENT:
+            names.append(SETS)
+        check_outputs({name: ctx.params.get(name) for name in names}, labels)
+        return super().invoke(ctx)
+
+
+class SpeciesCommand(CheckedCommand):
     """A command whose --species takes symbols with spaces or with commas between them: H C N or H,C,N."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Join the words that follow --species into one before the options are read."""
         return super().parse_args(ctx, join_words(args, option="--species"))
+
+
+def path_parameters(command: Any) -> list[str]:
+    """Return the names of a command's parameters that are a path or several."""
+    hints = typing.get_type_hints(command.callback)
+    return [name for name, hint in hints.items() if Path in (hint, *typing.get_args(hint))]
+
+
+def _label(parameter: Any) -> str:
+    """Return how the user writes a parameter: the name of the option, or that it is an argument."""
+    longest: str = max(parameter.opts, key=len)
+    return longest if longest.startswith("-") else ARGUMENT
 
 
 def join_words(args: list[str], *, option: str) -> list[str]:

@@ -9,7 +9,7 @@ import typer
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import LabelChoice, chosen_descriptor, descriptor_cache, load_gaps, load_structures, say
-from bandgap.cli.report import check_out, print_table
+from bandgap.cli.report import print_table
 from bandgap.cli.request_options import parse_settings
 from bandgap.cli.training import source_path
 
@@ -62,21 +62,22 @@ def compare(
     """Compare methods on a labelled set: error, score, coverage and width of the intervals, means over splits.
 
     All methods get the same source and seeds, and are judged on the same rows. Interrupted, it goes on where it was,
-    and tries again what could not be fitted.
+    and tries again what could not be fitted. Fits that an earlier call made of other data, another source, other
+    settings or by another version are computed again.
     """
     from dataclasses import replace
 
     from bandgap.descriptors.electron_levels import refuse_own_gaps
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
-    from bandgap.runs.compared_fits import append_fit, fit_key, read_fits
+    from bandgap.runs.compared_fits import append_fit, fit_key, read_fits, recomputed_sentence, reusable_fits
     from bandgap.runs.compared_tables import tables_for
-    from bandgap.runs.comparison import Comparison, compare_given, entrant_of, levels_of
+    from bandgap.runs.comparison import Comparison, compare_given, entrant_of, facts_by_method, levels_of
+    from bandgap.storage.result_folders import check_table_folder
 
     set_threads()
     use_engine(engine, scheduler)
-    if not (out / RESULTS).is_file():
-        check_out(out)
+    check_table_folder(out, RESULTS)
     folder, own = source_path(source), chosen_descriptor(preset, species)
     chosen = {name: settings_of(name, settings) for name in methods or quick_methods(transfers=folder is not None)}
     comparison = Comparison(chosen, tuple(sizes), tuple(range(first_seed, first_seed + seeds)), n_test, conformal_share)
@@ -105,7 +106,10 @@ def compare(
         for text in compared.left_out(len(records)):
             say(text)
         out.mkdir(parents=True, exist_ok=True)
-        fits = read_fits(out / RESULTS)
+        kept, facts = read_fits(out / RESULTS), facts_by_method(compared, comparison, head=head)
+        if sentence := recomputed_sentence(kept, facts, where=out / RESULTS):
+            say(sentence)
+        fits = reusable_fits(kept, facts)
         for fit in compare_given(compared, comparison, head=head, device=device, done=fits, progress=progress):
             append_fit(out / RESULTS, fit)
             fits.append(fit)

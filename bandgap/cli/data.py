@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from bandgap.cli.commands import CheckedCommand
 from bandgap.cli.inputs import say
 from bandgap.foundation.errors import InputError
 
@@ -108,7 +109,7 @@ def _root() -> None:
     """Published data sets."""
 
 
-@published.command(epilog="Example: bandgap data fetch oe62 --out oe62 --file df_5k.json")
+@published.command(cls=CheckedCommand, epilog="Example: bandgap data fetch oe62 --out oe62 --file df_5k.json")
 def fetch(
     name: Annotated[Literal["oe62"], typer.Argument(metavar="NAME", help="The data set: oe62.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to download to.")] = Path("oe62"),

@@ -9,7 +9,7 @@ import typer
 from bandgap.cli import inorganic, options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
-from bandgap.cli.report import check_out, label, print_table, run_figures, shown, write_figures
+from bandgap.cli.report import label, print_table, run_figures, shown, write_figures
 from bandgap.foundation.progress import Progress
 
 METHODS = ("btl_pcp_pe", "fine_tune")
@@ -33,6 +33,7 @@ def demo(
     Project, transfers from inorganic crystals beside methods that know these 140 alone.
     """
     from bandgap.foundation.machine import set_threads
+    from bandgap.storage.result_folders import check_result_folder
 
     set_threads()
     if which == "inorganic":
@@ -41,7 +42,7 @@ def demo(
     started = time.perf_counter()
     folders = {name: out / f"seed-{seed}" / name for name in METHODS}
     for folder in folders.values():
-        check_out(folder)
+        check_result_folder(folder, kind="run")
     with progress_bars() as progress:
         manifests = {name: _run(name, folder, seed, device, progress) for name, folder in folders.items()}
     figures = {name: run_figures(manifest) for name, manifest in manifests.items()}

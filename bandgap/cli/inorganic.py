@@ -9,7 +9,7 @@ import typer
 
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import descriptor_cache
-from bandgap.cli.report import check_out, label, print_table, run_figures, shown, write_figures
+from bandgap.cli.report import label, print_table, run_figures, shown, write_figures
 from bandgap.foundation.progress import Progress
 
 # By their errors on parts of the 140 labelled crystals; the held-out ones had no say.
@@ -22,11 +22,12 @@ def demo(out: Path, *, seed: int, device: str, json_file: Path | None) -> None:
     """Transfer the source of inorganic crystals to crystals with carbon and hydrogen, beside methods without it."""
     from bandgap.datasets.demo import inorganic_folder, read_demo_manifest
     from bandgap.storage.manifests import read_manifest
+    from bandgap.storage.result_folders import check_result_folder
 
     started = time.perf_counter()
     folders = {name: out / name for name in (*TRANSFERS, *ALONE)}
     for folder in folders.values():
-        check_out(folder)
+        check_result_folder(folder, kind="run")
     with progress_bars() as progress:
         for name, folder in folders.items():
             _run(name, folder, seed, device, progress)

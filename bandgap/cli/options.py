@@ -49,7 +49,9 @@ LevelOfTheory = Annotated[
     typer.Option(help="How the gaps were computed, such as PBE or GW. It travels with the model, the run and the CSV."),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of every random number; the same seed gives the same result.")]
-Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder to write; an older result in it is replaced.")]
+Out = Annotated[
+    Path, typer.Option(metavar="DIR", help="Folder to write; an older result of the same kind in it is replaced.")
+]
 Jobs = Annotated[int, typer.Option(min=1, help="Processes that compute descriptors at the same time.")]
 Engine = Annotated[
     Literal["local", "dask"] | None,

@@ -140,7 +140,7 @@ def compute_next(
 
     set_threads()
     criteria: dict[RankBy, Criterion] = {"reduction": REDUCTION, "sd": SD, "distance": DISTANCE}
-    name = str(read_manifest(model, kind="run").get("baseline", ""))
+    name = str(read_manifest(model, kind="run")["request"]["baseline"])
     if baselines is not None and not name:
         raise typer.BadParameter("--baselines: this run was trained without a baseline. Leave the option out.")
     with progress_bars() as progress:

@@ -9,7 +9,6 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from bandgap.foundation.errors import InputError
 from bandgap.foundation.quantities import Quantity
 from bandgap.inference.prior_comparison import equal_to_prior
 from bandgap.sources.cards import card_rows, extras_sentence, left_out_sentence
@@ -92,6 +91,7 @@ def print_table(
 def write_figures(file: Path | None, figures: Mapping[Any, Any]) -> None:
     """Write figures as JSON where a file is named."""
     if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 
 
@@ -110,15 +110,6 @@ def label(name: str) -> str:
         noun, unit = ("coverage", "") if head == "coverage" else ("mean width", " (eV)")
         return f"{noun} of the {tail.removesuffix('_eV').replace('_', ' ')} % interval{unit}"
     return f"{head} {_LABELS[tail]}" if tail in _LABELS else name.replace("_", " ")
-
-
-def check_out(folder: Path) -> None:
-    """Raise InputError when a run cannot be written to the folder without mixing with files of another kind."""
-    if folder.is_file():
-        raise InputError(f"--out {folder} is a file. Give the name of a folder.")
-    ours = any((folder / name).exists() for name in ("manifest.json", "checkpoint"))  # a run, or an unfinished one
-    if folder.is_dir() and any(folder.iterdir()) and not ours:
-        raise InputError(f"--out {folder} holds other files. Give a new folder, or an empty one.")
 
 
 def shown(name: str, value: Any) -> str:

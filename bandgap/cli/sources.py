@@ -11,7 +11,7 @@ import typer
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
 from bandgap.cli.inputs import LabelChoice, descriptor_cache, descriptor_of, load_gaps, load_structures, say
-from bandgap.cli.report import check_out, print_extras, print_figures, print_run, print_sources
+from bandgap.cli.report import print_extras, print_figures, print_run, print_sources
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.progress import Progress
 
@@ -78,11 +78,12 @@ def train_sources(
     from bandgap.sources.sets import KIND
     from bandgap.sources.training import train_sources_run
     from bandgap.storage.manifests import read_manifest
+    from bandgap.storage.result_folders import check_result_folder
     from bandgap.structures.displaced import check_displacement
 
     set_threads()
     use_engine(engine, scheduler)
-    check_out(out)
+    check_result_folder(out, kind=KIND)
     check_displacement(displacement)
     files = named(sets, what="a set")
     own_levels, own_licences = named(levels, what="--level"), named(licences, what="--licence")

@@ -8,7 +8,7 @@ import typer
 from bandgap.cli import options
 from bandgap.cli.bars import EpochClock, progress_bars
 from bandgap.cli.inputs import LabelChoice, descriptor_cache, descriptor_of, load_labelled, say
-from bandgap.cli.report import check_out, print_run
+from bandgap.cli.report import print_run
 from bandgap.cli.request_options import takes_request
 from bandgap.foundation.progress import Progress
 from bandgap.runs.requests import SourceRequest, TransferRequest
@@ -68,10 +68,11 @@ def train_source(
     from bandgap.foundation.machine import set_threads
     from bandgap.runs.source import check_network, train_source_run
     from bandgap.storage.manifests import read_manifest
+    from bandgap.storage.result_folders import check_result_folder
 
     set_threads()
     use_engine(engine, scheduler)
-    check_out(out)
+    check_result_folder(out, kind="source")
     is_graph = request.network == "megnet"
     check_network(request)
     if not is_graph:
@@ -133,10 +134,11 @@ def transfer(
     from bandgap.runs.proposal import method_and_levels
     from bandgap.runs.transfer import transfer_run
     from bandgap.storage.manifests import read_manifest
+    from bandgap.storage.result_folders import check_result_folder
 
     set_threads()
     use_engine(engine, scheduler)
-    check_out(out)
+    check_result_folder(out, kind="run", inputs=[source_path(source)])
     choice = LabelChoice(label, labels, unit=unit, column=column, level_of_theory=level_of_theory)
     with progress_bars() as progress:
         data = load_labelled(structures, choice, baseline=request.baseline, progress=progress)

@@ -107,12 +107,15 @@ for _name in ("chgnet", "chgnet-two-layers"):
 def config_for(*, preset: str | None = None, species: Sequence[str] | None = None) -> DescriptorConfig:
     """Return the settings of a named preset, or the presets' settings for the user's own species.
 
-    Raises ConfigError for an unknown preset or element, for an element given twice, and unless exactly one is given.
+    Raises ConfigError for an unknown preset or element, for an element given twice, for a text instead of a list of
+    symbols, and unless exactly one is given.
     """
     names = ", ".join(PRESETS)
     if (preset is None) == (species is None):
         found = "neither preset nor species" if preset is None else "both preset and species"
         raise ConfigError(f"{found} given. Give one: a preset ({names}) or chemical symbols, such as H C N O.")
+    if isinstance(species, str):
+        raise ConfigError(f"species is the text {species!r}. Give a list of symbols, such as ['H', 'Cl'].")
     if species is not None:
         return DescriptorConfig(species=tuple(species), k1=K1, k2=K2)
     if preset not in PRESETS:

@@ -5,8 +5,10 @@ import shutil
 from dataclasses import dataclass
 
 from bandgap.foundation.errors import InputError
+from bandgap.foundation.replacement import recover_all
 from bandgap.jobs import resuming
 from bandgap.jobs.disk import folder_bytes
+from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.sources import OWN
@@ -112,6 +114,17 @@ def drop_left_sources(library: Library) -> None:
     )
     for row in left:
         shutil.rmtree(library.home.source_folder(row["subject"]), ignore_errors=True)
+
+
+def drop_unfinished_writes(home: Home) -> None:
+    """Remove what writes of runs, source models and predictions that were killed left next to them.
+
+    The worker does so when it starts.
+    """
+    for parent in ("runs", "sources"):
+        recover_all(home.folder / parent)
+    for folder in (home.folder / "runs").glob("*/predictions"):
+        recover_all(folder)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from bandgap.jobs import lock
 from bandgap.jobs.child import child_main, run_job
 from bandgap.jobs.heartbeats import ClockWatch
 from bandgap.jobs.home import Home, open_home
-from bandgap.jobs.housekeeping import drop_left_sources, drop_unused_uploads
+from bandgap.jobs.housekeeping import drop_left_sources, drop_unfinished_writes, drop_unused_uploads
 from bandgap.jobs.library import Library
 from bandgap.jobs.machines import wait_for_other_machines
 from bandgap.jobs.store import Ending, Job, JobStore, Lane
@@ -104,6 +104,7 @@ class Worker:
             drop_unused_uploads(Library(self._home))
             drop_left_sources(Library(self._home))
             drop_unused_workspaces(Library(self._home))
+            drop_unfinished_writes(self._home)
             while not self._stopping and not until():
                 self._step()
                 time.sleep(POLL_S)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.damage import parse_json
+from bandgap.foundation.replacement import replaced_folder
 from bandgap.foundation.tensor_files import LongTensor, write_tensors
 from bandgap.predictions.counting import counts_of
 from bandgap.predictions.details import ROWS, PredictionDetails, chosen_of
@@ -99,16 +100,19 @@ class GrowingPrediction:
         )
 
     def finish(self, folder: Path) -> None:
-        """Write everything that pages show to the folder; the extXYZ file is left out over `MAX_EXTXYZ_BYTES`."""
-        folder.mkdir(parents=True, exist_ok=True)
-        self._write_predictions(folder / QUANTILES)
-        save_details(folder / DETAILS, self._details())
+        """Write everything that pages show to the folder, as a whole.
+
+        The extXYZ file is left out over `MAX_EXTXYZ_BYTES`.
+        """
         files = {"table": PREDICTIONS_CSV}
         if self._table.files["structures"].size <= MAX_EXTXYZ_BYTES:
             files["structures"] = EXTXYZ
-        for name, file in files.items():
-            self._table.files[name].end()
-            shutil.copyfile(self._table.files[name].path, folder / file)
+        with replaced_folder(folder) as new:
+            self._write_predictions(new / QUANTILES)
+            save_details(new / DETAILS, self._details())
+            for name, file in files.items():
+                self._table.files[name].end()
+                shutil.copyfile(self._table.files[name].path, new / file)
 
     def _write_predictions(self, path: Path) -> None:
         """Write what `save_predictions` would of all chunks together."""

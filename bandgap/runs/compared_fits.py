@@ -1,13 +1,27 @@
 """Fits of a comparison: one line of a file for each, read again to go on, and their means over splits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from bandgap.foundation.json_lines import append_line, read_lines
+
+DIFFERENCES: Final[Mapping[str, str]] = {
+    "data": "other data",
+    "n_test": "another number of test structures",
+    "descriptor": "another descriptor",
+    "source": "another source",
+    "head": "another set of the source",
+    "settings": "other settings",
+    "version": "another version of bandgap",
+}
+"""What a kept fit can differ in from the one that is asked for, by its name in `ComparedFit.made_of`."""
+
+Facts = Mapping[str, Any]
+FitKey = tuple[str, int, int, float, str]
 
 
 @dataclass(frozen=True)
@@ -32,9 +46,47 @@ class ComparedFit:
     made_of: Mapping[str, Any] = field(default_factory=dict)
 
 
-def fit_key(fit: ComparedFit) -> tuple[str, int, int, float, str]:
+def fit_key(fit: ComparedFit) -> FitKey:
     """Return what a fit is a fit of: method, size, seed, share held back, and what it was tested on."""
     return fit.method, fit.n, fit.seed, fit.conformal_share, fit.tested_on
+
+
+def reusable_fits(fits: Iterable[ComparedFit], facts: Mapping[str, Facts]) -> list[ComparedFit]:
+    """Return the kept fits that were made of the same as those asked for, the last one of every key.
+
+    `facts` has what each method's fits are made of now. A method that is not in it is not asked for this time; its
+    fits stay where they were made of the same data, test rows, source and version as those of another method.
+    """
+    found = {fit_key(fit): fit for fit in fits if _is_reusable(fit, facts)}
+    return list(found.values())
+
+
+def recomputed_sentence(fits: Iterable[ComparedFit], facts: Mapping[str, Facts], *, where: Path | str) -> str:
+    """Return one sentence on how many kept fits differ from those asked for and in what, "" where there are none.
+
+    Fits that were computed again since are not counted.
+    """
+    kept = list(fits)
+    current_keys = {fit_key(fit) for fit in reusable_fits(kept, facts)}
+    stale = [fit for fit in kept if fit_key(fit) not in current_keys]
+    if not stale:
+        return ""
+    pairs = [(fit.made_of, facts.get(fit.method, {})) for fit in stale if fit.made_of]
+    words = [
+        text
+        for name, text in DIFFERENCES.items()
+        if any(name in now and made_of.get(name) != now[name] for made_of, now in pairs)
+    ]
+    why = f"were made with {' and '.join(words)}" if words else "do not say what they were made of"
+    return f"{where}: kept fits that are not used, and recomputed where asked for: {len(stale):,}. They {why}."
+
+
+def _is_reusable(fit: ComparedFit, facts: Mapping[str, Facts]) -> bool:
+    if fit.method in facts:
+        return dict(fit.made_of) == dict(facts[fit.method])
+    shared = ("data", "n_test", "source", "head", "version")
+    made_of = [fit.made_of.get(name) for name in shared]
+    return any(made_of == [current.get(name) for name in shared] for current in facts.values())
 
 
 def summary(fits: Sequence[ComparedFit], figure: str) -> dict[str, dict[int, tuple[float, float]]]:

@@ -5,6 +5,7 @@ mean of the training gaps, and the source network recalibrated by a straight lin
 """
 
 import contextlib
+import importlib.metadata
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,19 +18,21 @@ from bandgap.datasets.table import Table
 from bandgap.descriptors import MBTRConfig, n_features
 from bandgap.descriptors.electron_levels import METHOD, Levels
 from bandgap.evaluation.metrics import evaluate_predictions, rmse
+from bandgap.foundation.config import fingerprint
 from bandgap.foundation.engines import engine_in_use, mapped
 from bandgap.foundation.errors import BandgapError, Cancelled, InputError
 from bandgap.foundation.machine import set_threads
 from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior import PredictiveDraws
 from bandgap.predictions.mixtures import mixture_quantiles, mixture_sd
-from bandgap.runs.compared_fits import ComparedFit, fit_key
+from bandgap.runs.compared_fits import ComparedFit, Facts, fit_key, reusable_fits
 from bandgap.runs.compared_tables import Compared, Given, Members
 from bandgap.runs.fitting import fit_members
 from bandgap.runs.results import LEVEL, conformal_figures, conformal_scores
 from bandgap.runs.split_rows import split_of
 from bandgap.sources.head_choice import choose_head
 from bandgap.sources.recalibration import source_gaps_eV, standardiser_for
+from bandgap.sources.stored import source_fingerprint
 from bandgap.transfer import TargetData, get_method, without_source
 
 CONSTANT, SOURCE_ALONE = "mean of the training gaps", "source, recalibrated"
@@ -101,7 +104,9 @@ def compare(
     done: Sequence[ComparedFit] = (),
     progress: Progress = no_progress,
 ) -> Iterator[ComparedFit]:
-    """Yield the figures of every method on every split as they come; those in `done` are not computed again.
+    """Yield the figures of every method on every split as they come.
+
+    Fits in `done` are not computed again where they were made of the same (`facts_by_method`).
 
     A method that cannot be fitted on a split says why (`ComparedFit.failed`), and the others go on.
 
@@ -112,10 +117,46 @@ def compare(
     of_source = not isinstance(members, MBTRConfig)
     for name in () if of_source else comparison.methods:
         without_source(entrant_of(name).method)
+    compared = compared_of(members, table)
+    yield from compare_given(compared, comparison, head=head, device=device, done=done, progress=progress)
+
+
+def compared_of(members: Members | MBTRConfig, table: Table) -> Compared:
+    """Return what the methods of `compare` are given: all of them the same table and source, or descriptor."""
     given = Given(() if isinstance(members, MBTRConfig) else members, descriptor_of(members), table)
-    yield from compare_given(
-        Compared(given, len(table)), comparison, head=head, device=device, done=done, progress=progress
-    )
+    return Compared(given, len(table))
+
+
+def facts_by_method(compared: Compared, comparison: Comparison, *, head: str | None = None) -> dict[str, Facts]:
+    """Return what the fits of every method depend on beside size, split and share held back.
+
+    These are the rows with their gaps, the number of test rows, the descriptor, the networks of the source, the set of
+    the source that was asked for, the settings, and the version of this package (`compared_fits.DIFFERENCES`). Where a
+    kept fit has others, it is a fit of something else. The device is left out: it changes rounding and seconds alone.
+    """
+    contents = {id(given): given.table.content() for given in compared.distinct}
+    networks = {
+        id(given): [[source_fingerprint(model) for model in member.values()] for member in given.members]
+        for given in compared.distinct
+    }
+    version = importlib.metadata.version("bandgap")
+    facts: dict[str, Facts] = {}
+    for name in _names(compared, comparison):
+        entrant = entrant_of(name) if name in comparison.methods else Entrant("", None, False)
+        given = compared.of(entrant.method) if entrant.method else compared.beside
+        levels = levels_of([name]) if entrant.method else "none"
+        config = get_method(entrant.method).configure(comparison.methods[name]) if entrant.method else None
+        sources = networks[id(given)][: entrant.networks]
+        facts[name] = {
+            "data": contents[id(given)],
+            "n_test": comparison.n_test,
+            "descriptor": fingerprint(replace(given.descriptor, levels=levels)),
+            "source": fingerprint(sources) if sources else "",
+            "head": head or "",
+            "settings": fingerprint(repr(config)),
+            "version": version,
+        }
+    return facts
 
 
 def compare_given(
@@ -135,10 +176,11 @@ def compare_given(
             f"{largest} training and {comparison.n_test} test rows are more than the {fewest} labelled structures"
             f"{' that every method takes' if tested_on else ''}. Lower --n or --n-test."
         )
-    known = {fit_key(fit) for fit in done}
-    names = [CONSTANT, *([SOURCE_ALONE] if compared.beside.members else []), *comparison.methods]
+    facts = facts_by_method(compared, comparison, head=head)
+    known = {fit_key(fit) for fit in reusable_fits(done, facts)}
+    names = _names(compared, comparison)
     wanted = [(n, s, m) for n in comparison.sizes for s in comparison.seeds for m in names]
-    work = _Work(compared, among, tested_on, comparison, head, device)
+    work = _Work(compared, among, tested_on, comparison, facts, head, device)
     pairs = [(n, seed) for n in comparison.sizes for seed in comparison.seeds]
     here = (comparison.conformal_share, tested_on)
     splits = [(work, n, seed, [m for m in names if (m, n, seed, *here) not in known]) for n, seed in pairs]
@@ -169,6 +211,7 @@ class _Work:
     among: Sequence[str]
     tested_on: str
     comparison: Comparison
+    facts: Mapping[str, Facts]
     head: str | None
     device: str
 
@@ -212,8 +255,14 @@ def _fits_of_split(
             n=n,
             conformal_share=comparison.conformal_share,
             tested_on=work.tested_on,
+            made_of=work.facts[name],
             warnings=(*fit.warnings, *(given.warnings if entrant else ())),
         )
+
+
+def _names(compared: Compared, comparison: Comparison) -> list[str]:
+    """Return the methods that are compared, after the rows that need no fit."""
+    return [CONSTANT, *([SOURCE_ALONE] if compared.beside.members else []), *comparison.methods]
 
 
 def _fits_in_worker(work: _Work, n: int, seed: int, names: Sequence[str]) -> list[ComparedFit]:

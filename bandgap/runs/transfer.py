@@ -47,6 +47,7 @@ from bandgap.runs.stored import save_run
 from bandgap.sources.cards import left_out_sentence
 from bandgap.sources.head_choice import choose_head
 from bandgap.sources.model import SourceModel
+from bandgap.storage.result_folders import check_result_folder, replaced_result
 from bandgap.transfer import Method, TargetData
 
 
@@ -127,7 +128,7 @@ def transfer_run(
     request
         Method, split, inputs and settings. Default: the proposed method with its defaults.
     out
-        Folder to write.
+        Folder to write. It is written as a whole when everything is computed, and replaces an older run.
     cache
         Cache of descriptors on disk.
     checkpoints
@@ -145,7 +146,7 @@ def transfer_run(
     ------
     InputError
         When there are too few rows, when a baseline is named and not given, and for electron levels where the gaps are
-        of such a calculation themselves.
+        of such a calculation themselves. Before anything is computed, when `out` cannot be written or is not a run.
     ConfigError
         For a method that transfers where there is no source, and for a descriptor where there is one.
     ForeignCheckpointError
@@ -153,6 +154,7 @@ def transfer_run(
     """
     started = time.perf_counter()
     folder = Path(out)
+    check_result_folder(folder, kind="run", inputs=[source])
     prepared = prepare(source, data, request or TransferRequest(), cache=cache, progress=progress)
     tables = split_rows(prepared, cache=cache, progress=progress)
     unfinished = folder / CHECKPOINT if checkpoints is None else checkpoints
@@ -310,22 +312,22 @@ def report(
     if len(tables.test):
         progress(Update("predicting the test set"))
         result = held_out_result(prepared, tables.test, fitted.posterior, domain=domain, conformal=conformal)
-        folder.mkdir(parents=True, exist_ok=True)
-        assert result.predictions is not None
-        result.predictions.to_csv(folder / PREDICTIONS_CSV)
-        save_predictions(folder / QUANTILES, result.predictions)
     manifest = _manifest(prepared, tables, fitted, result, conformal=conformal)
     manifest["elapsed_s"] = {"fit": fitted.seconds, "all": time.perf_counter() - started}
     manifest["peak_memory_bytes"] = peak_memory_bytes()
-    save_run(
-        folder,
-        fitted.posterior,
-        descriptor=prepared.descriptor,
-        domain=domain,
-        manifest=manifest,
-        references=train.records,
-        baseline_eV=train.baseline_eV,
-    )
+    with replaced_result(folder, kind="run") as new_folder:
+        if result.predictions is not None:
+            result.predictions.to_csv(new_folder / PREDICTIONS_CSV)
+            save_predictions(new_folder / QUANTILES, result.predictions)
+        save_run(
+            new_folder,
+            fitted.posterior,
+            descriptor=prepared.descriptor,
+            domain=domain,
+            manifest=manifest,
+            references=train.records,
+            baseline_eV=train.baseline_eV,
+        )
 
 
 def held_out_result(

@@ -12,6 +12,7 @@ from bandgap.datasets.table import LabelledSet, Table, learnable
 from bandgap.descriptors.cache import DescriptorCache
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
+from bandgap.foundation.replacement import replaced_folder
 from bandgap.networks.swag import SnapshotConfig
 from bandgap.networks.variational import VariationalConfig
 from bandgap.sources.domain import DOMAIN, save_domain
@@ -52,11 +53,12 @@ def add_extras_run(
         records, gaps_eV, source.descriptor, split, seed=seed, cache=cache, n_jobs=n_jobs, progress=progress
     )
     made = with_extras(source, table.features, table.gaps_eV, device=device, progress=progress)
-    save_source(Path(folder), made, references=table.records)
-    if not (Path(folder) / KNOWN).is_file():
-        save_known(Path(folder), known_of(table.records))
-    if not (Path(folder) / DOMAIN).is_file():
-        save_domain(Path(folder), [table], source.descriptor)
+    with replaced_folder(Path(folder), copy=True) as changed:
+        save_source(changed, made, references=table.records)
+        if not (changed / KNOWN).is_file():
+            save_known(changed, known_of(table.records))
+        if not (changed / DOMAIN).is_file():
+            save_domain(changed, [table], source.descriptor)
     return Path(folder)
 
 
@@ -110,7 +112,8 @@ def add_to_heads(
                 used = used_features(source.params)
                 rows[power] = used_rows(source.standardiser, table.features, table.gaps_eV, used=used)
             made = with_head_extras(source, *rows[power], head=head, member=number, device=device, progress=progress)
-            save_source(folders[name], made, references=table.records)
+            with replaced_folder(folders[name], copy=True) as changed:
+                save_source(changed, made, references=table.records)
 
 
 def _asking(

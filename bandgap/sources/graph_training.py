@@ -39,6 +39,7 @@ from bandgap.networks.training import ADAM_EPS, Epoch, TrainingConfig
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.one_set import first_state
 from bandgap.sources.training import train_source_folder
+from bandgap.storage.result_folders import check_result_folder
 from bandgap.structures import StructureRecord
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def train_graph_source_run(
     or hold another element are left out. Raises InputError when fewer than three are left, and ConfigError where
     torch_geometric is not installed.
     """
+    check_result_folder(Path(out), kind="source")
     wanted = config or SourceConfig(hidden=HIDDEN)
     if graph is None:
         graph = GraphConfig(_elements(records, gaps_eV))

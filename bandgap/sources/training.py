@@ -20,8 +20,9 @@ from bandgap.sources.joint import SourceSet, train_joint_sources
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.one_set import train_source
 from bandgap.sources.overlap import known_of, save_known
-from bandgap.sources.sets import open_sources, save_sources
+from bandgap.sources.sets import KIND, open_sources, save_sources
 from bandgap.sources.stored import save_source
+from bandgap.storage.result_folders import check_result_folder, replaced_result
 from bandgap.structures import StructureRecord
 from bandgap.structures.displaced import DISPLACEMENT, check_displacement, displaced
 
@@ -44,11 +45,13 @@ def train_source_folder(
     n_jobs: int = 1,
     progress: Progress = no_progress,
 ) -> Path:
-    """Train a source network on labelled structures, write it to `out` and return `out`.
+    """Train a source network on labelled structures, write it to `out` as a whole and return `out`.
 
     Structures that are refused or have no gap (NaN) are left out; raises InputError when nothing is left, and when
-    there are fewer than the config's split asks for. Features of a large set stand on disk, to the same result.
+    there are fewer than the config's split asks for; and before anything is computed where `out` cannot be replaced
+    (`storage.result_folders`). Features of a large set stand on disk, to the same result.
     """
+    check_result_folder(Path(out), kind="source")
     table, test = rows_to_learn(
         records, gaps_eV, descriptor, config.split, seed=seed, cache=cache, n_jobs=n_jobs, progress=progress
     )
@@ -72,9 +75,10 @@ def train_source_folder(
     if test is not None:
         card = replace(source.card, n_test=len(test), test_rmse_eV=test_rmse_eV(source, test))
         source = replace(source, card=card)
-    save_source(Path(out), source, references=table.records)
-    save_known(Path(out), known_of(table.records))
-    save_domain(Path(out), [table], descriptor)
+    with replaced_result(Path(out), kind="source") as folder:
+        save_source(folder, source, references=table.records)
+        save_known(folder, known_of(table.records))
+        save_domain(folder, [table], descriptor)
     return Path(out)
 
 
@@ -99,8 +103,10 @@ def train_sources_run(
     Every output gets the extras that the config asks for, from the rows of its set. Every network sees the structures
     also with their coordinates changed by normal noise of its own, of standard deviation `displacement_angstrom`; 0 is
     for structures as they are alone. Structures that are refused or have no gap are left out; raises InputError when
-    nothing is left of a set, ConfigError when the displacement is not from 0 to 0.3.
+    nothing is left of a set, and before anything is computed where `out` cannot be replaced
+    (`storage.result_folders`); ConfigError when the displacement is not from 0 to 0.3.
     """
+    check_result_folder(Path(out), kind=KIND)
     check_displacement(displacement_angstrom)
     work: dict[str, Any] = {"descriptor": descriptor, "cache": cache, "n_jobs": n_jobs}
     tables = {name: learnable(s.records, s.gaps_eV, progress=progress, **work) for name, s in sets.items()}
@@ -123,13 +129,13 @@ def train_sources_run(
         device=device,
         progress=progress,
     )
-    folder = Path(out)
     references = {name: table.records for name, table in tables.items()}
-    save_sources(folder, models, references=references, training=training)
-    save_known(folder, known_of([record for table in tables.values() for record in table.records]))
-    save_domain(folder, list(tables.values()), descriptor)
-    add_to_heads(open_sources(folder), tables, device=device, progress=progress)
-    return folder
+    with replaced_result(Path(out), kind=KIND) as folder:
+        save_sources(folder, models, references=references, training=training)
+        save_known(folder, known_of([record for table in tables.values() for record in table.records]))
+        save_domain(folder, list(tables.values()), descriptor)
+    add_to_heads(open_sources(out), tables, device=device, progress=progress)
+    return Path(out)
 
 
 def _with_displaced(

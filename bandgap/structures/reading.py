@@ -37,25 +37,33 @@ def stream_structures(data: bytes, name: str, *, limits: Limits = DEFAULT_LIMITS
 
 
 def read_paths(
-    paths: Iterable[Path | str], *, limits: Limits = DEFAULT_LIMITS, progress: Progress = no_progress
+    paths: Path | str | Iterable[Path | str],
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    progress: Progress = no_progress,
 ) -> list[StructureRecord]:
     """Return the records of files, archives and folders, at least one for every file; folders are walked.
 
-    Hidden files are left out of folders. A path that is not there or cannot be opened gets its verdict, too.
-    Raises only what `progress` raises to cancel.
+    `paths` is one path or several; a text is one path. Hidden files are left out of folders. A path
+    that is not there or cannot be opened gets its verdict, too. Raises only what `progress` raises
+    to cancel.
     """
     return with_unique_ids(list(stream_paths(paths, limits=limits, progress=progress)))
 
 
 def stream_paths(
-    paths: Iterable[Path | str], *, limits: Limits = DEFAULT_LIMITS, progress: Progress = no_progress
+    paths: Path | str | Iterable[Path | str],
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    progress: Progress = no_progress,
 ) -> Iterator[StructureRecord]:
     """Yield the records of `read_paths` as they are read, with the ids that they have by themselves.
 
     Needs the memory of the files' names and of few structures: XYZ, PDB, Parquet and ASE databases of any size are read
     piece by piece, also out of archives. The text of another format is held, that of one file at a time.
     """
-    files = [file for path in paths for file in files_under(Path(path))]
+    several = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    files = [file for path in several for file in files_under(Path(path))]
     given = 0
     for done, file in enumerate(files):
         progress(Update("Reading structures", done, len(files), message=os.path.basename(file)))

@@ -124,6 +124,7 @@ def domain(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     from bandgap.descriptors.cache import DescriptorCache
     from bandgap.foundation.csv_tables import csv_text
     from bandgap.foundation.machine import set_threads
+    from bandgap.foundation.replacement import write_whole
     from bandgap.sources.domain import judge
 
     set_threads()
@@ -132,7 +133,7 @@ def domain(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
     records = read_records(library, dataset, progress=progress)
     table, summary = judge(folder, records, cache=DescriptorCache(home.cache), progress=progress)
     csv, companion = domain_paths(home, dataset.id, job.payload["source"])
-    csv.parent.mkdir(parents=True, exist_ok=True)
-    csv.write_text(csv_text(table), encoding="utf-8")
-    companion.write_text(json.dumps(summary), encoding="utf-8")
+    companion.unlink(missing_ok=True)  # the last one to be written: with it the table is complete
+    write_whole(csv, csv_text(table))
+    write_whole(companion, json.dumps(summary))
     return {"n": len(table), "far": summary["far"], "unseen": len(summary["unseen"])}

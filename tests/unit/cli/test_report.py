@@ -1,11 +1,8 @@
 """Figures as the terminal shows them."""
 
-from pathlib import Path
-
 import pytest
 
-from bandgap.cli.report import check_out, duration, label, shown
-from bandgap.foundation.errors import InputError
+from bandgap.cli.report import duration, label, shown
 
 
 @pytest.mark.parametrize(
@@ -41,15 +38,3 @@ def test_figure_is_shown_with_three_digits_or_in_words(name: str, value: float, 
 )
 def test_duration_is_in_words(seconds: float, text: str) -> None:
     assert duration(seconds) == text
-
-
-def test_out_that_holds_other_files_is_refused(tmp_path: Path) -> None:
-    check_out(tmp_path / "new")
-    check_out(tmp_path)
-    (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(InputError, match="holds other files. Give a new folder"):
-        check_out(tmp_path)
-    with pytest.raises(InputError, match="is a file"):
-        check_out(tmp_path / "thesis.txt")
-    (tmp_path / "manifest.json").write_text("{}")
-    check_out(tmp_path)

@@ -197,3 +197,8 @@ def test_descriptor_goes_to_another_process_after_it_was_used(name):
     assert n_features(used) > 0 and used.elements and used.reach_angstrom > 0
     again = pickle.loads(pickle.dumps(used))
     assert again == used and n_features(again) == n_features(used) and again.elements == used.elements
+
+
+def test_text_instead_of_symbols_is_refused_as_its_letters_are_none() -> None:
+    with pytest.raises(ConfigError, match=r"species is the text 'NO'. Give a list of symbols"):
+        config_for(species="NO")

@@ -9,8 +9,22 @@ from bandgap.datasets.splits import permuted_split
 from bandgap.datasets.table import learnable
 from bandgap.foundation.errors import ConfigError, InputError
 from bandgap.predictions.store import load_predictions
-from bandgap.runs.compared_fits import ComparedFit, append_fit, read_fits, summary
-from bandgap.runs.comparison import CONSTANT, SOURCE_ALONE, Comparison, compare
+from bandgap.runs.compared_fits import (
+    ComparedFit,
+    append_fit,
+    read_fits,
+    recomputed_sentence,
+    reusable_fits,
+    summary,
+)
+from bandgap.runs.comparison import (
+    CONSTANT,
+    SOURCE_ALONE,
+    Comparison,
+    compare,
+    compared_of,
+    facts_by_method,
+)
 from bandgap.sources.sets import open_sources
 from tests.transfers import transfer_labelled
 
@@ -144,3 +158,68 @@ def test_method_that_cannot_be_fitted_says_why_and_the_others_go_on(members, tab
 def test_mean_is_over_the_splits_with_a_fit():
     fits = [ComparedFit("a", 10, 0, {"rmse_eV": 1.0}, 0.0), ComparedFit("a", 10, 1, {}, 0.0, failed="diverged")]
     assert summary(fits, "rmse_eV")["a"][10][0] == 1.0
+
+
+QUICK = Comparison({"last_layer_ridge": {}}, (10,), (0,), 6)
+
+
+def relabelled(table):
+    return dataclasses.replace(table, gaps_eV=table.gaps_eV[::-1].copy())
+
+
+def halved_source(members):
+    return [{name: dataclasses.replace(m, params=halved(m.params)) for name, m in members[0].items()}]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda members, table: (members, relabelled(table), QUICK), "other data"),
+        (lambda members, table: (halved_source(members), table, QUICK), "another source"),
+        (lambda members, table: (members, table, dataclasses.replace(QUICK, n_test=7)), "another number of test"),
+        (
+            lambda members, table: (members, table, Comparison({"last_layer_ridge": {"draws": 300}}, (10,), (0,), 6)),
+            "other settings",
+        ),
+    ],
+    ids=["labels", "source", "n_test", "settings"],
+)
+def test_kept_fit_of_something_else_is_computed_again(change, words, members, table):
+    first = list(compare(members, table, QUICK, device="cpu"))
+    others, rows, plan = change(members, table)
+    again = list(compare(others, rows, plan, device="cpu", done=first))
+    new = {fit.method: fit for fit in again}
+    (old,) = [fit for fit in first if fit.method == "last_layer_ridge"]
+    assert "last_layer_ridge" in new
+    fresh = list(compare(others, rows, plan, device="cpu"))
+    assert [fit.figures for fit in fresh if fit.method == "last_layer_ridge"] == [new["last_layer_ridge"].figures]
+    facts = facts_by_method(compared_of(others, rows), plan)
+    assert words in recomputed_sentence([old], facts, where="C")
+    assert recomputed_sentence([old, *again], facts, where="C") == ""
+    assert old not in reusable_fits([*first, *again], facts)
+
+
+def test_kept_fit_of_another_version_is_computed_again(members, table):
+    first = [
+        dataclasses.replace(fit, made_of={**fit.made_of, "version": "0.0.1"})
+        for fit in compare(members, table, QUICK, device="cpu")
+    ]
+    again = list(compare(members, table, QUICK, device="cpu", done=first))
+    assert [fit.method for fit in again] == [fit.method for fit in first]
+    facts = facts_by_method(compared_of(members, table), QUICK)
+    assert recomputed_sentence(first, facts, where="C").endswith("They were made with another version of bandgap.")
+
+
+def test_kept_fit_that_does_not_say_what_it_was_made_of_is_computed_again(members, table):
+    first = [dataclasses.replace(fit, made_of={}) for fit in compare(members, table, QUICK, device="cpu")]
+    assert len(list(compare(members, table, QUICK, device="cpu", done=first))) == len(first)
+    facts = facts_by_method(compared_of(members, table), QUICK)
+    assert "They do not say what they were made of" in recomputed_sentence(first, facts, where="C")
+
+
+def test_kept_fit_of_a_method_that_is_not_asked_for_stays_beside_those_of_the_same_data(members, table):
+    first = list(compare(members, table, QUICK, device="cpu"))
+    plan = Comparison({"last_layer_ols": {}}, (10,), (0,), 6)
+    same = reusable_fits(first, facts_by_method(compared_of(members, table), plan))
+    assert "last_layer_ridge" in {fit.method for fit in same}
+    assert reusable_fits(first, facts_by_method(compared_of(members, relabelled(table)), plan)) == []

@@ -234,3 +234,13 @@ def test_progress_is_told_file_by_file_and_may_cancel(tmp_path: Path):
 
     with pytest.raises(Cancelled):
         read_paths([tmp_path], progress=cancel)
+
+
+def test_text_is_one_path_and_not_its_letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Letter by letter the path would begin with the folder "/"."""
+    (tmp_path / "a.xyz").write_text("1\n\nC 0 0 0\n")
+    monkeypatch.chdir(tmp_path)
+    for path in (str(tmp_path / "a.xyz"), tmp_path / "a.xyz", "a.xyz"):
+        assert [record.id for record in read_paths(path)] == ["a"]
+    (record,) = read_paths(str(tmp_path / "absent"))
+    assert record.status == "refused"

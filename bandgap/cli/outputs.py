@@ -1,0 +1,96 @@
+"""Check, before a command starts, that its outputs can be written and that none of them is one of its inputs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from bandgap.foundation.errors import InputError
+from bandgap.foundation.replacement import check_writable
+
+OUTPUTS: Final = ("out", "extxyz", "json_file", "parts_file", "figure")
+"""Parameters of commands that name a file or folder to write; all other paths are read."""
+
+_BESIDE: Final = (".unfinished.json", ".unfinished.json.part", ".part", ".partial", ".csv", ".csv.unfinished.json")
+"""Endings of files that are written next to an output while it grows."""
+
+_REMEDY: Final = "Give another place to write to."
+
+
+def check_outputs(paths: Mapping[str, Any], labels: Mapping[str, str]) -> None:
+    """Raise InputError where a command would overwrite one of its inputs, or where an output cannot be written.
+
+    `paths` has the values of the command's path parameters by name (None, one path, several, or
+    NAME=PATH texts), and `labels` how the user writes these parameters, such as --out. A path is
+    the same however it is spelled: relative, through a link or as another hard link of the file. A
+    folder is read with all files in it.
+    """
+    outputs = [(name, path) for name in paths if name in OUTPUTS for path in _paths_of(paths[name])]
+    inputs = [(name, path) for name in paths if name not in OUTPUTS for path in _paths_of(paths[name])]
+    for number, (name, path) in enumerate(outputs):
+        for other, earlier in outputs[:number]:
+            if any(_is_same(mine, theirs) for mine in _written(path) for theirs in _written(earlier)):
+                raise InputError(
+                    f"{labels[name]} {path} and {labels[other]} {earlier} are the same file, or one is written next to "
+                    "the other while it grows. Give each another name."
+                )
+        for other, source in inputs:
+            _check_pair(f"{labels[name]} {path}", path, f"{labels[other]} {source}", source)
+    for _, path in outputs:
+        check_writable(path)
+
+
+def _check_pair(output: str, path: Path, given: str, source: Path) -> None:
+    """Raise InputError where writing to `path` would change the input `source`; both are named as the user did."""
+    from bandgap.storage.manifests import manifest_kind
+
+    if not source.exists():
+        return
+    for written in _written(path):
+        if _is_same(written, source):
+            raise InputError(f"{output}: {written} is also given as {given}, and would be overwritten. {_REMEDY}")
+        if not source.is_dir():
+            continue
+        if manifest_kind(source) and written.resolve().is_relative_to(source.resolve()):
+            raise InputError(f"{output} lies in {given}, the folder of a stored result. {_REMEDY}")
+        if written.is_file() and (file := _same_file_under(source, written)):
+            raise InputError(f"{output}: {file} is read, as it lies in {given}, and would be overwritten. {_REMEDY}")
+    if manifest_kind(path) and source.resolve().is_relative_to(path.resolve()):
+        raise InputError(f"{output} contains {given}, and would be replaced with all that is in it. {_REMEDY}")
+
+
+def _paths_of(value: Any) -> Iterator[Path]:
+    """Yield the paths in the value of a parameter."""
+    for one in value if isinstance(value, (list, tuple)) else [value]:
+        if one is None:
+            continue
+        text = os.fspath(one)
+        name, equals, rest = text.partition("=")
+        whole = Path(text)
+        yield Path(rest.strip()) if equals and name and not whole.exists() else whole
+
+
+def _written(path: Path) -> list[Path]:
+    """Return an output and the files that may be written next to it, where these exist."""
+    beside = [path.with_name(path.name + ending) for ending in _BESIDE] if path.name else []
+    return [path, *(file for file in beside if file.exists())]
+
+
+def _is_same(first: Path, second: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return os.path.samefile(first, second)
+    return first.resolve() == second.resolve()
+
+
+def _same_file_under(folder: Path, file: Path) -> Path | None:
+    """Return the file under a folder that is this one, also by another hard link or through a link; None for none."""
+    wanted = file.stat()
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.stat(os.path.join(parent, name)), wanted):
+                    return Path(parent, name)
+    return None

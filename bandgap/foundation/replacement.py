@@ -1,0 +1,204 @@
+"""Replace a folder as a whole: write a new one next to it, then swap the two."""
+
+import contextlib
+import ctypes
+import errno
+import hashlib
+import os
+import re
+import shutil
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bandgap.foundation.errors import ArtifactError, InputError
+
+if sys.platform != "win32":
+    import fcntl
+
+NEW, OLD = ".new", ".old"
+_LONG_NAME = 40  # characters; of a longer name a digest is used, as names have at most 255 bytes
+_LEFTOVER = re.compile(r"\.(.+)\.[0-9a-f]{8}\.(?:new|old)")
+_AT_FDCWD = -100
+_EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
+
+
+@contextlib.contextmanager
+def replaced_folder(folder: Path, *, copy: bool = False) -> Iterator[Path]:
+    """Yield a new folder next to `folder`, empty or a copy of it, that takes its place when the block ends.
+
+    When the block raises, the new folder is removed and `folder` is as it was. When the process is
+    killed, a hidden folder `.NAME.*.new` stays next to it; the next replacement of the same folder
+    removes it, and so may the user. (On Windows, where folders cannot be locked, only the user
+    does.)
+
+    Linux and macOS exchange the two folders in one step, so that a reader finds the old or the new
+    one. Windows, and file systems that cannot, take two renames: old folder aside, new folder in
+    its place. A process killed between the two leaves the old folder as `.NAME.*.old`, and the next
+    replacement puts it back before it starts.
+
+    Raises ArtifactError when the swap fails, with the name of the folder that then contains the
+    complete new result.
+    """
+    target = folder.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    recover(target)
+    new = target.with_name(f".{_short_name(target)}.{uuid.uuid4().hex[:8]}{NEW}")
+    new.mkdir()
+    with _locked(new):
+        try:
+            if target.is_dir():
+                if copy:
+                    shutil.copytree(target, new, dirs_exist_ok=True)
+                shutil.copymode(target, new)
+            yield new
+        except BaseException:
+            shutil.rmtree(new, ignore_errors=True)
+            raise
+        try:
+            previous = _swap(new, target)
+        except OSError as error:
+            raise ArtifactError(
+                f"{target} could not be replaced ({error.strerror or error}). What it contained before is unchanged; "
+                f"the new result is complete in {_shown(new, target)}. Rename that folder as you like."
+            ) from error
+    if previous is not None:
+        shutil.rmtree(previous, ignore_errors=True)
+
+
+def recover(folder: Path) -> None:
+    """Put back a folder that was moved aside by a replacement that was killed, and remove what such ones left."""
+    target = folder.resolve()
+    if not target.parent.is_dir():
+        return
+    for path in sorted(target.parent.iterdir()):
+        found = _LEFTOVER.fullmatch(path.name)
+        if found is None or found[1] != _short_name(target):
+            continue
+        if path.name.endswith(OLD) and not target.exists():
+            path.rename(target)
+        elif _is_abandoned(path):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def recover_all(parent: Path) -> None:
+    """Do what `recover` does for every folder in `parent`."""
+    if not parent.is_dir():
+        return
+    names = {found[1] for path in parent.iterdir() if (found := _LEFTOVER.fullmatch(path.name))}
+    for name in sorted(names):
+        recover(parent / name)
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Write a text file (UTF-8) whole or not at all, in a folder that is made where there is none."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_name(f"{file.name}.part")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(file)
+
+
+def check_writable(path: Path) -> None:
+    """Raise InputError where no file or folder can be written at `path`; leave everything as it was.
+
+    The folders above it need not exist yet: a folder is then made where the first one is missing,
+    and removed.
+    """
+    try:
+        if path.is_file():
+            with path.open("ab"):
+                pass
+        elif path.is_dir():
+            os.rmdir(tempfile.mkdtemp(dir=path))
+        elif not path.exists():  # else a device, such as /dev/stdout
+            path = path.resolve()
+            missing = next(p for p in reversed((path, *path.parents)) if not p.exists())
+            missing.mkdir()
+            missing.rmdir()
+    except FileExistsError:  # another process has just made it
+        return
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be written ({error.strerror or error}). Give a place where files can be written."
+        ) from error
+
+
+def _short_name(target: Path) -> str:
+    if len(target.name) <= _LONG_NAME:
+        return target.name
+    return hashlib.sha256(os.fsencode(target.name)).hexdigest()[:_LONG_NAME]
+
+
+def _swap(new: Path, target: Path) -> Path | None:
+    """Put `new` in the place of `target`; return where that is now, None where there was none."""
+    if not target.exists():
+        new.rename(target)
+        return None
+    if not target.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(target))
+    if _exchanged(new, target):
+        return new
+    aside = new.with_name(new.name.removesuffix(NEW) + OLD)
+    target.rename(aside)
+    try:
+        new.rename(target)
+    except OSError:
+        aside.rename(target)
+        raise
+    return aside
+
+
+def _exchanged(first: Path, second: Path) -> bool:
+    """Exchange the names of two folders in one step; return False where the system cannot."""
+    names = os.fsencode(first), os.fsencode(second)
+    try:
+        library: Any = ctypes.CDLL(None) if sys.platform != "win32" else None
+        if sys.platform == "darwin":
+            return bool(library.renamex_np(*names, _EXCHANGE) == 0)
+        return bool(library.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _EXCHANGE) == 0)
+    except (OSError, AttributeError):  # the C library has no such function
+        return False
+
+
+def _shown(new: Path, target: Path) -> Path:
+    """Return `new` under a name that is not hidden, so that nothing removes it; as it is where that fails."""
+    visible = target.with_name(f"{target.name}-{uuid.uuid4().hex[:8]}")
+    try:
+        return new.rename(visible)
+    except OSError:
+        return new
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold a lock on a folder that ends with the process, whose name may change meanwhile."""
+    if sys.platform == "win32":
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _is_abandoned(folder: Path) -> bool:
+    """Return whether no process holds a lock on a folder; False where that cannot be told."""
+    if sys.platform == "win32":
+        return False
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)

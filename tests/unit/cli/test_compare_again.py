@@ -1,0 +1,68 @@
+"""`bandgap compare` in the folder of an earlier comparison: figures of other data are never shown as those of these."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Run, write_waters
+
+WORDS = ("compare", "--source", "none", "--label", "gap_eV", "--n", "20", "--seeds", "1", "--device", "cpu")
+
+
+def figures(out: Path, *, method: str) -> list[float]:
+    lines = [json.loads(line) for line in (out / "fits.jsonl").read_text().splitlines()]
+    return [line["figures"]["rmse_eV"] for line in lines if line["method"] == method]
+
+
+def permuted(path: Path, out: Path) -> Path:
+    """Write the structures of an extXYZ file with the gaps of the file in the reverse order."""
+    lines = path.read_text().splitlines(keepends=True)
+    comments = [k for k, line in enumerate(lines) if "gap_eV=" in line]
+    gaps = [lines[k].split("gap_eV=")[1].split()[0] for k in comments]
+    for k, gap, other in zip(comments, gaps, reversed(gaps), strict=True):
+        lines[k] = lines[k].replace(f"gap_eV={gap}", f"gap_eV={other}")
+    out.write_text("".join(lines))
+    return out
+
+
+def test_other_labels_give_other_figures_and_say_that_fits_were_recomputed(run: Run, tmp_path: Path) -> None:
+    first = write_waters(tmp_path / "first.extxyz", n=40, shift_eV=0.0, name="t")
+    second = permuted(first, tmp_path / "second.extxyz")
+    words = (*WORDS, "--method", "kernel_ridge", "--n-test", "15")
+    shared, alone = tmp_path / "shared", tmp_path / "alone"
+    assert run(*words, "--structures", first, "--out", shared).exit_code == 0
+    again = run(*words, "--structures", second, "--out", shared)
+    assert run(*words, "--structures", second, "--out", alone).exit_code == 0
+    old, new = figures(shared, method="kernel_ridge")
+    assert new != old
+    assert [new] == figures(alone, method="kernel_ridge")
+    assert f"{new:.3f}" in again.stdout
+    assert f"{old:.3f}" not in again.stdout
+    assert "recomputed where asked for: 2. They were made with other data." in " ".join(again.stderr.split())
+    third = run(*words, "--structures", second, "--out", shared)
+    assert "recomputed" not in third.stderr
+    assert len(figures(shared, method="kernel_ridge")) == 2
+
+
+@pytest.mark.skipif("BANDGAP_TEST_DATA" not in os.environ, reason="needs the folder of test data")
+def test_relabelled_field_case_does_not_get_the_figures_of_the_first(run: Run, tmp_path: Path) -> None:
+    cases = Path(os.environ["BANDGAP_TEST_DATA"]) / "field_cases"
+    words = ("compare", "--source", "none", "--method", "gaussian_process", "--n", "30", "--n-test", "20")
+    for name in ("300_compare_first", "300_compare_relabelled"):
+        data = ("--structures", cases / f"{name}.extxyz", "--label", "gap_eV")
+        assert run(*words, *data, "--seeds", "2", "--out", tmp_path / "C", "--device", "cpu").exit_code == 0
+    first, second, *relabelled = figures(tmp_path / "C", method="gaussian_process")
+    assert max(first, second) < 0.3
+    assert len(relabelled) == 2
+    assert min(relabelled) > 1.0
+
+
+def test_comparison_in_the_folder_of_a_run_is_refused(run: Run, tmp_path: Path) -> None:
+    data = write_waters(tmp_path / "first.extxyz", n=40, shift_eV=0.0, name="t")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "manifest.json").write_text('{"kind": "run"}')
+    result = run(*WORDS, "--method", "kernel_ridge", "--structures", data, "--out", tmp_path / "run")
+    assert result.exit_code == 1
+    assert "contains a run. Give a new folder." in " ".join(result.stderr.split())

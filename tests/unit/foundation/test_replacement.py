@@ -1,0 +1,149 @@
+"""A folder is replaced as a whole: after an error, a kill or on a system that cannot exchange two folders."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bandgap.foundation.errors import ArtifactError, InputError
+from bandgap.foundation.replacement import check_writable, recover, recover_all, replaced_folder
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from bandgap.foundation.replacement import replaced_folder
+with replaced_folder(Path(sys.argv[1])) as new:
+    (new / "half.txt").write_text("half of the new result")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "calibrator.json").write_text("old")
+    return folder
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def write_new(folder: Path) -> None:
+    with replaced_folder(folder) as new:
+        (new / "draws").write_text("new")
+
+
+def killed_while_writing(folder: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(folder)], check=False)
+    assert done.returncode == -signal.SIGKILL
+
+
+def test_new_folder_replaces_all_of_the_old_one(old: Path) -> None:
+    write_new(old)
+    assert names(old) == ["draws"]
+    assert names(old.parent) == ["run"]
+
+
+def test_new_folder_is_made_with_its_parents_where_there_is_none(tmp_path: Path) -> None:
+    write_new(tmp_path / "a" / "b")
+    assert names(tmp_path / "a") == ["b"]
+
+
+def test_copy_keeps_what_is_not_written_again(old: Path) -> None:
+    with replaced_folder(old, copy=True) as new:
+        (new / "draws").write_text("new")
+    assert names(old) == ["calibrator.json", "draws"]
+
+
+def test_link_to_a_folder_stays_a_link(old: Path) -> None:
+    link = old.parent / "link"
+    link.symlink_to(old)
+    write_new(link)
+    assert link.is_symlink()
+    assert names(old) == ["draws"]
+
+
+def test_error_while_writing_leaves_the_old_folder_alone(old: Path) -> None:
+    with pytest.raises(ZeroDivisionError), replaced_folder(old) as new:
+        (new / "draws").write_text("new")
+        _ = 1 / 0
+    assert names(old) == ["calibrator.json"]
+    assert names(old.parent) == ["run"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders cannot be locked there")
+def test_killed_write_leaves_the_old_folder_and_what_the_next_write_removes(old: Path) -> None:
+    killed_while_writing(old)
+    assert names(old) == ["calibrator.json"]
+    (left,) = [name for name in names(old.parent) if name != "run"]
+    assert left.startswith(".run.") and left.endswith(".new")
+    write_new(old)
+    assert names(old.parent) == ["run"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders cannot be locked there")
+def test_folder_that_another_write_is_in_is_not_removed(old: Path) -> None:
+    with replaced_folder(old) as new:
+        (new / "draws").write_text("new")
+        recover(old)
+        recover_all(old.parent)
+        assert names(new) == ["draws"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders cannot be locked there")
+def test_what_was_killed_next_to_another_folder_of_a_similar_name_stays(old: Path) -> None:
+    killed_while_writing(old.parent / "run.2")
+    write_new(old)
+    assert len(names(old.parent)) == 2
+    recover_all(old.parent)
+    assert names(old.parent) == ["run"]
+
+
+def test_system_without_exchange_takes_two_renames(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_library(*args: object) -> None:
+        raise OSError("no such library")
+
+    monkeypatch.setattr(ctypes, "CDLL", no_library)
+    write_new(old)
+    assert names(old) == ["draws"]
+    assert names(old.parent) == ["run"]
+
+
+def test_old_folder_that_was_moved_aside_is_put_back(old: Path) -> None:
+    """What a process leaves that is killed between two renames."""
+    old.rename(old.with_name(".run.0123abcd.old"))
+    recover(old)
+    assert names(old) == ["calibrator.json"]
+
+
+def test_swap_that_fails_keeps_the_new_result_and_names_it(tmp_path: Path) -> None:
+    """Something takes the place of the folder while the result is written."""
+    with (
+        pytest.raises(ArtifactError, match="the new result is complete in") as error,
+        replaced_folder(tmp_path / "run") as new,
+    ):
+        (new / "draws").write_text("new")
+        (tmp_path / "run").write_text("a file")
+    (kept,) = [path for path in tmp_path.iterdir() if path.is_dir()]
+    assert names(kept) == ["draws"]
+    assert kept.name in str(error.value)
+    assert not kept.name.startswith(".")
+
+
+def test_place_that_cannot_be_written_is_refused_and_the_trial_leaves_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("text")
+    for path in (file, tmp_path, tmp_path / "new" / "deeper", Path(os.devnull)):
+        check_writable(path)
+    with pytest.raises(InputError, match="below cannot be written .* Give a place where files can be written"):
+        check_writable(file / "below")
+    with pytest.raises(InputError, match="cannot be written"):
+        check_writable(tmp_path / ("long" * 100))
+    assert names(tmp_path) == ["file"]
+    assert file.read_text() == "text"
