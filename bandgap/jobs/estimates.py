@@ -193,7 +193,7 @@ def atoms_with_levels(jobs: JobStore, dataset: Dataset, config: Mapping[str, Any
     done = [p for p in _finished_transfers(jobs, dataset) if p["dataset"] == dataset.id]
     if any([p.get(name) for name in same] == wanted and p["n"] >= config["n"] for p in done):
         return 0
-    share = min(1.0, (config["n"] + config["n_test"]) / max(total, 1))
+    share = min(1.0, (int(config["n"]) + int(config["n_test"])) / max(total, 1))
     return round(share * _labelled_atoms(jobs, dataset))
 
 
