@@ -200,7 +200,7 @@ def test_perovskites_from_inorganic_crystals_hold_elements_that_both_know(
     bring(page, server, archive, table, level="HSE", n=40)
     go(page, "Train")
     pick(page, "Source model", "inorganic crystals (PBE)")
-    tick_only(page, (OUTPUT, FEATURE_GP), until_now="Bayesian transfer, penalized complexity")
+    expect(page.get_by_role("checkbox", name=FEATURE_GP, exact=True)).to_be_checked()  # as proposed
     keep(page, "pbe-train")
     start(page)
     rows = predict(page, "new.zip", new, n=3)
@@ -221,9 +221,10 @@ def test_second_demo_goes_from_home_to_the_gaps_of_new_crystals(page: Page, serv
     expect(page.get_by_text("209 structures", exact=True)).to_be_visible(timeout=2 * SOON_MS)
     keep(page, "demo-data")
     go(page, "Train")
-    expect(page.get_by_role("combobox", name="Source model")).to_have_value("inorganic crystals (PBE)")
+    expect(page.get_by_role("combobox", name="Source model")).to_have_value("No source model")  # as proposed
+    pick(page, "Source model", "inorganic crystals (PBE)")
     page.get_by_label("Labelled structures", exact=True).fill("60")
-    tick_only(page, (ALL_LAYERS, SSPBP), until_now="Bayesian transfer, penalized complexity")
+    tick_only(page, (ALL_LAYERS, SSPBP), until_now=FEATURE_GP)
     keep(page, "demo-train")
     start(page)
     go(page, "Posterior")

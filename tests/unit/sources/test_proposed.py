@@ -13,6 +13,7 @@ from bandgap.sources.proposed import MOST_ROWS, Target, propose
 from tests.unit.conftest import World
 
 ORGANIC = {("C", "H", "N"): 90, ("Br", "C", "H"): 10}
+WITH_METALS = {("C", "H", "O", "Zn"): 70, ("C", "H", "N"): 30}
 INORGANIC = {("O", "Ti"): 60, ("Cs", "I", "Pb"): 40}
 XTB = "GFN1-xTB (periodic, Gamma)"
 
@@ -26,8 +27,17 @@ XTB = "GFN1-xTB (periodic, Gamma)"
         (ORGANIC, XTB, True, ("btl_pcp_pe", "none")),
         (ORGANIC, XTB, False, ("btl_pcp_pe", "none")),
         (INORGANIC, "PBE", True, ("feature_gp", "none")),
+        (WITH_METALS, "PBE", True, ("feature_gp", "none")),
     ],
-    ids=["organic", "unknown level", "no tblite", "tight binding", "tight binding, no tblite", "inorganic"],
+    ids=[
+        "organic",
+        "unknown level",
+        "no tblite",
+        "tight binding",
+        "tight binding, no tblite",
+        "inorganic",
+        "metals with carbon and hydrogen",
+    ],
 )
 def test_method_and_levels_with_a_source(sets, level, installed, expected) -> None:
     found = propose(Target(sets, level, n=100), transfers=True, levels_installed=installed)
