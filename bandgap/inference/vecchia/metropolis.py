@@ -96,14 +96,9 @@ def sample_metropolis(
             eta = own.eta + np.exp(own.log_scale) * root @ rng.standard_normal(k)
         found, chance = target.terms_if_any(eta), 0.0
         if found is not None:
-            ratio = (
-                log_likelihood(found, own.beta, n=target.sites.n)
-                - log_likelihood(own.terms, own.beta, n=target.sites.n)
-                + target.log_prior(eta)
-                - target.log_prior(own.eta)
-            )
+            ratio = log_posterior(target, found, eta, own.beta) - log_posterior(target, own.terms, own.eta, own.beta)
             if independent:
-                ratio += proposed(own.eta) - proposed(eta)
+                ratio += log_proposal(own.eta, mode.eta, root) - log_proposal(eta, mode.eta, root)
             chance = float(np.exp(min(ratio, 0.0))) if np.isfinite(ratio) else 0.0
         accepted = rng.random() < chance
         if accepted and found is not None:
@@ -112,11 +107,6 @@ def sample_metropolis(
             own.moves += accepted
         elif not independent:
             own.log_scale += (chance - ACCEPTANCE) / (iteration + 1) ** RATE
-
-    def proposed(eta: Floats) -> float:
-        """Return the log density of independent proposals, up to a constant."""
-        away = np.linalg.solve(root, eta - mode.eta)
-        return float(-0.5 * (FREEDOM + k) * np.log1p(away @ away / FREEDOM))
 
     def advance(state: Floats, first: int, last: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         own, path = walker(state), np.empty((last - first, k + p))
@@ -145,6 +135,23 @@ def sample_metropolis(
     )
     kept = draws[:, :: config.thin]
     return Draws(kept[..., :k], kept[..., k:], {"acceptance": float(ends[:, -1].mean() / n_draws)})
+
+
+def log_posterior(target: Target, terms: Terms, eta: Floats, beta: Floats) -> float:
+    """Return the log density of `eta` (k,) given `beta` (p,) and the data, without its constant.
+
+    `terms` are the terms of the likelihood at `eta`.
+    """
+    return log_likelihood(terms, beta, n=target.sites.n) + target.log_prior(eta)
+
+
+def log_proposal(eta: Floats, centre: Floats, root: Floats) -> float:
+    """Return the log density at `eta` (k,) of independent proposals, without its constant.
+
+    It is Student's t with `FREEDOM` degrees of freedom at `centre` (k,) with the scale matrix root root^T.
+    """
+    scores = np.linalg.solve(root, eta - centre)
+    return float(-0.5 * (FREEDOM + eta.size) * np.log1p(scores @ scores / FREEDOM))
 
 
 def draw_beta(found: Terms, rng: np.random.Generator) -> Floats:

@@ -179,3 +179,14 @@ def test_evaluate_gaussian_names_its_level(world):
 def test_metrics_unusable_input_is_refused_with_its_values(call, text):
     with pytest.raises(InputError, match=text):
         call()
+
+
+def test_mean_width_is_the_mean_of_the_full_widths():
+    lower, upper = np.array([0.0, -1.0, 2.0]), np.array([1.0, 1.0, 8.0])  # widths 1, 2 and 6: their median is 2
+    assert metrics.mean_width(lower, upper) == pytest.approx(3.0)
+    with pytest.raises(InputError):
+        metrics.mean_width(upper, lower)
+
+
+def test_mean_width_of_intervals_without_width_is_zero():
+    assert metrics.mean_width([1.0, 2.0], [1.0, 2.0]) == 0.0

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from bandgap.foundation.errors import InputError
+from bandgap.jobs import server_files
 from bandgap.jobs.home import open_home
 from bandgap.jobs.library import Library
-from bandgap.jobs.server_files import entries, files_of
+from bandgap.jobs.server_files import data_folder, entries, files_of
 from bandgap.jobs.store import JobStore
 from bandgap.jobs.worker import work_all
 
@@ -36,6 +37,33 @@ def test_folder_is_closed_unless_it_is_named(monkeypatch: pytest.MonkeyPatch) ->
     assert entries() == []
     with pytest.raises(InputError, match="is not in the server's folder for data"):
         files_of("set")
+
+
+def test_variable_that_names_no_folder_closes_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert data_folder() == folder.resolve()
+    for name in ("", str(folder / "none"), str(folder / "set" / "a.xyz")):
+        monkeypatch.setenv("BANDGAP_DATA_FOLDER", name)
+        assert data_folder() is None
+        assert entries() == []
+
+
+def test_home_of_the_user_may_be_written_short(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(folder.parent))
+    monkeypatch.setenv("BANDGAP_DATA_FOLDER", f"~/{folder.name}")
+    assert data_folder() == folder.resolve()
+
+
+def test_entry_that_is_a_file_is_that_file(folder: Path) -> None:
+    (folder / "single.xyz").write_bytes(WATER)
+    assert entries() == ["set", "single.xyz"]
+    assert files_of("single.xyz") == [("single.xyz", folder / "single.xyz")]
+
+
+def test_at_most_the_limit_of_entries_is_listed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "single.xyz").write_bytes(WATER)
+    for limit, expected in ((2, ["set", "single.xyz"]), (1, ["set"])):
+        monkeypatch.setattr(server_files, "MAX_ENTRIES", limit)
+        assert entries() == expected
 
 
 def test_entries_and_files_leave_out_what_is_hidden_or_a_link(folder: Path) -> None:

@@ -61,6 +61,16 @@ def test_folder_that_is_itself_a_link_works(folder, tmp_path):
     assert found == folder and checked_file(found, "df_5k.json") == folder / "df_5k.json"
 
 
+def test_file_of_exactly_the_limit_is_accepted(folder, monkeypatch):
+    monkeypatch.setattr(server_files, "MAX_FILE_BYTES", (folder / "df_5k.json").stat().st_size)
+    assert checked_file(folder, "df_5k.json") == folder / "df_5k.json"
+
+
+def test_at_most_the_limit_of_files_is_listed(folder, monkeypatch):
+    monkeypatch.setattr(server_files, "MAX_LISTED", 1)
+    assert [file.name for file in offered_files(folder)] == ["df_5k.json"]
+
+
 def test_file_over_the_limit_names_the_limit(folder, monkeypatch):
     monkeypatch.setattr(server_files, "MAX_FILE_BYTES", 1)
     with pytest.raises(InputError, match="at most 0 GB are accepted. Use `bandgap train-source --oe62`"):

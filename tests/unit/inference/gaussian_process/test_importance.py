@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.stats import f, multivariate_t
 
 from bandgap.foundation.errors import Cancelled, InputError
-from bandgap.inference.gaussian_process.importance import importance_draws
+from bandgap.inference.gaussian_process.importance import FREEDOM, _StudentT, importance_draws
 
 COVARIANCE = np.array([[2.0, 0.6, 0.0], [0.6, 0.5, -0.1], [0.0, -0.1, 0.1]])
 MEAN = np.array([1.0, -2.0, 0.5])
@@ -92,3 +93,24 @@ def test_start_outside_the_support_is_refused():
 def test_too_few_proposals_are_refused():
     with pytest.raises(InputError, match="20 proposals in each of 6 rounds are too few.* Give at least 50 and 2"):
         importance_draws(gaussian, np.zeros(3), n_draws=10, n_proposals=20, rng=np.random.default_rng(0))
+
+
+def test_density_of_proposals_is_that_of_the_multivariate_t_distribution_up_to_one_constant():
+    """Proposals of several rounds are mixed, so that the constant must not depend on centre or scale."""
+    rng = np.random.default_rng(0)
+    constants = []
+    for scale in (1.0, 0.3):
+        factor = scale * np.linalg.cholesky(COVARIANCE)
+        points = MEAN + 2.0 * rng.normal(size=(20, 3))
+        expected = multivariate_t(MEAN, factor @ factor.T, df=FREEDOM).logpdf(points)
+        constants.append(_StudentT(MEAN, factor).log_density(points) - expected)
+    np.testing.assert_allclose(constants, constants[0][0], rtol=1e-10)
+
+
+def test_proposals_have_the_covariance_of_the_multivariate_t_distribution():
+    factor = np.linalg.cholesky(COVARIANCE)
+    draws = _StudentT(MEAN, factor).draw(200_000, np.random.default_rng(0))
+    inside = (np.linalg.solve(factor, (draws - MEAN).T) ** 2).sum(axis=0) / 3  # F(3, FREEDOM)
+    for probability in (0.1, 0.5, 0.9, 0.99):
+        error = 4 * np.sqrt(probability * (1 - probability) / len(draws))
+        assert (inside < f(3, FREEDOM).ppf(probability)).mean() == pytest.approx(probability, abs=error)

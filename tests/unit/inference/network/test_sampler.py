@@ -8,6 +8,7 @@ import joblib
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from bandgap.foundation.errors import Cancelled, ConfigError
 from bandgap.foundation.progress import no_progress
@@ -88,6 +89,30 @@ def test_group_that_does_not_see_the_board_gives_the_same_draws_and_leaves_no_fi
     alone = run_group(*problem, planned, place, board=board, look=lambda: None)
     assert torch.equal(found.draws.state, alone.draws.state) and torch.equal(found.draws.output, alone.draws.output)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_group_in_a_process_computes_with_one_thread(problem, tmp_path, monkeypatch):
+    """Whatever the threads of torch and BLAS were before: by others, sums are rounded in another way."""
+    net, prior = problem
+    threads = set()
+
+    class WatchedPrior(type(prior)):
+        def scales(self, state):
+            blas = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+            threads.update([torch.get_num_threads(), *blas])
+            return super().scales(state)
+
+    watched = WatchedPrior(**{f.name: getattr(prior, f.name) for f in dataclasses.fields(prior) if f.init})
+    monkeypatch.delenv("BANDGAP_THREADS", raising=False)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with threadpool_limits(limits=2, user_api="blas"):
+            planned = BRIEF.planned(can_frame=net.isotropic)
+            _run_in_process(net, watched, planned, GroupPlace(0, 1, 0, 2, (0, 0)), tmp_path / "none", None, None)
+    finally:
+        torch.set_num_threads(before)
+    assert threads == {1}
 
 
 def test_global_random_state_is_left_alone(problem):
