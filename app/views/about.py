@@ -42,15 +42,15 @@ def server() -> None:
         st.write(f"The worker is running; it last answered {words.duration(status.age_s or 0)} ago.")
     else:
         st.write(words.no_worker(status.age_s))
-    system = stores.library().catalogue("system").get("worker")
+    system = stores.library().system()
     if system is None:
         run_anew_when(
-            lambda: bool(stores.library().catalogue("system")),
+            lambda: stores.library().is_registered("system"),
             lambda: st.caption("Versions and device are known as soon as a worker has started here."),
         )
         return
-    st.write(f"Jobs compute on: {system['device']}, {words.count(system['cores'], 'processor core')}.")
-    versions = {"python": system["python"], **system["versions"]}
+    st.write(f"Jobs compute on: {system.device}, {words.count(system.cores, 'processor core')}.")
+    versions = {"python": system.python, **system.versions}
     table = pd.DataFrame({"package": list(versions), "version": list(versions.values())})
     tables.show(table, alt="Versions of the packages that jobs compute with")
 
@@ -90,7 +90,7 @@ def repeat() -> None:
     st.write(f"{words.escaped(run.title)}, on {name}:")
     level = dataset.level_of_theory if dataset else ""
     st.code(
-        f"{transfer_command(run.method, run.config, level_of_theory=level)}\n{predict_command(run.config)}",
+        f"{transfer_command(run.source, run.request, level_of_theory=level)}\n{predict_command(run.request)}",
         language=None,
         wrap_lines=True,
     )

@@ -62,7 +62,7 @@ def choose_runs() -> tuple[dict[str, RunRow], list[StoredRun]]:
         _too_few(len(runs))
         return runs, []
     rows = list(runs.values())
-    names = distinct_labels([r.title for r in rows], [r.config.get("seed", "") for r in rows], [r.id for r in rows])
+    names = distinct_labels([r.title for r in rows], [r.request.seed for r in rows], [r.id for r in rows])
     labels = dict(zip(runs, names, strict=True))
     asked = [run for run in session.chosen("runs").split(",") if run in runs][:MOST_RUNS]
     picked = st.multiselect(

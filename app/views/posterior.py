@@ -40,8 +40,8 @@ def page() -> None:
         layer_view.layers(files)
         layer_view.scales(files)
     else:
-        family = stores.library().catalogue("method").get(run.method, {}).get("family", "")
-        method_view.instead(files, run, family=family)
+        method = stores.library().methods().get(run.method)
+        method_view.instead(files, run, family=method.family if method else "")
         method_view.features(files)
         inclusion_view.inclusion(files)
         evidence_view.evidence(files)

@@ -97,7 +97,7 @@ def predict_form(run: RunRow) -> None:
     with st.form(f"predict-{session.form_key('predict')}", border=False):
         asked = _chosen(datasets) if origin == DATASET else None
         files = [] if origin == DATASET else _files()
-        baseline = str(run.config.get("baseline", ""))
+        baseline = run.request.baseline
         table = _baseline_table(baseline) if baseline else None
         if not st.form_submit_button("Predict", type="primary"):
             return

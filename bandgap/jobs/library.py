@@ -207,6 +207,10 @@ class Library:
         """Return the worker's machine, None before a worker has registered it."""
         return self._entries("system", SystemEntry).get("worker")
 
+    def is_registered(self, kind: Kind) -> bool:
+        """Return whether the worker has registered entries of a kind."""
+        return self.database.row("SELECT 1 FROM catalogue WHERE kind = ? LIMIT 1", kind) is not None
+
     def _register(self, kind: Kind, entries: Mapping[str, Any]) -> None:
         rows = [(kind, key, rank, json.dumps(to_dict(entry))) for rank, (key, entry) in enumerate(entries.items())]
         with self.database.writing() as connection:

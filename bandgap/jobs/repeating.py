@@ -3,7 +3,7 @@
 import shlex
 
 from bandgap.jobs.demos import DEMOS
-from bandgap.runs.requests import TransferRequest
+from bandgap.runs.requests import PredictRequest, TransferRequest
 from bandgap.sources.cards import NO_SOURCE
 
 STRUCTURES, GAPS, RUN, SOURCE = "STRUCTURES", "GAPS.csv", "RUN", "SOURCE"
@@ -23,10 +23,14 @@ def transfer_command(source: str, request: TransferRequest, *, level_of_theory: 
     return _command("transfer", [*options, *request.command_options(), ("--out", RUN)])
 
 
-def predict_command(request: TransferRequest) -> str:
-    """Return `bandgap predict` for the folder that `transfer_command` writes with this request."""
-    table = [("--baselines", "BASELINES.csv")] if request.baseline else []
-    return _command("predict", [("--model", RUN), ("--structures", "NEW"), *table, ("--out", "predictions.csv")])
+def predict_command(transfer: TransferRequest, request: PredictRequest | None = None) -> str:
+    """Return `bandgap predict` for the folder that `transfer_command` writes with the request of a transfer."""
+    options = [("--model", RUN), ("--structures", "NEW")]
+    if transfer.baseline:
+        options.append(("--baselines", "BASELINES.csv"))
+    if request is not None:
+        options += request.command_options()
+    return _command("predict", [*options, ("--out", "predictions.csv")])
 
 
 def serve_command() -> str:

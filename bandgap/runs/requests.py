@@ -15,7 +15,7 @@ from bandgap.predictions.interval_kinds import IntervalKind, check_level
 Device = Literal["auto", "cpu", "cuda"]
 
 _SEED = Setting("Seed", "Seed of every random number; the same seed gives the same result.")
-_DEVICE = Setting("Device", "Where to train and sample: auto takes a CUDA device if there is one.")
+_DEVICE = Setting("Device", "Where to train and sample: auto takes a CUDA device if there is one.", on_page=True)
 _PRESET = "Descriptor with fixed settings, such as oe62-16. With a source model, its descriptor is used."
 _SPECIES = "Elements of a new descriptor: H C N O, or H,C,N,O. With a source model, its descriptor is used."
 
@@ -62,7 +62,12 @@ class TransferRequest(Request):
     ] = 0.0
     by_formula: Annotated[
         bool,
-        Setting("Keep a formula on one side of the split", "Keep all structures of one formula on one side."),
+        Setting(
+            "Keep a formula on one side of the split",
+            "Keep all structures of one formula, such as polymorphs, on one side of the split: the test of what the "
+            "model knows of compositions that it has not seen.",
+            on_page=True,
+        ),
     ] = False
     test_known: Annotated[
         bool,

@@ -12,6 +12,7 @@ from bandgap.jobs.rows import RunRow
 from bandgap.predictions.details import PredictionDetails
 from bandgap.predictions.interval_kinds import IntervalKind
 from bandgap.predictions.table import Predictions
+from bandgap.runs.requests import PredictRequest
 
 UNITS = {
     "mean_eV": "eV",
@@ -60,7 +61,7 @@ def companion_json(
         "interval": {"kind": kind, "level": level},
         "units": {column: UNITS[column] for column in columns if column in UNITS},
         "method": manifest.get("method", run.method),
-        "seed": manifest.get("seed"),
+        "seed": manifest["request"]["seed"],
         "n_labelled": manifest.get("n"),
         "level_of_theory": manifest.get("level_of_theory", ""),
         "data_fingerprint": manifest.get("data", {}).get("fingerprint"),
@@ -68,7 +69,7 @@ def companion_json(
         "trained": manifest.get("created"),
         "warnings": list(manifest.get("warnings", ())),
         "versions": manifest.get("versions", {}),
-        "repeat": predict_command(),
+        "repeat": predict_command(run.request, PredictRequest(probability=level, interval=kind)),
     }
     return (json.dumps(body, indent=2, ensure_ascii=False) + "\n").encode()
 

@@ -59,7 +59,7 @@ def choose_run(purpose: str) -> RunRow | None:
     picked = choose("run", "Run", titles, key="run-select", width=520)
     run = finished[picked]
     name = words.escaped(names.get(run.dataset, "a deleted data set"))
-    st.caption(f"{words.escaped(run.title)}, on {name}, seed {run.config.get('seed', 'unknown')}.")
+    st.caption(f"{words.escaped(run.title)}, on {name}, seed {run.request.seed}.")
     if picked != present:
         session.choose("run", picked)
         session.choose("prediction", "")

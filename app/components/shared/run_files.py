@@ -202,7 +202,7 @@ def heldout_frame(heldout: HeldOut, level: float = 0.95) -> pd.DataFrame:
 def stored_run(run: RunRow, label: str, *, data: str) -> StoredRun:
     """Return a run as tables and figures of the comparison read it; raises as `read_heldout_run`."""
     manifest = read_run(run.id).manifest
-    device = str(run.config.get("device", ""))
+    device = run.request.device
     return StoredRun(run.id, label, manifest, read_heldout_run(run), data=data, source=run.source, device=device)
 
 
@@ -233,7 +233,7 @@ def _point(home: str, run_id: str) -> tuple[LearningPoint, str] | None:
     try:
         manifest = read_run(run_id).manifest
         figures = {name: float(value) for name, value in manifest["metrics"].items() if value is not None}
-        point = LearningPoint(manifest["title"], int(manifest["n"]), int(manifest["seed"]), figures)
+        point = LearningPoint(manifest["title"], int(manifest["n"]), int(manifest["request"]["seed"]), figures)
         return point, str(manifest["data"]["fingerprint"])
     except (BandgapError, KeyError, TypeError, ValueError):
         return None

@@ -72,18 +72,21 @@ def dataset_names(workspace: str) -> dict[str, str]:
 
 def device_of(asked: str) -> Literal["cpu", "cuda"]:
     """Return on what the worker computes a job that asks for auto, cpu or cuda."""
-    own = str(library().catalogue("system").get("worker", {}).get("device", "cpu"))
+    system = library().system()
+    own = system.device if system else "cpu"
     return "cuda" if asked == "cuda" or (asked == "auto" and own.startswith("cuda")) else "cpu"
 
 
 def levels_installed() -> bool:
     """Return whether the worker can compute electron levels."""
-    return bool(library().catalogue("system").get("worker", {}).get("levels", False))
+    system = library().system()
+    return system is not None and system.levels
 
 
 def graph_installed() -> bool:
     """Return whether the worker can train a graph network."""
-    return bool(library().catalogue("system").get("worker", {}).get("graph", False))
+    system = library().system()
+    return system is not None and system.graph
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)

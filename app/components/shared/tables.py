@@ -42,7 +42,7 @@ def run_frame(runs: Sequence[RunRow], jobs: Mapping[str, Job], datasets: Mapping
             "run": [run.title for run in runs],
             "state": [words.STATES[jobs[run.job].state] if run.job in jobs else "unknown" for run in runs],
             "data set": [datasets.get(run.dataset, "(deleted)") for run in runs],
-            "seed": [run.config.get("seed") for run in runs],
+            "seed": [run.request.seed for run in runs],
             "started": [datetime.fromtimestamp(run.created).astimezone().strftime("%d %b %H:%M") for run in runs],
         }
     )

@@ -15,7 +15,7 @@ def registered(*kinds: Kind) -> bool:
     """Return whether the worker has written down all of these; until it has, say so, and then run the page anew."""
 
     def there() -> bool:
-        return all(stores.library().catalogue(kind) for kind in kinds)
+        return all(stores.library().is_registered(kind) for kind in kinds)
 
     if there():
         return True

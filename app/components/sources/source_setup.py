@@ -11,10 +11,10 @@ import streamlit as st
 from bandgap.datasets.oe62 import LEVELS
 from bandgap.foundation.config import fingerprint
 from bandgap.foundation.errors import BandgapError
+from bandgap.jobs.entries import PresetEntry
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.server_files import VARIABLE, ServerFile, allowed_folder, offered_files
 from bandgap.jobs.source_estimates import (
-    MEGNET,
     Molecules,
     PastTraining,
     molecules_in,
@@ -25,8 +25,10 @@ from bandgap.jobs.source_estimates import (
 )
 from bandgap.jobs.sources import MAX_NAME
 from bandgap.networks.graph_config import GraphConfig
+from bandgap.runs.requests import SourceRequest
 from components.shared import frame, stores, words
 from components.shared.estimate_words import source_sentence
+from components.shared.request_fields import draw_fields
 
 MIN_LABELLED = 50
 HIDDEN = {
@@ -35,7 +37,9 @@ HIDDEN = {
     "512 and 256": (512, 256),
     "1024 and 512": (1024, 512),  # of the network on top of MEGNet's blocks (Abba 2023, section 3.5)
 }
-OWN = ""
+OWN = ""  # the descriptor for the elements of the structures
+MEGNET = "megnet"  # in the place of a descriptor: a graph network learns its features
+N_SNAPSHOTS = 20
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ def _form(key: str, choose: Callable[[], Chosen], *, primary: bool) -> None:
     chosen = choose()
     left, right = st.columns(2)
     name = left.text_input("Name", max_chars=MAX_NAME, placeholder="named after its data", key=f"name-{key}")
-    presets = stores.library().catalogue("descriptor")
+    presets = stores.library().presets()
     preset = right.selectbox(
         "Descriptor",
         [OWN, *presets, MEGNET],
@@ -106,20 +110,19 @@ def _form(key: str, choose: Callable[[], Chosen], *, primary: bool) -> None:
         key=f"preset-{key}",
     )
     with st.expander("More settings"):
-        settings = _settings(key, graph=preset == MEGNET)
+        request = _request(key, preset)
     missing = preset == MEGNET and not stores.graph_installed()
     if missing:
         st.warning(_GRAPH_MISSING, icon=":material/extension_off:")
     past = past_trainings(stores.jobs())
     given = chosen.molecules(past)
     features = _features(preset, presets, elements=given.elements)
-    settings |= {"preset": "", "network": MEGNET} if preset == MEGNET else {"preset": preset}
-    work = work_asked(settings, given, features=features, device=stores.device_of(settings["device"]))
+    work = work_asked(request, given, features=features, device=stores.device_of(request.device))
     st.caption(source_sentence(work, past, guessed=given.guessed))
     kind: Literal["primary", "secondary"] = "primary" if primary else "secondary"
     if st.button("Train the source model", type=kind, key=f"train-{key}", disabled=missing):
         named = " ".join(name.split()) or f"trained on {chosen.about}"
-        _start({**chosen.config, **settings}, name=named)
+        _start(chosen.config, request, name=named)
 
 
 @st.cache_data(max_entries=32, show_spinner=False)
@@ -128,23 +131,35 @@ def _molecules(dataset: str, usable: int) -> Molecules:
     return molecules_of(stores.library(), dataset)
 
 
-def _settings(key: str, *, graph: bool) -> dict[str, Any]:
+def _request(key: str, preset: str) -> SourceRequest:
+    """Draw the settings and return the request that they make."""
+    graph = preset == MEGNET
     left, right = st.columns(2)
-    usual, own = (len(HIDDEN) - 1, "-graph") if graph else (0, "")
-    hidden = left.selectbox("Hidden units", list(HIDDEN), usual, help=_HIDDEN_HELP, key=f"hidden-{key}{own}")
+    usual, suffix = (len(HIDDEN) - 1, "-graph") if graph else (0, "")
+    hidden = left.selectbox("Hidden units", list(HIDDEN), usual, help=_HIDDEN_HELP, key=f"hidden-{key}{suffix}")
     epochs = right.number_input("Epochs at most", 5, 1000, 150, help=_EPOCHS_HELP, key=f"epochs-{key}")
     seed = left.number_input("Seed", 0, 2**31 - 1, 0, key=f"seed-{key}")
-    device = right.selectbox("Device", ["auto", "cpu", "cuda"], key=f"device-{key}")
+    with right:
+        drawn = draw_fields(SourceRequest, key=f"source-{key}")
     licence = st.text_input("Licence of the data", max_chars=80, placeholder="such as CC-BY-4.0", key=f"licence-{key}")
     variational = st.checkbox("Also fit a variational posterior", help=_PARTS_HELP, key=f"variational-{key}")
     snapshots = st.checkbox("Also keep snapshots of the training", help=_PARTS_HELP, key=f"snapshots-{key}")
-    sizes = {"hidden": list(HIDDEN[hidden]), "max_epochs": int(epochs), "seed": int(seed)}
-    return sizes | {"device": device, "licence": licence, "variational": variational, "snapshots": snapshots}
+    return SourceRequest(
+        network="megnet" if graph else "perceptron",
+        preset=None if preset in (OWN, MEGNET) else preset,
+        hidden=HIDDEN[hidden],
+        max_epochs=int(epochs),
+        seed=int(seed),
+        licence=licence,
+        variational=variational,
+        snapshots=N_SNAPSHOTS if snapshots else None,
+        **drawn,
+    )
 
 
-def _start(config: dict[str, Any], *, name: str) -> None:
+def _start(data: Mapping[str, Any], request: SourceRequest, *, name: str) -> None:
     """Queue the training; the same again while it runs, or when it is done, finds the model that is there."""
-    work = fingerprint([config, name])
+    work = fingerprint([dict(data), request.work, name])
     earlier = [job for job in stores.jobs_of("train_source").values() if job.payload.get("work") == work]
     if earlier and (earlier[0].active or earlier[0].state == "finished"):
         session.choose("source", earlier[0].subject)
@@ -152,8 +167,8 @@ def _start(config: dict[str, Any], *, name: str) -> None:
     key = f"source-{work}-{earlier[0].id if earlier else 'first'}"
     source = str(uuid.uuid5(uuid.UUID(session.workspace()), key))
     try:
-        asked = {**config, "name": name, "source": source, "work": work}
-        stores.ask("train_source", f"Training the source model {name}", subject=source, key=key, **asked)
+        payload = {**data, "request": request.to_values(), "name": name, "source": source, "work": work}
+        stores.ask("train_source", f"Training the source model {name}", subject=source, key=key, **payload)
     except BandgapError as error:
         frame.problem(error)
         return
@@ -161,19 +176,19 @@ def _start(config: dict[str, Any], *, name: str) -> None:
     st.rerun()
 
 
-def _features(preset: str, presets: Mapping[str, Mapping[str, Any]], *, elements: int) -> int:
+def _features(preset: str, presets: Mapping[str, PresetEntry], *, elements: int) -> int:
     """Return how many features a descriptor has, of structures of so many elements."""
     if preset == MEGNET:
         return GraphConfig(("H",)).n_features
-    return own_features(elements) if preset == OWN else int(presets[preset]["n_features"])
+    return own_features(elements) if preset == OWN else presets[preset].n_features
 
 
-def _descriptor_words(preset: str, presets: Mapping[str, Mapping[str, Any]]) -> str:
+def _descriptor_words(preset: str, presets: Mapping[str, PresetEntry]) -> str:
     if preset == OWN:
         return "for the elements of these structures"
     if preset == MEGNET:
         return "learned by a graph network (MEGNet)"
-    return f"{preset} ({len(presets[preset]['species'])} elements, {presets[preset]['n_features']:,} features)"
+    return f"{preset} ({len(presets[preset].species)} elements, {presets[preset].n_features:,} features)"
 
 
 _LEVEL_HELP = (

@@ -1,10 +1,10 @@
 """The checkboxes of the form that starts transfers: every method by its family, and why one cannot be chosen."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import streamlit as st
 
+from bandgap.jobs.entries import MethodEntry
 from bandgap.sources.proposed import Proposal
 from components.shared import words
 
@@ -17,7 +17,7 @@ PARTS = {
 
 
 def choose_methods(
-    methods: Mapping[str, Mapping[str, Any]], *, parts: frozenset[str] | None, proposal: Proposal
+    methods: Mapping[str, MethodEntry], *, parts: frozenset[str] | None, proposal: Proposal
 ) -> list[str]:
     """Draw a checkbox for every method and return those that are chosen; `parts` is what the source model carries.
 
@@ -26,8 +26,8 @@ def choose_methods(
     None), or a part that the source lacks, says so and cannot be.
     """
     families: dict[str, list[str]] = {}
-    for name, method in sorted(methods.items(), key=lambda item: item[1].get("family") == LAST):
-        families.setdefault(method.get("family", ""), []).append(name)
+    for name, method in sorted(methods.items(), key=lambda item: item[1].family == LAST):
+        families.setdefault(method.family, []).append(name)
     missing = {name: _lacking(method, parts) for name, method in methods.items()}
     can_be_proposed = proposal.method in methods and not missing[proposal.method]
     default = proposal.method if can_be_proposed else _first(missing)
@@ -45,10 +45,10 @@ def choose_methods(
     return chosen
 
 
-def proposal_sentence(proposal: Proposal, methods: Mapping[str, Mapping[str, Any]]) -> str:
+def proposal_sentence(proposal: Proposal, methods: Mapping[str, MethodEntry]) -> str:
     """Say what is proposed, why, and what was measured."""
     with_levels = "" if proposal.levels == "none" else f", with {proposal.levels} levels (More settings)"
-    title = words.escaped(str(methods[proposal.method]["title"]))
+    title = words.escaped(methods[proposal.method].title)
     return f"Proposed method: **{title}**{with_levels}. {proposal.sentence}"
 
 
@@ -57,11 +57,11 @@ def _first(missing: Mapping[str, str]) -> str:
     return next((name for name, lacking in missing.items() if not lacking), next(iter(missing)))
 
 
-def _lacking(method: Mapping[str, Any], parts: frozenset[str] | None) -> str:
+def _lacking(method: MethodEntry, parts: frozenset[str] | None) -> str:
     """Return what a method needs and does not have, as a sentence, or an empty text."""
-    need = method.get("needs", "")
+    need = method.needs
     if parts is None:
-        return "" if method.get("family") == LAST else " Needs a source model."
+        return "" if method.family == LAST else " Needs a source model."
     return (
         f" Needs a source model with {PARTS.get(need, need)}, which this one lacks."
         if need and need not in parts
@@ -69,9 +69,9 @@ def _lacking(method: Mapping[str, Any], parts: frozenset[str] | None) -> str:
     )
 
 
-def _checkbox(key: str, method: Mapping[str, Any], *, lacking: str, chosen: bool) -> bool:
-    ticked = st.checkbox(method["title"], value=chosen and not lacking, key=key, disabled=bool(lacking))
-    st.caption(f"{method['summary']} Takes {method['cost']}.{lacking}")
+def _checkbox(key: str, method: MethodEntry, *, lacking: str, chosen: bool) -> bool:
+    ticked = st.checkbox(method.title, value=chosen and not lacking, key=key, disabled=bool(lacking))
+    st.caption(f"{method.summary} Takes {method.duration}.{lacking}")
     return ticked and not lacking
 
 

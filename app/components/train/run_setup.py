@@ -1,6 +1,6 @@
 """The form that starts transfers: data, source model, methods, split; one press makes one run for each method."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,7 +9,9 @@ import streamlit as st
 
 from bandgap.descriptors.electron_levels import SUPERCELL, own_gaps_problem
 from bandgap.foundation.errors import BandgapError
+from bandgap.jobs.entries import MethodEntry
 from bandgap.jobs.estimates import (
+    Estimate,
     Work,
     atoms_to_describe,
     atoms_with_levels,
@@ -20,8 +22,10 @@ from bandgap.jobs.estimates import (
 from bandgap.jobs.rows import Dataset
 from bandgap.jobs.sources import Source
 from bandgap.jobs.starting import start_transfer
+from bandgap.runs.requests import TransferRequest
 from bandgap.sources.cards import NO_SOURCE
 from bandgap.sources.proposed import Target, propose
+from bandgap.transfer.shared.cost import Cost
 from components.shared import frame, stores, tables, words
 from components.shared.estimate_words import estimate_sentence
 from components.shared.run_choice import choose
@@ -35,7 +39,7 @@ from components.train.unseen_elements import tested_alike, too_few_known, unseen
 def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, primary: bool = True) -> None:
     """Draw the form: one press makes one job for each method, however often it is pressed."""
     sources = stores.sources() | {NO_SOURCE: Source(NO_SOURCE, "No source model", Path())}
-    methods = stores.library().catalogue("method")
+    methods = stores.library().methods()
     left, right = st.columns(2, gap="large")
     with left:
         names = {i: f"{d.name} ({words.count(usable[i], 'labelled structure')})" for i, d in datasets.items()}
@@ -63,26 +67,32 @@ def setup_form(datasets: Mapping[str, Dataset], usable: Mapping[str, int], *, pr
     with right:
         st.markdown("Split and settings")
         numbers, lengths = stores.numbers(dataset), usual_lengths(methods)
-        split = choose_split(
+        base, sampler_lengths = choose_split(
             total, usual=lengths, levels_installed=installed, numbers=numbers, levels=proposal.levels != "none"
         )
-        config = {"source": source.id} | split
         if source.id != NO_SOURCE:
             with st.expander("What the source model was trained on"):
                 tables.card(source.card)
-        sampler = config.pop("sampler")
-        if source.id != NO_SOURCE:
-            cost = estimate_transfer(Work(BY_BATCHES, config["n"]), past=past_transfers(stores.jobs()))
-            if hint := mini_batch_hint(config["n"], chosen, methods, cost):
+            if hint := mini_batch_hint(base.n or 0, chosen, methods, _mini_batch_estimate(base, methods)):
                 st.info(hint)
         lacking = unseen(sets, source.manifest.get("descriptor") or {})
-        if said := unseen_sentence(lacking, chosen, methods):
-            st.info(words.escaped_sentence(said))
-        runs = [run_config(config, name, methods[name], sampler=sampler) for name in chosen]
-        runs = tested_alike(runs, lacking, methods)
-        problem = obstacle(runs, usable=total) or too_few_known(runs, lacking, methods)
-        problem = problem or levels_obstacle(runs, dataset)
-        start_button(dataset, source, runs, methods=methods, problem=problem, primary=primary)
+        if text := unseen_sentence(lacking, chosen, methods):
+            st.info(words.escaped_sentence(text))
+        requests = [with_method(base, name, methods[name], sampler_lengths) for name in chosen]
+        requests = tested_alike(requests, lacking, methods)
+        problem = obstacle(requests, usable=total) or too_few_known(requests, lacking, methods)
+        problem = problem or levels_obstacle(requests, dataset)
+        start_button(dataset, source, requests, methods=methods, problem=problem, primary=primary)
+
+
+def _mini_batch_estimate(base: TransferRequest, methods: Mapping[str, MethodEntry]) -> Estimate | None:
+    """Return the time of the method that samples by mini-batches."""
+    return estimate_transfer(Work(BY_BATCHES, base.n or 0), costs_of(methods), past=past_transfers(stores.jobs()))
+
+
+def costs_of(methods: Mapping[str, MethodEntry]) -> dict[str, Cost]:
+    """Return the costs of the methods that were timed."""
+    return {name: method.cost for name, method in methods.items() if method.cost is not None}
 
 
 def proposed_source(sources: Mapping[str, Source], target: Target) -> tuple[str, str]:
@@ -97,54 +107,65 @@ def proposed_source(sources: Mapping[str, Source], target: Target) -> tuple[str,
     )
 
 
-def run_config(
-    config: Mapping[str, Any], name: str, method: Mapping[str, Any], *, sampler: Mapping[str, int]
-) -> dict[str, Any]:
-    """Return the settings of one method's run: of a method that samples, also how long its chains are."""
-    own = method["settings"].get("sampler", {})
-    lengths = {key: own[key] for key in ("warmup", "draws") if own.get(key) is not None} | dict(sampler)
-    return {**config, "method": name, "settings": {"sampler": lengths} if own else {}}
+def with_method(
+    base: TransferRequest, name: str, method: MethodEntry, sampler_lengths: Mapping[str, int]
+) -> TransferRequest:
+    """Return the request of one method; that of a method that samples states how long its chains are."""
+    settings: dict[str, Any] = {}
+    if method.sampler:
+        defaults = {key: method.sampler[key] for key in ("warmup", "draws") if method.sampler.get(key) is not None}
+        settings["sampler"] = defaults | dict(sampler_lengths)
+    return base.changed(method=name, settings=settings)
 
 
 def start_button(
     dataset: Dataset,
     source: Source,
-    runs: list[dict[str, Any]],
+    requests: Sequence[TransferRequest],
     *,
-    methods: Mapping[str, Mapping[str, Any]],
+    methods: Mapping[str, MethodEntry],
     problem: str,
     primary: bool,
 ) -> None:
-    """Say how long it will take, or what is in the way, and start on a press."""
+    """Say how long it will take, or why it cannot start, and start on a press."""
     if problem:
         st.error(words.escaped_sentence(problem))
     else:
-        past, fresh = past_transfers(stores.jobs()), atoms_to_describe(stores.jobs(), dataset, source.id)
-        total = stores.library().counts(dataset.id)["usable"]
-        with_levels = atoms_with_levels(stores.jobs(), dataset, runs[0], total=total)
-        atom_s = describe_seconds(source.manifest.get("descriptor") or {})
-        found = {
-            methods[run["method"]]["title"]: estimate_transfer(
-                Work.of(run),
-                past=past,
-                atoms=fresh if k == 0 else 0,
-                atom_s=atom_s,
-                levels_atoms=with_levels if k == 0 else 0,
-            )
-            for k, run in enumerate(runs)
-        }
-        st.caption(estimate_sentence(found, device=stores.device_of(runs[0]["device"])))
-    label = "Start the transfer" if len(runs) < 2 else f"Start {len(runs)} transfers"
+        estimates = _estimates(dataset, source, requests, methods)
+        st.caption(estimate_sentence(estimates, device=stores.device_of(requests[0].device)))
+    label = "Start the transfer" if len(requests) < 2 else f"Start {len(requests)} transfers"
     kind: Literal["primary", "secondary"] = "primary" if primary else "secondary"
     if st.button(label, type=kind, key="start-transfers", disabled=bool(problem)):
-        start(dataset, runs, methods=methods)
+        start(dataset, source, requests, methods=methods)
 
 
-def obstacle(runs: list[dict[str, Any]], *, usable: int) -> str:
-    """Return why these runs cannot start, or an empty text."""
-    if not runs:
+def _estimates(
+    dataset: Dataset, source: Source, requests: Sequence[TransferRequest], methods: Mapping[str, MethodEntry]
+) -> dict[str, Estimate | None]:
+    """Return the time of each transfer by the title of its method; the first one also computes the descriptors."""
+    past, costs = past_transfers(stores.jobs()), costs_of(methods)
+    atoms = atoms_to_describe(stores.jobs(), dataset, source.id)
+    total = stores.library().counts(dataset.id)["usable"]
+    levels_atoms = atoms_with_levels(stores.jobs(), dataset, source.id, requests[0], total=total)
+    atom_s = describe_seconds(source.manifest.get("descriptor") or {})
+    return {
+        methods[str(request.method)].title: estimate_transfer(
+            Work.of(request),
+            costs,
+            past=past,
+            atoms=atoms if k == 0 else 0,
+            atom_s=atom_s,
+            levels_atoms=levels_atoms if k == 0 else 0,
+        )
+        for k, request in enumerate(requests)
+    }
+
+
+def obstacle(requests: Sequence[TransferRequest], *, usable: int) -> str:
+    """Return why these transfers cannot start, or an empty text."""
+    if not requests:
         return "No method is chosen. Tick at least one."
-    n, n_test = runs[0]["n"], runs[0]["n_test"]
+    n, n_test = requests[0].n or 0, requests[0].n_test or 0
     if n + n_test > usable:
         return (
             f"{n} to learn from and {n_test} held out are more than the {usable} labelled structures. "
@@ -153,47 +174,64 @@ def obstacle(runs: list[dict[str, Any]], *, usable: int) -> str:
     return ""
 
 
-def levels_obstacle(runs: list[dict[str, Any]], dataset: Dataset) -> str:
-    """Return why electron levels cannot be given to these runs, or an empty text."""
-    return own_gaps_problem(dataset.level_of_theory) if runs and "levels" in runs[0] else ""
+def levels_obstacle(requests: Sequence[TransferRequest], dataset: Dataset) -> str:
+    """Return why these transfers cannot learn from electron levels, or an empty text."""
+    with_levels = bool(requests) and requests[0].levels != "none"
+    return own_gaps_problem(dataset.level_of_theory) if with_levels else ""
 
 
-def start(dataset: Dataset, runs: list[dict[str, Any]], *, methods: Mapping[str, Mapping[str, Any]]) -> None:
-    """Queue the transfers and show the first of them; say which of them were there before."""
+def start(
+    dataset: Dataset,
+    source: Source,
+    requests: Sequence[TransferRequest],
+    *,
+    methods: Mapping[str, MethodEntry],
+) -> None:
+    """Queue the transfers and show the first of them; say which of them existed before."""
     try:
         started = [
-            start_transfer(stores.jobs(), stores.library(), dataset, config=run, title=title_of(run, methods))
-            for run in runs
+            start_transfer(
+                stores.jobs(),
+                stores.library(),
+                dataset,
+                source=source.id,
+                request=request,
+                title=title_of(request, methods),
+            )
+            for request in requests
         ]
     except BandgapError as error:
         frame.problem(error)
         return
-    known = [found.job for found in started if not found.new]
-    if finished := [words.escaped(job.title) for job in known if job.state == "finished"]:
+    repeated = [entry.job for entry in started if not entry.new]
+    if finished := [words.escaped(job.title) for job in repeated if job.state == "finished"]:
         session.tell(
             f"Finished before with the same settings and seed, which give the same result: {', '.join(finished)}. "
             "Change the seed, the size or a setting for another run."
         )
-    session.choose("run", next((found.run for found in started if found.new), started[0].run))
+    session.choose("run", next((entry.run for entry in started if entry.new), started[0].run))
     st.rerun()
 
 
-def title_of(run: Mapping[str, Any], methods: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the name that a run begins with: its method, its size, and what is not usual of its split."""
-    parts = [methods[run["method"]]["title"], f"n = {run['n']}"]
-    parts += [f"{100 * run['conformal_share']:.0f} % held back"] if run["conformal_share"] else []
-    parts += ["by formula"] if run["by_formula"] else []
-    parts += ["tested on known elements"] if run.get("test_known") else []
-    parts += (
-        ["electron levels" + (" at more k points" if run["levels"] == SUPERCELL else "")] if "levels" in run else []
-    )
-    parts += [f"difference to {run['baseline']}"] if "baseline" in run else []
-    return ", ".join(parts)
+def title_of(request: TransferRequest, methods: Mapping[str, MethodEntry]) -> str:
+    """Return the name that a run begins with: its method, its size, and what is unusual about its split."""
+    title = [methods[str(request.method)].title, f"n = {request.n}"]
+    if request.conformal_share:
+        title.append(f"{100 * request.conformal_share:.0f} % held back")
+    if request.by_formula:
+        title.append("by formula")
+    if request.test_known:
+        title.append("tested on known elements")
+    if request.levels != "none":
+        title.append("electron levels" + (" at more k points" if request.levels == SUPERCELL else ""))
+    if request.baseline:
+        title.append(f"difference to {request.baseline}")
+    return ", ".join(title)
 
 
 _DATA_HELP = "The labelled crystals that the transfer learns from."
 _SOURCE_HELP = (
     "The network that was trained on many structures; the transfer moves it to your crystals. Without one, methods "
-    "without transfer learn from your crystals alone, whatever their elements are: on inorganic crystals they err less "
-    "than transfers from the shipped source models, and are proposed."
+    "without transfer learn from your crystals only, whatever their elements are: on inorganic crystals their errors "
+    "are lower than those of transfers from the shipped source models, and they are proposed."
 )

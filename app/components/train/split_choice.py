@@ -6,17 +6,20 @@ from typing import Any
 import streamlit as st
 
 from bandgap.datasets.units import states_unit
-from bandgap.descriptors.electron_levels import METHOD, SUPERCELL
+from bandgap.descriptors.electron_levels import METHOD, SUPERCELL, Levels
 from bandgap.foundation.quantities import Quantity
+from bandgap.jobs.entries import MethodEntry
 from bandgap.predictions.conformal import smallest_calibration_set
+from bandgap.runs.requests import TransferRequest
 from components.shared import words
+from components.shared.request_fields import draw_fields
 
 DEFAULT_N = 200
 
 
-def usual_lengths(methods: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def usual_lengths(methods: Mapping[str, MethodEntry]) -> dict[str, str]:
     """Return the lengths of the chains of the first method that samples, in words."""
-    samplers = (method["settings"].get("sampler", {}) for method in methods.values())
+    samplers = (method.sampler for method in methods.values())
     first: Mapping[str, Any] = next((sampler for sampler in samplers if {"warmup", "draws"} <= set(sampler)), {})
     return {key: f"{length:,}" if (length := first.get(key)) else "the method's own" for key in ("warmup", "draws")}
 
@@ -28,9 +31,10 @@ def usual_n(total: int) -> int:
 
 def choose_split(
     total: int, *, usual: Mapping[str, str], levels_installed: bool, numbers: Mapping[str, int], levels: bool = False
-) -> dict[str, Any]:
-    """Draw what is learned from and what is held out, and the settings that are rarely changed.
+) -> tuple[TransferRequest, dict[str, int]]:
+    """Draw what is learned from and held out, and the settings that are rarely changed.
 
+    Returns a request without a method, and the lengths of chains that were asked for, by their names in a sampler.
     `levels` says whether electron levels are proposed.
     `numbers` counts the structures by the name of a number that the store has of them, which may be a baseline.
     """
@@ -40,7 +44,6 @@ def choose_split(
     seed = right.number_input("Seed", 0, 2**31 - 1, 0, help=_SEED_HELP)
     with st.expander("More settings"):
         test = st.slider("Held out for the test", 5, 50, 30 if total < 1000 else 20, 5, format="%d %%", help=_TEST_HELP)
-        grouped = st.checkbox("Keep a formula on one side of the split", help=_FORMULA_HELP)
         share = st.slider("Hold back for conformal intervals", 0, 50, 0, 5, format="%d %%", help=_CONFORMAL_HELP)
         with_levels = st.checkbox(
             f"Learn from electron levels too ({METHOD})",
@@ -59,21 +62,38 @@ def choose_split(
             ),
             help=_BASELINE_HELP,
         )
-        device = st.selectbox("Device", ["auto", "cpu", "cuda"], help="auto takes a GPU where there is one.")
+        drawn = draw_fields(TransferRequest, key="train")
         warmup = st.number_input(
             "Warm-up iterations", 20, 100_000, None, placeholder=usual["warmup"], help=_WARMUP_HELP
         )
         draws = st.number_input("Draws of each chain", 20, 100_000, None, placeholder=usual["draws"], help=_DRAWS_HELP)
     n_test = max(1, round(test / 100 * total))
-    how = "whole formulas" if grouped else "single structures"
-    back = f"{share} % of the {n:,} held back for conformal intervals" if share else "no conformal intervals"
-    electrons = f" electron levels of {int(n) + n_test:,} structures;" if with_levels else ""
-    st.caption(f"{words.count(n_test, 'structure')} held out by {how}; {back};{electrons} device {device}.")
-    sampler = {k: int(v) for k, v in (("warmup", warmup), ("draws", draws)) if v is not None}
-    config: dict[str, Any] = {"n": int(n), "n_test": n_test, "seed": int(seed), "conformal_share": share / 100}
-    config |= {"levels": SUPERCELL if dense else METHOD} if with_levels else {}
-    config |= {"baseline": baseline} if baseline else {}
-    return config | {"by_formula": grouped, "device": device, "sampler": sampler}
+    levels_name: Levels = "none"
+    if with_levels:
+        levels_name = SUPERCELL if dense else METHOD
+    request = TransferRequest(
+        n=int(n),
+        n_test=n_test,
+        seed=int(seed),
+        conformal_share=share / 100,
+        levels=levels_name,
+        baseline=baseline,
+        **drawn,
+    )
+    st.caption(split_sentence(request))
+    lengths = {"warmup": warmup, "draws": draws}
+    return request, {name: int(value) for name, value in lengths.items() if value is not None}
+
+
+def split_sentence(request: TransferRequest) -> str:
+    """Say how the structures are divided and where the run is computed."""
+    n, n_test = request.n or 0, request.n_test or 0
+    unit = "whole formulas" if request.by_formula else "single structures"
+    conformal = "no conformal intervals"
+    if request.conformal_share:
+        conformal = f"{words.percent(request.conformal_share)} of the {n:,} held back for conformal intervals"
+    levels = "" if request.levels == "none" else f" electron levels of {n + n_test:,} structures;"
+    return f"{words.count(n_test, 'structure')} held out by {unit}; {conformal};{levels} device {request.device}."
 
 
 _N_HELP = "How many the transfer learns from, drawn at random among those not held out. More is better and slower."
@@ -104,8 +124,4 @@ _BASELINE_HELP = (
 )
 _LEVELS_MISSING = (
     " Not installed on this server: `pip install -c constraints.txt '.[xtb]'` in the folder of bandgap's README."
-)
-_FORMULA_HELP = (
-    "Structures of one composition, such as polymorphs, are then all learned from or all tested on: the honest test of "
-    "what the model knows of compounds that it has not seen."
 )

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bandgap.descriptors.growing import elements_beyond
+from bandgap.jobs.entries import MethodEntry
+from bandgap.runs.requests import TransferRequest
 from components.shared import words
 from components.train.method_choice import LAST
 
-Methods = Mapping[str, Mapping[str, Any]]
+Methods = Mapping[str, MethodEntry]
 
 LEARN: Final = "learned from by"
 ALONE: Final = "taken without the source model by"
@@ -45,22 +47,22 @@ def unseen(sets: Mapping[tuple[str, ...], int], descriptor: Mapping[str, Any]) -
     return Unseen(dict(counts.most_common()), structures, sum(sets.values()) - structures, grows=not fixed)
 
 
-def does(method: Mapping[str, Any], *, grows: bool = True) -> str:
+def does(method: MethodEntry, *, grows: bool = True) -> str:
     """Return what a method does with structures of elements that the source lacks, whose descriptor `grows` by them."""
-    if grows and method.get("new_elements"):
+    if grows and method.new_elements:
         return LEARN
-    return ALONE if method.get("family") == LAST else LEFT_OUT
+    return ALONE if method.family == LAST else LEFT_OUT
 
 
-def tested_alike(runs: Sequence[dict[str, Any]], lacking: Unseen, methods: Methods) -> list[dict[str, Any]]:
+def tested_alike(runs: Sequence[TransferRequest], lacking: Unseen, methods: Methods) -> list[TransferRequest]:
     """Return the runs of one press with one test set for all, where a method among them leaves structures out.
 
     Those that take every structure are then tested among those of the source's elements alone, if there are any.
     """
-    kinds = [does(methods[run["method"]], grows=lacking.grows) for run in runs]
+    kinds = [does(methods[str(run.method)], grows=lacking.grows) for run in runs]
     if LEFT_OUT not in kinds or not lacking.structures or not lacking.known:
         return list(runs)
-    return [run if kind == LEFT_OUT else {**run, "test_known": True} for run, kind in zip(runs, kinds, strict=True)]
+    return [run if kind == LEFT_OUT else run.changed(test_known=True) for run, kind in zip(runs, kinds, strict=True)]
 
 
 def unseen_sentence(lacking: Unseen, chosen: Collection[str], methods: Methods) -> str:
@@ -69,7 +71,7 @@ def unseen_sentence(lacking: Unseen, chosen: Collection[str], methods: Methods) 
         return ""
     groups: dict[str, list[str]] = {}
     for name in chosen:
-        groups.setdefault(does(methods[name], grows=lacking.grows), []).append(methods[name]["title"])
+        groups.setdefault(does(methods[name], grows=lacking.grows), []).append(methods[name].title)
     found = ", ".join(f"{symbol} (in {words.count(count, 'structure')})" for symbol, count in lacking.elements.items())
     done = "; ".join(f"{what} {', '.join(titles)}" for what, titles in groups.items())
     text = f"New to the source model: {found}. Such structures are {done}."
@@ -78,18 +80,18 @@ def unseen_sentence(lacking: Unseen, chosen: Collection[str], methods: Methods) 
     return text
 
 
-def too_few_known(runs: Sequence[Mapping[str, Any]], lacking: Unseen, methods: Methods) -> str:
+def too_few_known(runs: Sequence[TransferRequest], lacking: Unseen, methods: Methods) -> str:
     """Return why a method that leaves structures out cannot have so many, or an empty text.
 
     Of a source that knows no structure nothing: the transfer says what to do instead.
     """
-    short = [run for run in runs if does(methods[run["method"]], grows=lacking.grows) == LEFT_OUT]
+    short = [run for run in runs if does(methods[str(run.method)], grows=lacking.grows) == LEFT_OUT]
     if not short or not lacking.structures or not lacking.known:
         return ""
-    n, n_test = short[0]["n"], short[0]["n_test"]
+    n, n_test = short[0].n or 0, short[0].n_test or 0
     if n + n_test <= lacking.known:
         return ""
-    titles = ", ".join(methods[run["method"]]["title"] for run in short)
+    titles = ", ".join(methods[str(run.method)].title for run in short)
     others = "that learn of new elements" if lacking.grows else "without transfer"
     return (
         f"{n} to learn from and {n_test} held out are more than the {lacking.known} labelled structures whose elements "

@@ -8,7 +8,7 @@ import typer
 from bandgap.cli import app
 from bandgap.cli.request_options import parsed_request
 from bandgap.jobs.repeating import predict_command, serve_command, transfer_command
-from bandgap.runs.requests import TransferRequest
+from bandgap.runs.requests import PredictRequest, TransferRequest
 
 REQUEST = TransferRequest(method="nptl", n=40, n_test=10, seed=3)
 
@@ -77,6 +77,11 @@ def test_predict_command_of_a_run_with_a_baseline_names_its_table():
     with_baseline = REQUEST.changed(baseline="gap_pbe_eV")
     assert str(parsed(predict_command(with_baseline))["baselines"]) == "BASELINES.csv"
     assert parsed(predict_command(REQUEST))["baselines"] is None
+
+
+def test_predict_command_states_the_interval_and_its_probability():
+    wanted = PredictRequest(probability=0.8, interval="credible")
+    assert parsed_request(PredictRequest, parsed(predict_command(REQUEST, wanted))) == wanted
 
 
 def test_serve_command_serves_the_folder_of_the_transfer():
