@@ -15,11 +15,14 @@ from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 from bandgap.foundation.progress import Update
+from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.worker import work_all
 from bandgap.jobs.workspaces import open_workspace
+from bandgap.runs.requests import TransferRequest
+from bandgap.transfer.shared.cost import Cost
 
 MAIN = Path(__file__).resolve().parents[2] / "app" / "main.py"
 WATER = b"3\nProperties=species:S:1:pos:R:3 gap=7.1\nO 0 0 0.119\nH 0 0.763 -0.477\nH 0 -0.763 -0.477\n"
@@ -79,13 +82,21 @@ class Workspace:
     ) -> tuple[str, Job]:
         """Queue a transfer as the page does and return the run's id and its job."""
         run = str(uuid.uuid4())
-        numbers = {"n": n, "n_test": n_test, "seed": seed, "conformal_share": conformal_share}
-        config = {"source": source, "method": method, "device": "cpu", "settings": settings or {}, **numbers}
+        request = TransferRequest(
+            method=method,
+            n=n,
+            n_test=n_test,
+            seed=seed,
+            conformal_share=conformal_share,
+            device="cpu",
+            settings=settings or {},
+        )
         title = f"{method}, n = {n}"
-        payload = {**config, "dataset": dataset, "run": run}
+        payload = {"source": source, "dataset": dataset, "run": run, "request": request.to_values()}
         job = self.jobs.submit(self.id, "transfer", title=title, payload=payload, subject=run)
-        facts = {"dataset": dataset, "source": source, "method": method, "title": title, "config": config}
-        self.library.add_run(self.id, job=job.id, run_id=run, **facts)
+        self.library.add_run(
+            self.id, job=job.id, run_id=run, dataset=dataset, source=source, title=title, request=request
+        )
         return run, job
 
     def make_running(self, job: Job) -> None:
@@ -101,11 +112,13 @@ def empty_workspace(folder: Path) -> Workspace:
     empty = Workspace(str(uuid.uuid4()), Home(folder))
     sampler = {"sampler": {"warmup": 400, "draws": 1000}}
     methods = {
-        "btl_pcp_pe": {"title": "BTL-PCP", "summary": "Samples all layers.", "cost": "a minute", "settings": sampler},
-        "fine_tune": {"title": "Fine-tuning", "summary": "Goes on training.", "cost": "seconds", "settings": {}},
+        "btl_pcp_pe": MethodEntry(
+            "BTL-PCP", "Samples all layers.", duration="a minute", cost=Cost(35, 60, "auto"), settings=sampler
+        ),
+        "fine_tune": MethodEntry("Fine-tuning", "Trains all layers.", duration="seconds", cost=Cost(0.5, 1.5)),
     }
-    empty.library.register("method", methods)
-    empty.library.register("source", {"demo": {"title": "demo molecules", "folder": os.devnull}})
+    empty.library.register_methods(methods)
+    empty.library.register_sources({"demo": SourceEntry("demo molecules", os.devnull)})
     return empty
 
 

@@ -78,8 +78,8 @@ def test_start_queues_the_transfer_and_the_address_names_the_run(visit: Visit, w
     at.number_input[0].set_value(30)
     click(at, "Start the transfer")
     (job,) = workspace.jobs.jobs(workspace.id, kinds=["transfer"])
-    assert {key: job.payload[key] for key in ("dataset", "n", "n_test", "seed", "conformal_share")} == {
-        "dataset": dataset,
+    assert job.payload["dataset"] == dataset
+    assert {key: job.payload["request"][key] for key in ("n", "n_test", "seed", "conformal_share")} == {
         "n": 30,
         "n_test": 18,
         "seed": 0,

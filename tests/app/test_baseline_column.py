@@ -15,6 +15,7 @@ from bandgap.jobs.tasks.prediction import baseline_of
 from bandgap.jobs.tasks.records import labelled_set
 from bandgap.jobs.worker import work_all
 from bandgap.predictions.store import load_predictions
+from bandgap.runs.requests import TransferRequest
 from tests.app.conftest import Workspace, texts
 from tests.app.test_actions import click, upload
 from tests.app.test_crystal_source import N, perovskites
@@ -57,7 +58,7 @@ def test_difference_to_a_cheaper_gap_is_learned_and_predicted_with(
     work_all(workspace.home)
     (job,) = workspace.jobs.jobs(workspace.id, kinds=["transfer"])
     assert job.state == "finished", job.error
-    assert job.title.endswith("difference to gap_pbe_eV") and job.payload["baseline"] == "gap_pbe_eV"
+    assert job.title.endswith("difference to gap_pbe_eV") and job.payload["request"]["baseline"] == "gap_pbe_eV"
     at = visit("about", run=job.subject)
     assert any("--baseline-column gap_pbe_eV" in c.value and "--baselines BASELINES.csv" in c.value for c in at.code)
 
@@ -93,8 +94,8 @@ def test_baseline_from_numbers_of_the_files_is_in_the_unit_of_its_name(visit: Vi
     for_training = labelled_set(workspace.library, stored, baseline="cheap_Ha", progress=no_progress).baseline_eV
     assert for_training == pytest.approx(np.full(N, 2.7211386))
     run, _ = workspace.add_run(dataset)
-    config = {**workspace.library.run(workspace.id, run).config, "baseline": "cheap_Ha"}
-    asked = replace(workspace.library.run(workspace.id, run), config=config)
+    stored_run = workspace.library.run(workspace.id, run)
+    asked = replace(stored_run, request=stored_run.request.changed(baseline="cheap_Ha"))
     assert baseline_of(workspace.library, stored, asked, None) == pytest.approx(np.full(N, 2.7211386))
     with pytest.raises(InputError, match="the number 'cheap' states no unit"):
         labelled_set(workspace.library, stored, baseline="cheap", progress=no_progress)
@@ -119,13 +120,12 @@ def test_prediction_without_the_cheaper_gap_says_what_to_give(visit: Visit, work
     workspace.library.save_gaps(dataset, DEAR, labels={"matched": N, "source": "gaps.csv"}, level_of_theory="HSE06")
     workspace.library.save_numbers(dataset, "gap_pbe_eV", CHEAP)
     run = str(uuid.uuid4())
-    config = {"source": "none", "method": "kernel_ridge", "device": "cpu", "settings": {}, "seed": 0}
-    config |= {"n": 40, "n_test": 10, "conformal_share": 0.0, "baseline": "gap_pbe_eV"}
-    job = workspace.jobs.submit(
-        workspace.id, "transfer", title="t", payload={**config, "dataset": dataset, "run": run}, subject=run
+    request = TransferRequest(method="kernel_ridge", device="cpu", n=40, n_test=10, baseline="gap_pbe_eV")
+    payload = {"source": "none", "dataset": dataset, "run": run, "request": request.to_values()}
+    job = workspace.jobs.submit(workspace.id, "transfer", title="t", payload=payload, subject=run)
+    workspace.library.add_run(
+        workspace.id, job=job.id, run_id=run, dataset=dataset, source="none", title="t", request=request
     )
-    facts = {"dataset": dataset, "source": "none", "method": "kernel_ridge", "title": "t", "config": config}
-    workspace.library.add_run(workspace.id, job=job.id, run_id=run, **facts)
     work_all(workspace.home)
     at = visit("predict", run=run)
     upload(at, "New structures", [("new.extxyz", perovskites(2), "")])

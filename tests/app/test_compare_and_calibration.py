@@ -13,6 +13,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bandgap.evaluation.calibrators import FILE, load_calibrator
+from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.home import Home
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import Workspace, empty_workspace, texts
@@ -39,7 +40,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """Everything trained once, as the worker would."""
     made = empty_workspace(tmp_path_factory.mktemp("home"))
     source = train_source(tmp_path_factory.mktemp("source"))
-    made.library.register("source", {"demo": {"title": "demo molecules", "folder": str(source)}})
+    made.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
     dataset = made.add_labelled(100)
     numbers = [{"n": 50, "seed": 0}, {"n": 20, "seed": 0}, {"n": 50, "seed": 1}]
     runs = [made.add_run(dataset, method="last_layer_ridge", n_test=40, **own)[0] for own in numbers]

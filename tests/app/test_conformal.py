@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import Workspace, empty_workspace, texts
 from tests.app.test_actions import click
@@ -19,7 +20,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str, s
     """A workspace with a run that held 20 of 40 structures back and one that held back none, predicted with."""
     made = empty_workspace(tmp_path_factory.mktemp("home"))
     folder: Path = train_source(tmp_path_factory.mktemp("source"))
-    made.library.register("source", {"demo": {"title": "demo molecules", "folder": str(folder)}})
+    made.library.register_sources({"demo": SourceEntry("demo molecules", str(folder))})
     dataset = made.add_labelled()
     runs = [made.add_run(dataset, method="fine_tune", conformal_share=share)[0] for share in (0.5, 0.0)]
     work_all(made.home)
@@ -82,5 +83,5 @@ def test_train_page_holds_back_the_share_of_the_slider(visit: Visit, workspace: 
     slider.set_value(30)
     click(at, "Start the transfer")
     newest = workspace.jobs.jobs(workspace.id, kinds=["transfer"])[0]
-    assert newest.payload["conformal_share"] == 0.3
+    assert newest.payload["request"]["conformal_share"] == 0.3
     assert newest.title.endswith("n = 42, 30 % held back")

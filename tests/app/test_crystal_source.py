@@ -16,6 +16,7 @@ from ase import Atoms
 from streamlit.testing.v1 import AppTest
 
 from bandgap.jobs.catalogue import register_methods
+from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.housekeeping import delete_dataset
 from bandgap.jobs.worker import work_all
 from bandgap.transfer import METHODS
@@ -69,7 +70,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """A source that the worker trained on crystals, runs of several kinds from it, and a prediction by the first."""
     made = empty_workspace(tmp_path_factory.mktemp("home"))
     register_methods(made.library)
-    made.library.register("source", {"demo": {"title": "the shipped one", "folder": os.devnull}})
+    made.library.register_sources({"demo": SourceEntry("the shipped one", os.devnull)})
     dataset = add_perovskites(made)
     source = str(uuid.uuid4())
     numbers = {"hidden": [6, 4], "max_epochs": 4, "seed": 0, "device": "cpu", "licence": ""}
@@ -172,7 +173,7 @@ def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     monkeypatch.setenv("BANDGAP_HOME", str(tmp_path))
     made = empty_workspace(tmp_path)
     register_methods(made.library)
-    made.library.register("source", {"demo": {"title": "demo", "folder": str(train_source(tmp_path / "source"))}})
+    made.library.register_sources({"demo": SourceEntry("demo", str(train_source(tmp_path / "source")))})
     add_perovskites(made)
     return made
 

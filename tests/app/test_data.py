@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.home import domain_paths, shapes_path
 from bandgap.jobs.rows import Verdict
 from bandgap.jobs.worker import work_all
@@ -148,7 +149,7 @@ def test_domain_of_a_source_is_compared_by_a_job(visit: Visit, workspace: Worksp
     manifest = json.loads((source / "manifest.json").read_text())
     manifest["card"]["level_of_theory"] = "GW"
     (source / "manifest.json").write_text(json.dumps(manifest))
-    workspace.library.register("source", {"demo": {"title": "waters", "folder": str(source)}})
+    workspace.library.register_sources({"demo": SourceEntry("waters", str(source))})
     dataset = workspace.add_labelled(6)
     at = open_view(visit, "Applicability")
     assert "Levels of theory differ: PBE here, GW in the source." in texts(at)

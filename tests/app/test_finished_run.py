@@ -13,6 +13,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bandgap.descriptors import config_for
+from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.home import Home
 from bandgap.jobs.worker import work_all
 from bandgap.networks.training import TrainingConfig
@@ -40,7 +41,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """Everything trained once, on distorted water molecules, as the worker would."""
     workspace = empty_workspace(tmp_path_factory.mktemp("home"))
     source = train_source(tmp_path_factory.mktemp("source"))
-    workspace.library.register("source", {"demo": {"title": "demo molecules", "folder": str(source)}})
+    workspace.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
     dataset = workspace.add_labelled()
     bayesian, first = workspace.add_run(dataset, method="btl_pcp_pe", settings={"sampler": SHORT})
     fine_tuned, second = workspace.add_run(dataset, method="fine_tune")

@@ -14,6 +14,7 @@ from bandgap.datasets.demo import load_demo
 from bandgap.datasets.splits import permuted_split
 from bandgap.evaluation.metrics import coverage, mae, mean_width, rmse
 from bandgap.jobs.catalogue import register_all, register_system
+from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import BROKEN, MAIN, WATER, Workspace, texts
 from tests.app.test_finished_run import figure, train_source
@@ -101,7 +102,7 @@ def test_home_shows_error_and_coverage_of_the_last_finished_run(
     visit: Visit, workspace: Workspace, tmp_path: Path
 ) -> None:
     source = train_source(tmp_path / "source")
-    workspace.library.register("source", {"demo": {"title": "the demo", "folder": str(source)}})
+    workspace.library.register_sources({"demo": SourceEntry("the demo", str(source))})
     workspace.add_run(workspace.add_labelled(), method="last_layer_ridge")
     work_all(workspace.home)
     at = visit("home")

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `stre
 from components.posterior.evidence_view import evidence_sentence
 from components.posterior.inclusion_view import inclusion_sentence
 
+from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import Workspace, empty_workspace, texts
 from tests.app.test_finished_run import figure, train_source
@@ -36,10 +37,9 @@ class Made:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     workspace = empty_workspace(tmp_path_factory.mktemp("home"))
     folder = train_source(tmp_path_factory.mktemp("source"))
-    about = {"summary": "", "cost": "", "settings": {}, "family": "all layers, Bayesian"}
-    methods = {name: {"title": name, **about} for name in METHODS}
-    workspace.library.register("method", workspace.library.catalogue("method") | methods)
-    workspace.library.register("source", {"demo": {"title": "demo molecules", "folder": str(folder)}})
+    methods = {name: MethodEntry(name, family="all layers, Bayesian") for name in METHODS}
+    workspace.library.register_methods(workspace.library.methods() | methods)
+    workspace.library.register_sources({"demo": SourceEntry("demo molecules", str(folder))})
     dataset = workspace.add_labelled()
     runs = {name: workspace.add_run(dataset, method=name, settings=settings)[0] for name, settings in METHODS.items()}
     work_all(workspace.home)

@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `stre
 from components.posterior.kernel_view import far_words, length_words, smoothness_words
 
 from bandgap.inference.vecchia.correlation import half_integer
+from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import WATER, Workspace, empty_workspace, texts
 from tests.app.test_finished_run import train_source
@@ -44,9 +45,9 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     method = request.param
     workspace = empty_workspace(tmp_path_factory.mktemp("home"))
     folder = train_source(tmp_path_factory.mktemp("source"))
-    about = {"title": method, "summary": "", "cost": "", "settings": {}, "family": "output layer alone"}
-    workspace.library.register("method", workspace.library.catalogue("method") | {method: about})
-    workspace.library.register("source", {"demo": {"title": "demo molecules", "folder": str(folder)}})
+    about = MethodEntry(method, family="output layer alone")
+    workspace.library.register_methods(workspace.library.methods() | {method: about})
+    workspace.library.register_sources({"demo": SourceEntry("demo molecules", str(folder))})
     dataset = workspace.add_labelled()
     run = workspace.add_run(dataset, method=method, settings=SETTINGS[method])[0]
     scattered = workspace.add_run(add_scattered(workspace), method=method, settings=SETTINGS[method])[0]

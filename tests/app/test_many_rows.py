@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bandgap.jobs.entries import MethodEntry
 from bandgap.jobs.estimates import Work, estimate_transfer
 from bandgap.transfer import METHODS
 
@@ -12,11 +13,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `stre
 
 from components.train.many_rows import BY_BATCHES, MANY_ROWS, mini_batch_hint
 
-CATALOGUE = {name: {"title": method.title} for name, method in METHODS.items()}
+CATALOGUE = {name: MethodEntry(method.title) for name, method in METHODS.items()}
+COSTS = {name: method.cost for name, method in METHODS.items()}
 
 
 def hint(n, chosen=("btl_pcp_pe",), methods=CATALOGUE):
-    return mini_batch_hint(n, chosen, methods, estimate_transfer(Work(BY_BATCHES, n)))
+    return mini_batch_hint(n, chosen, methods, estimate_transfer(Work(BY_BATCHES, n), COSTS))
 
 
 def test_many_rows_are_told_of_mini_batches_with_a_time_that_does_not_grow_with_them():

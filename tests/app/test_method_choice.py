@@ -84,8 +84,9 @@ def test_levels_are_proposed_where_they_can_be_computed_and_are_not_the_labels(
     visit: Visit, workspace: Workspace, level_of_theory: str, installed: bool, method: str, levels: bool
 ) -> None:
     register_all(str(workspace.home.folder))
-    worker = workspace.library.catalogue("system")["worker"]
-    workspace.library.register("system", {"worker": {**worker, "levels": installed}})
+    system = workspace.library.system()
+    assert system is not None
+    workspace.library.register_system(replace(system, levels=installed))
     text = "".join(frame(metal="C", spacing=1.0 + 0.01 * k) for k in range(40))
     dataset = workspace.add_checked([("methylenes.extxyz", text.encode())])
     labels = {"source": "gaps.csv", "matched": 40}

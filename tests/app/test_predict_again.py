@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from bandgap.foundation.progress import RATE, Update
 from bandgap.jobs import resuming
+from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.store import Job
 from bandgap.jobs.tasks import prediction
 from bandgap.jobs.worker import work_all
@@ -23,8 +24,8 @@ Visit = Callable[..., AppTest]
 @pytest.fixture
 def run(workspace: Workspace, tmp_path: Path) -> str:
     """A finished run."""
-    shown = {"title": "demo molecules", "folder": str(train_source(tmp_path / "source"))}
-    workspace.library.register("source", {"demo": shown})
+    shown = SourceEntry("demo molecules", str(train_source(tmp_path / "source")))
+    workspace.library.register_sources({"demo": shown})
     run, _ = workspace.add_run(workspace.add_labelled(), method="fine_tune")
     work_all(workspace.home)
     return run

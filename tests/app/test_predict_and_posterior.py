@@ -15,6 +15,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.home import Home
 from bandgap.jobs.worker import work_all
 from bandgap.predictions.store import DETAILS, EXTXYZ, QUANTILES, load_predictions, save_predictions
@@ -49,12 +50,11 @@ def make(home: Path, source: Path) -> Made:
     workspace = empty_workspace(home)
     folder = train_source(source)
     families = {"last_layer_horseshoe": "output layer alone", "nptl_head": "output layer alone"}
-    methods = workspace.library.catalogue("method") | {
-        name: {"title": name, "summary": "", "cost": "", "settings": {}, "family": family}
-        for name, family in families.items()
+    methods = workspace.library.methods() | {
+        name: MethodEntry(name, family=family) for name, family in families.items()
     }
-    workspace.library.register("method", methods)
-    workspace.library.register("source", {"demo": {"title": "demo molecules", "folder": str(folder)}})
+    workspace.library.register_methods(methods)
+    workspace.library.register_sources({"demo": SourceEntry("demo molecules", str(folder))})
     dataset = workspace.add_labelled()
     gaps = np.where(np.arange(60) < 50, np.linspace(5.0, 8.0, 60), np.nan)
     workspace.library.save_gaps(dataset, gaps, labels={"source": "gaps.csv", "matched": 50}, level_of_theory="PBE")

@@ -16,6 +16,7 @@ from components.predict.prediction_files import download_csv
 from components.predict.prediction_table import Filter, Table
 
 from bandgap.foundation.csv_tables import csv_text
+from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
 from bandgap.predictions.store import DETAILS, QUANTILES, load_details, load_predictions
 from tests.app.conftest import WATER, Workspace, texts
@@ -29,8 +30,8 @@ BROKEN = b"3\n\nO 0 0 x\nH 1 0 0\nH 0 1 0\n"
 @pytest.fixture
 def predicted(workspace: Workspace, tmp_path: Path) -> tuple[str, str]:
     """A run, and its finished prediction of 25 structures, the fifth of which is refused."""
-    shown = {"title": "demo molecules", "folder": str(train_source(tmp_path / "source"))}
-    workspace.library.register("source", {"demo": shown})
+    shown = SourceEntry("demo molecules", str(train_source(tmp_path / "source")))
+    workspace.library.register_sources({"demo": shown})
     run, _ = workspace.add_run(workspace.add_labelled(), method="fine_tune")
     files = [
         (f"w{k:02d}.xyz", BROKEN if k == REFUSED else WATER.replace(b"0.763", f"{0.70 + 0.01 * k:.3f}".encode()))

@@ -8,6 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bandgap.cli.report import print_run
+from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import Workspace, texts
 from tests.app.test_finished_run import train_source
@@ -26,7 +27,7 @@ def test_scale_that_equals_its_prior_is_said_on_page_in_manifest_and_in_shell(
     is_said: bool,
 ) -> None:
     source = train_source(tmp_path / "source")
-    workspace.library.register("source", {"demo": {"title": "demo molecules", "folder": str(source)}})
+    workspace.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
     dataset = workspace.add_labelled()
     run, job = workspace.add_run(dataset, method="last_layer_pcp", settings={"lam": rate})
     work_all(workspace.home)

@@ -9,6 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bandgap.foundation.progress import Update
+from bandgap.jobs.entries import SourceEntry, SystemEntry
 from bandgap.jobs.server_files import VARIABLE
 from bandgap.jobs.store import Job
 from bandgap.jobs.worker import work_all
@@ -16,6 +17,7 @@ from tests.app.conftest import Workspace, empty_workspace, texts
 from tests.app.test_actions import click
 from tests.app.test_finished_run import figure, train_source
 from tests.app.test_train import tick
+from tests.unit.jobs.payloads import source_payload
 
 Visit = Callable[..., AppTest]
 PRESS = "Train the source model"
@@ -26,7 +28,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str]:
     """A workspace with a shipped source and one that its worker trained on 60 waters."""
     made = empty_workspace(tmp_path_factory.mktemp("home"))
     folder = train_source(tmp_path_factory.mktemp("source"))
-    made.library.register("source", {"demo": {"title": "demo molecules", "folder": str(folder)}})
+    made.library.register_sources({"demo": SourceEntry("demo molecules", str(folder))})
     source = str(uuid.uuid4())
     numbers = {"hidden": [6, 4], "max_epochs": 4, "seed": 0, "device": "cpu", "licence": "CC-BY-4.0"}
     payload = {"source": source, "name": "my waters", "dataset": made.add_labelled(), **numbers}
@@ -46,7 +48,7 @@ def trainings(workspace: Workspace) -> list[Job]:
 
 
 def running(workspace: Workspace) -> Job:
-    payload = {"source": str(uuid.uuid4()), "name": "new"}
+    payload = source_payload(source=str(uuid.uuid4()), name="new")
     job = workspace.jobs.submit(workspace.id, "train_source", title="tr", payload=payload, subject=payload["source"])
     assert workspace.jobs.claim("a worker", lanes=["long"]) is not None
     return job
@@ -101,7 +103,7 @@ def test_training_from_a_data_set_is_one_job_however_often_pressed(visit: Visit,
     at = click(click(visit("sources"), PRESS), PRESS)
     (job,) = trainings(workspace)
     assert (job.payload["dataset"], job.payload["name"]) == (dataset, "trained on waters")
-    assert (job.payload["hidden"], job.payload["preset"]) == ([128, 64], "")
+    assert (job.payload["request"]["hidden"], job.payload["request"]["preset"]) == ([128, 64], None)
     assert at.query_params["source"] == job.subject
 
 
@@ -145,7 +147,7 @@ def test_estimate_stands_before_the_training_and_grows_with_the_network(visit: V
 def test_graph_network_is_trained_where_its_package_is_installed(
     visit: Visit, workspace: Workspace, installed: bool
 ) -> None:
-    workspace.library.register("system", {"worker": {"graph": installed}})
+    workspace.library.register_system(SystemEntry(graph=installed))
     workspace.add_labelled()
     at = visit("sources")
     (before,) = estimates(at)
@@ -160,7 +162,7 @@ def test_graph_network_is_trained_where_its_package_is_installed(
     if installed:
         click(at, PRESS)
         (job,) = trainings(workspace)
-        assert (job.payload["network"], job.payload["preset"], job.payload["hidden"]) == ("megnet", "", [1024, 512])
+        assert [job.payload["request"][key] for key in ("network", "preset", "hidden")] == ["megnet", None, [1024, 512]]
 
 
 def test_estimate_rests_on_earlier_trainings_of_the_server(visit: Visit, shown: tuple[Workspace, str]) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.home import Home
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import MAIN, Workspace, empty_workspace, texts
@@ -89,7 +90,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str]:
     """A workspace with two finished runs on the same split and a prediction, and the id of the first run."""
     made = empty_workspace(tmp_path_factory.mktemp("home"))
     source = train_source(tmp_path_factory.mktemp("source"))
-    made.library.register("source", {"demo": {"title": "demo molecules", "folder": str(source)}})
+    made.library.register_sources({"demo": SourceEntry("demo molecules", str(source))})
     dataset = made.add_labelled()
     run, _ = made.add_run(dataset, method="last_layer_ridge")
     made.add_run(dataset, method="last_layer_ols")

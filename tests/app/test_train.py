@@ -9,6 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bandgap.jobs.catalogue import register_methods
+from bandgap.jobs.entries import MethodEntry, SystemEntry
 from bandgap.jobs.resuming import checkpoints_of
 from bandgap.jobs.store import Job
 from tests.app.conftest import Workspace, texts
@@ -50,9 +51,10 @@ def test_several_methods_become_several_runs_with_the_same_split(visit: Visit, w
     at = tick(visit("train"), "Fine-tuning")
     click(at, "Start 2 transfers")
     jobs = transfers(workspace)
-    assert sorted(job.payload["method"] for job in jobs) == ["btl_pcp_pe", "fine_tune"]
-    split = ("dataset", "n", "n_test", "seed", "by_formula", "conformal_share")
-    assert len({tuple(job.payload[key] for key in split) for job in jobs}) == 1
+    assert sorted(job.payload["request"]["method"] for job in jobs) == ["btl_pcp_pe", "fine_tune"]
+    split = ("n", "n_test", "seed", "by_formula", "conformal_share")
+    assert len({job.payload["dataset"] for job in jobs}) == 1
+    assert len({tuple(job.payload["request"][key] for key in split) for job in jobs}) == 1
     assert {run.id for run in workspace.library.runs(workspace.id)} == {job.subject for job in jobs}
     assert "Cancel all 2 transfers" in [button.label for button in at.button]
 
@@ -75,7 +77,7 @@ def test_another_seed_is_another_run_and_a_finished_one_is_not_repeated(visit: V
     assert "Finished before with the same settings and seed, which give the same result: BTL\\-PCP" in texts(at)
     next(i for i in at.number_input if i.label == "Seed").set_value(1)
     click(at, "Start the transfer")
-    assert [job.payload["seed"] for job in transfers(workspace)] == [1, 0]
+    assert [job.payload["request"]["seed"] for job in transfers(workspace)] == [1, 0]
 
 
 def test_estimate_stands_before_the_start_and_grows_with_the_methods(visit: Visit, workspace: Workspace) -> None:
@@ -92,9 +94,9 @@ def test_estimate_stands_before_the_start_and_grows_with_the_methods(visit: Visi
 
 
 def test_method_that_the_source_cannot_serve_says_why_and_cannot_be_chosen(visit: Visit, workspace: Workspace) -> None:
-    needy = {"title": "PTYL", "summary": "Trains.", "cost": "a minute", "settings": {}, "needs": "snapshots"}
-    plain = {"title": "Fine-tuning", "summary": "Goes on.", "cost": "seconds", "settings": {}}
-    workspace.library.register("method", {"fine_tune": plain, "ptyl": needy})
+    needy = MethodEntry("PTYL", "Trains.", duration="a minute", needs="snapshots")
+    plain = MethodEntry("Fine-tuning", "Trains all layers.", duration="seconds")
+    workspace.library.register_methods({"fine_tune": plain, "ptyl": needy})
     workspace.add_labelled()
     at = visit("train")
     assert "Needs a source model with snapshots of its training, which this one lacks." in texts(at)
@@ -105,10 +107,9 @@ def test_method_that_others_beat_says_so_where_it_is_chosen(visit: Visit, worksp
     register_methods(workspace.library)
     workspace.add_labelled()
     text = texts(visit("train"))
-    assert "A Gaussian process on its features erred less on every set tried. Takes seconds." in text
-    assert "The predictions of probabilistic backpropagation, neither better nor sooner, and how often each" in text
-    assert "for thousands of crystals, of which fine-tuning erred less; on hundreds the process above did." in text
-    assert "a study, slower than it at every size tried." in text
+    assert "feature_gp had lower errors on every set tested. Takes seconds." in text
+    assert "Neither more accurate nor faster than pbp." in text
+    assert "A study: slower at every size tested." in text
 
 
 def test_split_by_formula_is_part_of_the_run(visit: Visit, workspace: Workspace) -> None:
@@ -117,7 +118,7 @@ def test_split_by_formula_is_part_of_the_run(visit: Visit, workspace: Workspace)
     assert "18 structures held out by whole formulas" in texts(at)
     click(at, "Start the transfer")
     (job,) = transfers(workspace)
-    assert job.payload["by_formula"] is True and job.title == "BTL-PCP, n = 42, by formula"
+    assert job.payload["request"]["by_formula"] is True and job.title == "BTL-PCP, n = 42, by formula"
 
 
 def test_interrupted_run_is_resumed_by_one_button(visit: Visit, workspace: Workspace) -> None:
@@ -197,13 +198,12 @@ def test_another_workspace_cannot_see_or_change_a_run(visit: Visit, workspace: W
 
 def with_gaussian_process(workspace: Workspace, *, installed: bool) -> str:
     """Register two methods, and whether the worker can compute electron levels; return a data set."""
-    cost = {"cost": "seconds", "settings": {}}
     methods = {
-        "feature_gp": {"title": "Gaussian process", "summary": "Learns from features.", **cost},
-        "fine_tune": {"title": "Fine-tuning", "summary": "Goes on training.", **cost},
+        "feature_gp": MethodEntry("Gaussian process", "Learns from features.", duration="seconds"),
+        "fine_tune": MethodEntry("Fine-tuning", "Trains all layers.", duration="seconds"),
     }
-    workspace.library.register("method", methods)
-    workspace.library.register("system", {"worker": {"levels": installed}})
+    workspace.library.register_methods(methods)
+    workspace.library.register_system(SystemEntry(levels=installed))
     return workspace.add_labelled()
 
 
@@ -216,7 +216,7 @@ def test_levels_are_part_of_the_runs_of_all_methods(visit: Visit, workspace: Wor
     click(at, "Start 2 transfers")
     jobs = transfers(workspace)
     assert {job.title for job in jobs} == {f"{m}, n = 42, electron levels" for m in ("Gaussian process", "Fine-tuning")}
-    assert {job.payload["levels"] for job in jobs} == {"GFN1-xTB"}
+    assert {job.payload["request"]["levels"] for job in jobs} == {"GFN1-xTB"}
 
 
 def test_levels_at_more_k_points_are_offered_beside_them(visit: Visit, workspace: Workspace) -> None:
@@ -226,7 +226,7 @@ def test_levels_at_more_k_points_are_offered_beside_them(visit: Visit, workspace
     assert next(box for box in at.checkbox if box.label == more).disabled
     click(tick(tick(at, LEVELS), more), "Start the transfer")
     (job,) = transfers(workspace)
-    assert job.payload["levels"] == "GFN1-xTB-supercell"
+    assert job.payload["request"]["levels"] == "GFN1-xTB-supercell"
     assert job.title == "Gaussian process, n = 42, electron levels at more k points"
 
 

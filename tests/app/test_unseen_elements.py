@@ -13,8 +13,10 @@ from bandgap.descriptors import PRESETS, DescriptorConfig
 from bandgap.descriptors.graphs import GraphBody
 from bandgap.foundation.config import to_dict
 from bandgap.jobs.catalogue import register_all
+from bandgap.jobs.entries import MethodEntry
 from bandgap.jobs.worker import work_all
 from bandgap.networks.graph_config import GraphConfig
+from bandgap.runs.requests import TransferRequest
 from bandgap.transfer import METHODS
 from tests.app.conftest import WATER, Workspace, texts
 from tests.app.test_actions import click
@@ -56,7 +58,7 @@ def chosen(visit: Visit, *titles: str, **more: str) -> AppTest:
 
 def test_runs_of_one_press_are_tested_on_the_same_and_compared(visit: Visit, workspace: Workspace) -> None:
     register_all(str(workspace.home.folder))
-    titles = {name: m["title"] for name, m in workspace.library.catalogue("method").items()}
+    titles = {name: m.title for name, m in workspace.library.methods().items()}
     mixed_waters(workspace)
     at = chosen(visit, titles["fine_tune"], titles["last_layer_ridge"], source="demo")
     assert SAID in texts(at)
@@ -69,8 +71,8 @@ def test_runs_of_one_press_are_tested_on_the_same_and_compared(visit: Visit, wor
     at.number_input[0].set_value(20).run()
     assert not at.error
     click(at, "Start 2 transfers")
-    payloads = {job.payload["method"]: job.payload for job in transfers(workspace)}
-    assert payloads["fine_tune"]["test_known"] is True and "test_known" not in payloads["last_layer_ridge"]
+    payloads = {job.payload["request"]["method"]: job.payload for job in transfers(workspace)}
+    assert [payloads[name]["request"]["test_known"] for name in ("fine_tune", "last_layer_ridge")] == [True, False]
     work_all(workspace.home)
     runs = {name: workspace.home.run_folder(payload["run"]) for name, payload in payloads.items()}
     splits = {name: json.loads((run / "manifest.json").read_text()) for name, run in runs.items()}
@@ -89,14 +91,14 @@ def test_runs_of_one_press_are_tested_on_the_same_and_compared(visit: Visit, wor
 
 def test_methods_that_take_every_structure_are_tested_on_all(visit: Visit, workspace: Workspace) -> None:
     register_all(str(workspace.home.folder))
-    titles = {name: m["title"] for name, m in workspace.library.catalogue("method").items()}
+    titles = {name: m.title for name, m in workspace.library.methods().items()}
     mixed_waters(workspace)
     at = chosen(visit, titles["fine_tune"], titles["gaussian_process"], source="demo")
     done = f"learned from by Fine-tuning; taken without the source model by {titles['gaussian_process']}."
     assert f"Such structures are {done}" in texts(at)
     assert "All runs are tested on the same structures" not in texts(at)
     click(at, "Start 2 transfers")
-    assert not any("test_known" in job.payload for job in transfers(workspace))
+    assert not any(job.payload["request"]["test_known"] for job in transfers(workspace))
 
 
 def test_source_that_knows_no_structure_is_no_obstacle_before_the_run_says_what_to_do(
@@ -104,21 +106,23 @@ def test_source_that_knows_no_structure_is_no_obstacle_before_the_run_says_what_
 ) -> None:
     """Both runs start, as the one that cannot take any structure says in its error how it could be done."""
     register_all(str(workspace.home.folder))
-    titles = {name: m["title"] for name, m in workspace.library.catalogue("method").items()}
+    titles = {name: m.title for name, m in workspace.library.methods().items()}
     mixed_waters(workspace, n=0, others=30)
     at = chosen(visit, titles["fine_tune"], titles["last_layer_ridge"], source="demo")
     assert "New to the source model: Se (in 30 structures)." in texts(at) and not at.error
     assert "All runs are tested on the same structures" not in texts(at)
     click(at, "Start 2 transfers")
-    assert not any("test_known" in job.payload for job in transfers(workspace))
+    assert not any(job.payload["request"]["test_known"] for job in transfers(workspace))
 
 
 def without_hydrogen_selenide(entry: dict[str, Any]) -> tuple[Unseen, dict[str, Any]]:
     """Return what a source with this descriptor lacks of 40 waters and 12 selenides, and three methods by name."""
     lacking = unseen({("H", "O"): 40, ("H", "Se"): 12}, entry)
     names = ("fine_tune", "last_layer_ridge", "gaussian_process", "bnn")
-    families = {name: {"title": name, "family": METHODS[name].family} for name in names}
-    return lacking, {name: found | {"new_elements": METHODS[name].new_elements} for name, found in families.items()}
+    entries = {
+        name: MethodEntry(name, family=METHODS[name].family, new_elements=METHODS[name].new_elements) for name in names
+    }
+    return lacking, entries
 
 
 def test_source_of_a_graph_network_is_said_to_leave_out_what_no_transfer_can_learn_of() -> None:
@@ -131,8 +135,8 @@ def test_source_of_a_graph_network_is_said_to_leave_out_what_no_transfer_can_lea
         "taken without the source model by gaussian_process, bnn. All runs are tested on the same structures, those "
         "whose elements the source model knows."
     )
-    runs = [{"method": name, "n": 36, "n_test": 16} for name in methods]
-    assert ["test_known" in run for run in unseen_elements.tested_alike(runs, lacking, methods)] == [
+    runs = [TransferRequest(method=name, n=36, n_test=16) for name in methods]
+    assert [run.test_known for run in unseen_elements.tested_alike(runs, lacking, methods)] == [
         False,
         False,
         True,

@@ -8,6 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from bandgap.jobs.catalogue import register_system
+from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.lock import acquire
 from tests.app.conftest import Workspace, texts
 
@@ -15,21 +16,21 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "app"))  # as `stre
 
 Visit = Callable[..., AppTest]
 WAITS = "The worker has not yet said which source models and methods there are."
-METHODS = {"fine_tune": {"title": "Fine-tuning", "summary": "Goes on training.", "cost": "seconds", "settings": {}}}
+METHODS = {"fine_tune": MethodEntry("Fine-tuning", "Trains all layers.", duration="seconds")}
 
 
 @pytest.fixture
 def unregistered(workspace: Workspace) -> Workspace:
     """A labelled data set, and a worker that has not yet written down what there is."""
     workspace.add_labelled()
-    for kind in ("source", "method"):
-        workspace.library.register(kind, {})  # type: ignore[arg-type]
+    workspace.library.register_sources({})
+    workspace.library.register_methods({})
     return workspace
 
 
 def register(workspace: Workspace) -> None:
-    workspace.library.register("source", {"demo": {"title": "the demo", "folder": ""}})
-    workspace.library.register("method", METHODS)
+    workspace.library.register_sources({"demo": SourceEntry("the demo", "")})
+    workspace.library.register_methods(METHODS)
 
 
 def applicability(at: AppTest) -> AppTest:
@@ -61,7 +62,7 @@ def page() -> None:
     from components.shared import stores, waiting
 
     if st.session_state.pop("as drawn before", False):
-        waiting.run_anew_when(lambda: bool(stores.library().catalogue("method")), lambda: st.write("still waiting"))
+        waiting.run_anew_when(lambda: bool(stores.library().methods()), lambda: st.write("still waiting"))
     else:
         st.write("drawn anew")
 

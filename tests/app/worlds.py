@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from streamlit.testing.v1 import AppTest
 
+from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.home import Home
 from bandgap.jobs.housekeeping import rename_run
 from bandgap.jobs.store import Job
 from bandgap.jobs.worker import work_all
 from tests.app.conftest import BROKEN, Workspace, empty_workspace
 from tests.app.test_finished_run import train_source
+from tests.unit.jobs.payloads import source_payload
 
 SECRET = "Alice"  # in every name that she gives
 MARKUP = "<b>b</b> **b** $x^2$ [l](http://x.org) :material/home: :red[r] <script>s</script> `c` _i_ ~~d~~"
@@ -102,8 +104,8 @@ def filled(workspace: Workspace, name: str) -> Owned:
 def with_source(owned: Owned, name: str) -> Owned:
     """Give it a source model that was trained on its data, too."""
     source = str(uuid.uuid4())
-    small = {"hidden": [6, 4], "max_epochs": 3, "seed": 0, "device": "cpu", "licence": name[:80]}
-    payload = {"source": source, "name": name, "dataset": owned.dataset, **small}
+    small = {"hidden": (6, 4), "max_epochs": 3, "seed": 0, "device": "cpu", "licence": name[:80]}
+    payload = source_payload(source=source, name=name, dataset=owned.dataset, **small)
     jobs = owned.workspace.jobs
     jobs.submit(owned.workspace.id, "train_source", title=f"Training {name}", payload=payload, subject=source)
     work_all(owned.workspace.home)
@@ -126,11 +128,11 @@ def with_jobs(owned: Owned, name: str) -> Owned:
 def two_worlds(folder: Path, source: Path) -> tuple[Owned, Owned]:
     """Return what Alice and Bob own in a data directory."""
     first = empty_workspace(folder)
-    methods = first.library.catalogue("method")
-    methods["last_layer_ridge"] = {"title": "Last layer", "summary": "", "cost": "seconds", "settings": {}}
-    first.library.register("method", methods)
-    shown = {"title": "demo molecules", "folder": str(train_source(source))}
-    first.library.register("source", {"demo": shown})
+    methods = first.library.methods()
+    methods["last_layer_ridge"] = MethodEntry("Last layer", duration="seconds")
+    first.library.register_methods(methods)
+    shown = SourceEntry("demo molecules", str(train_source(source)))
+    first.library.register_sources({"demo": shown})
     alice = with_source(filled(first, NAMED), NAMED)
     bob = filled(Workspace(str(uuid.uuid4()), Home(folder)), "Bob's")
     return with_jobs(alice, NAMED), bob

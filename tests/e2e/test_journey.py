@@ -14,7 +14,6 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from bandgap.jobs.home import Home
-from bandgap.jobs.library import Kind
 from bandgap.jobs.serve import healthy
 from bandgap.jobs.store import JobStore
 from tests.e2e.conftest import Server
@@ -45,7 +44,6 @@ H2 H 0.1441 0.6441 -0.0380
 BROKEN = "data_broken\n_cell_length_a nonsense\n"
 SOON_MS = 120_000  # imports of torch and dscribe on a busy machine
 TRAINED_MS = 240_000
-REGISTERED: tuple[Kind, ...] = ("source", "method")  # by the worker, for the page Train
 ENDLESS = 100_000  # iterations, of a transfer that is not to end by itself
 
 
@@ -137,17 +135,17 @@ def test_worker_that_is_killed_leaves_an_interrupted_run_that_goes_on(page: Page
 
 def test_page_opened_before_the_worker_has_registered_goes_on_by_itself(page: Page, server: Server) -> None:
     workspace, _ = server.new_workspace(name="crystals")
-    until, kept = time.monotonic() + SOON_MS / 1000, {kind: server.library.catalogue(kind) for kind in REGISTERED}
-    while not all(kept.values()) and time.monotonic() < until:
+    library, until = server.library, time.monotonic() + SOON_MS / 1000
+    while not (library.methods() and library.shipped_sources()) and time.monotonic() < until:
         time.sleep(0.2)
-        kept = {kind: server.library.catalogue(kind) for kind in REGISTERED}
-    for kind in REGISTERED:
-        server.library.register(kind, {})
+    methods, sources = library.methods(), library.shipped_sources()
+    library.register_methods({})
+    library.register_sources({})
     page.goto(server.at("train", ws=workspace))
     expect(page.get_by_text("this page then goes on by itself")).to_be_visible(timeout=SOON_MS)
     assert page.get_by_role("button", name="Start the transfer").count() == 0
-    for kind in REGISTERED:
-        server.library.register(kind, kept[kind])
+    library.register_methods(methods)
+    library.register_sources(sources)
     expect(page.get_by_role("button", name="Start the transfer")).to_be_visible(timeout=SOON_MS)
     assert page.get_by_text("this page then goes on by itself").count() == 0
 

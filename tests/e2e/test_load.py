@@ -15,6 +15,7 @@ import pytest
 
 from bandgap.jobs.starting import start_transfer
 from bandgap.jobs.store import JobStore
+from bandgap.runs.requests import TransferRequest
 from tests.e2e.browsing import PAGES, folder
 from tests.e2e.conftest import Dashboard
 from tests.e2e.sessions import Visit, connected
@@ -67,8 +68,8 @@ def sessions_beside_a_training(dashboard: Dashboard, *, sessions: int, seconds: 
     """Visit pages in so many sessions while a transfer samples; return what was measured, as one line."""
     library, store = dashboard.library, JobStore(dashboard.library.home)
     dataset = library.dataset(dashboard.made.id, dashboard.crystals[1])
-    config = {"source": "demo", "method": "btl_pcp_pe", "n": 60, "n_test": 20, "seed": sessions, "settings": LONG}
-    job = start_transfer(store, library, dataset, config=config, title="long").job
+    request = TransferRequest(method="btl_pcp_pe", n=60, n_test=20, seed=sessions, settings=LONG)
+    job = start_transfer(store, library, dataset, source="demo", request=request, title="long").job
     memory = page_process_mb(dashboard.address)
     until, sizes = time.monotonic() + seconds, []
     try:

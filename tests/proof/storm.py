@@ -22,6 +22,7 @@ from bandgap.jobs.lock import worker_status
 from bandgap.jobs.resuming import STOPPED
 from bandgap.jobs.serve import healthy
 from bandgap.jobs.store import Job, JobStore
+from bandgap.runs.requests import TransferRequest
 
 MARKS = {  # of a process of this data directory, in its command; a child is a job or the catalogue
     "child": b"spawn_main",
@@ -181,12 +182,12 @@ class Visitor:
         gaps = np.linspace(5.0, 8.0, STRUCTURES)
         self.library.save_gaps(dataset, gaps, labels={"source": "made"}, level_of_theory="PBE")
         run = str(uuid.uuid4())
-        config = {"source": "demo", "method": method, "n": 16, "n_test": 4, "seed": 1, "device": "cpu"}
-        config |= {"settings": settings}
+        request = TransferRequest(method=method, n=16, n_test=4, seed=1, device="cpu", settings=settings)
+        payload = {"source": "demo", "dataset": dataset, "run": run, "request": request.to_values()}
         with self.store.database.writing():
-            job = self._submit(workspace, "transfer", run, {**config, "dataset": dataset, "run": run})
-            names = {"dataset": dataset, "source": "demo", "method": method, "title": method}
-            self.library.add_run(workspace, job=job.id, run_id=run, **names, config=config)
+            job = self._submit(workspace, "transfer", run, payload)
+            names = {"dataset": dataset, "source": "demo", "title": method}
+            self.library.add_run(workspace, job=job.id, run_id=run, **names, request=request)
         self.asked.append(Asked(workspace, "transfer", run, [job.id]))
         return run
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 from ase.io import write
 
+from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Dataset
@@ -19,7 +20,7 @@ def add_labelled_set(
 ) -> Dataset:
     """Register the source "toy", upload and check the world's records, and store their gaps, or these (n,)."""
     library, jobs = Library(home), JobStore(home)
-    library.register("source", {"toy": {"title": "toy", "folder": str(source_folder)}})
+    library.register_sources({"toy": SourceEntry("toy", str(source_folder))})
     text = io.StringIO()
     write(text, [record.atoms for record in world.records], format="extxyz")
     dataset = library.add_dataset(workspace, "set", files=[("set.extxyz", text.getvalue().encode())])

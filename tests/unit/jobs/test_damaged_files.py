@@ -25,6 +25,7 @@ from bandgap.inference import checkpoints
 from bandgap.jobs import lock
 from bandgap.jobs.added_sources import ARCHIVE, unpack
 from bandgap.jobs.database import Database, StoreError
+from bandgap.jobs.entries import MethodEntry, SourceEntry
 from bandgap.jobs.estimates import atoms_to_describe, past_transfers
 from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
@@ -35,6 +36,7 @@ from bandgap.jobs.store import JobStore
 from bandgap.predictions.domain import Domain
 from bandgap.predictions.growing import SUFFIX, GrowingTable, rows_in
 from bandgap.predictions.store import load_predictions, save_predictions
+from bandgap.runs.requests import TransferRequest
 from bandgap.runs.stored import load_run
 from bandgap.runs.transfer import transfer_run
 from bandgap.sources.domain import load_domain
@@ -43,6 +45,7 @@ from bandgap.sources.sets import open_sources
 from bandgap.sources.stored import load_source
 from bandgap.storage.manifests import MANIFEST, manifest_kind, read_manifest
 from bandgap.structures.shapes import Shape, has_shapes, load_shape, save_shapes
+from tests.unit.jobs.payloads import transfer_payload
 from tests.unit.predictions.three_predictions import three_predictions
 
 WS = str(uuid.uuid4())
@@ -96,7 +99,7 @@ def _unpacked(folder: Path) -> None:
 
 def _registered(folder: Path) -> None:
     library = Library(Home(folder / "home"))
-    library.register("source", {"toy": {"title": "toy", "folder": str(folder), "card": {}}})
+    library.register_sources({"toy": SourceEntry("toy", str(folder))})
     (found,) = sources_of(JobStore(library.home), library, WS).values()
     assert found.card == {} or isinstance(found.card, dict)
 
@@ -259,17 +262,16 @@ def filled_store(home: Home) -> str:
     dataset = library.add_dataset(WS, "set", files=[("w.xyz", b"1\nx\nO 0 0 0\n")])
     verdict = Verdict("w", "w.xyz", "ready", "", "O", 1, False, 1.0, {"gap": 2.0})
     library.save_verdicts(dataset.id, [verdict] * 5)
-    config = {"source": "toy", "method": "freeze", "dataset": dataset.id, "n": 10, "seed": 0, "settings": {}}
+    request = TransferRequest(method="freeze", n=10)
+    payload = transfer_payload(run="r", dataset=dataset.id, method="freeze", n=10)
     for _ in range(4):
-        job = store.submit(WS, "transfer", title="t", payload=config, subject="s")
+        job = store.submit(WS, "transfer", title="t", payload=payload, subject="s")
         store.claim("w")
         store.add_event(job.id, "progress", Update("x", 1, 2, values={"a": 1.0}), since=1.0)
-        library.add_run(
-            WS, job=job.id, run_id=str(uuid.uuid4()), dataset=dataset.id, source="toy", method="freeze", title="t",
-            config=config,
-        )  # fmt: skip
+        run_id = str(uuid.uuid4())
+        library.add_run(WS, job=job.id, run_id=run_id, dataset=dataset.id, source="toy", title="t", request=request)
         store.end(job.id, "finished", result={"n": 3})
-    library.register("method", {"freeze": {"title": "t"}})
+    library.register_methods({"freeze": MethodEntry("t")})
     lock.acquire(store.database, "w")
     return dataset.id
 
@@ -288,7 +290,7 @@ def read_all(home: Home, dataset_id: str) -> None:
     library.verdicts(dataset_id)
     library.counts(dataset_id)
     library.files(dataset_id)
-    library.catalogue("method")
+    library.methods()
     lock.worker_status(store.database)
     past_transfers(store)
     atoms_to_describe(store, library.dataset(WS, dataset_id), "toy")

@@ -8,6 +8,7 @@ import pytest
 
 from bandgap.foundation.errors import InputError
 from bandgap.jobs import rows
+from bandgap.jobs.entries import MethodEntry
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Dataset, Verdict
@@ -116,7 +117,7 @@ def test_data_sets_for_prediction_are_apart(library: Library) -> None:
 
 
 def test_catalogue_keeps_its_order_and_is_replaced(library: Library) -> None:
-    library.register("method", {"z": {"title": "Z"}, "a": {"title": "A"}})
-    assert list(library.catalogue("method")) == ["z", "a"]
-    library.register("method", {"b": {"title": "B"}})
-    assert library.catalogue("method") == {"b": {"title": "B"}}
+    library.register_methods({"z": MethodEntry("Z"), "a": MethodEntry("A")})
+    assert list(library.methods()) == ["z", "a"]
+    library.register_methods({"b": MethodEntry("B")})
+    assert library.methods() == {"b": MethodEntry("B")}

@@ -26,15 +26,17 @@ from bandgap.jobs.starting import start_transfer
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.tasks import TASKS
 from bandgap.jobs.worker import work_all
+from bandgap.runs.requests import TransferRequest
 from tests.unit.conftest import gaps_of, make_records
 from tests.unit.jobs.changed_start import staying_start_up
+from tests.unit.jobs.payloads import source_payload
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="looks at processes as POSIX has them")
 
 WS = str(uuid.uuid4())
 MOST_S = 2.0  # between the end of a job and the start of the next
 WATER = b"3\nwater\nO 0 0 0.119\nH 0 0.763 -0.477\nH 0 -0.763 -0.477\n"
-LEARNED = {"n": 16, "n_test": 4, "seed": 1, "device": "cpu"}
+REQUEST = TransferRequest(method="btl_pcp_pe", n=16, n_test=4, seed=1, device="cpu")
 
 
 @contextlib.contextmanager
@@ -117,14 +119,13 @@ def test_next_job_starts_within_two_seconds_of_every_kind_of_job(tmp_path: Path)
     dataset, source = labelled_set(jobs), str(uuid.uuid4())
     (tmp_path / "offered").mkdir()
     (tmp_path / "offered" / "water.xyz").write_bytes(WATER)
-    begin = functools.partial(start_transfer, jobs.store, jobs.library, dataset, title="t")
-    learned = {**LEARNED, "source": source, "method": "btl_pcp_pe"}
+    begin = functools.partial(start_transfer, jobs.store, jobs.library, dataset, source=source, title="t")
     waits: dict[str, float] = {}
     with serving(jobs.home, **{DATA_VARIABLE: str(tmp_path / "offered")}) as worker:
-        network = {"hidden": [6, 4], "max_epochs": 3, "seed": 0, "device": "cpu"}
-        trained = jobs.submit("train_source", source=source, name="s", dataset=dataset.id, **network)
-        run = begin(config=learned)  # the default method with its own settings: its chains run in a pool
-        endless = begin(config=learned | {"settings": {"sampler": {"draws": 1_000_000}}})
+        network = {"hidden": (6, 4), "max_epochs": 3, "device": "cpu"}
+        trained = jobs.submit("train_source", **source_payload(source=source, dataset=dataset.id, **network))
+        run = begin(request=REQUEST)  # the default method with its own settings: its chains run in a pool
+        endless = begin(request=REQUEST.changed(settings={"sampler": {"draws": 1_000_000}}))
         failing = jobs.submit("transfer", dataset="gone")
         last = jobs.submit("transfer", dataset="gone")
         waits["train_source"] = jobs.start_after(trained, run.job)

@@ -11,6 +11,7 @@ import pytest
 from ase.io import write
 
 from bandgap.jobs.child import run_job
+from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
@@ -64,7 +65,7 @@ def test_nothing_that_jobs_and_pages_write_is_open_to_others(tmp_path, world, so
     monkeypatch.setattr(source_tasks, "MIN_LABELLED", 20)
     home = open_home(tmp_path / "home")
     library = Library(home)
-    library.register("source", {"toy": {"title": "toy", "folder": str(source_folder)}})
+    library.register_sources({"toy": SourceEntry("toy", str(source_folder))})
     text = io.StringIO()
     write(text, [record.atoms for record in world.records], format="extxyz")
     learned = library.add_dataset(WS, "set", files=[("set.extxyz", text.getvalue().encode())]).id

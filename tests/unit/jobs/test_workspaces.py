@@ -20,6 +20,7 @@ from bandgap.jobs.workspaces import (
     workspace_name,
     workspaces_of,
 )
+from bandgap.runs.requests import TransferRequest
 
 MINE, OTHER, EMPTY = (str(uuid.uuid4()) for _ in range(3))
 
@@ -30,7 +31,7 @@ def library(tmp_path: Path) -> Library:
     library = Library(Home(tmp_path))
     library.add_dataset(MINE, "first", files=[("a.xyz", b"1\n\nH 0 0 0\n")])
     library.add_dataset(MINE, "to predict", purpose="prediction")
-    facts = {"dataset": "d", "source": "s", "method": "m", "title": "t", "config": {}}
+    facts = {"dataset": "d", "source": "s", "title": "t", "request": TransferRequest(method="m")}
     library.add_run(MINE, job="j", run_id=str(uuid.uuid4()), **facts)
     library.add_dataset(OTHER, "second")
     open_workspace(library, EMPTY)
