@@ -24,6 +24,7 @@ from tests.app.conftest import MAIN, Workspace, empty_workspace, texts
 from tests.app.test_actions import click
 from tests.app.test_finished_run import train_source
 from tests.app.test_predict_and_posterior import alts
+from tests.unit.jobs.payloads import source_payload
 
 sys.path.insert(0, str(MAIN.parent))  # as `streamlit run` does
 
@@ -74,7 +75,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     dataset = add_perovskites(made)
     source = str(uuid.uuid4())
     numbers = {"hidden": [6, 4], "max_epochs": 4, "seed": 0, "device": "cpu", "licence": ""}
-    payload = {"source": source, "name": "iodides", "dataset": dataset, **numbers}
+    payload = source_payload(source=source, name="iodides", dataset=dataset, **numbers)
     made.jobs.submit(made.id, "train_source", title="t", payload=payload, subject=source)
     for method, settings in RUNS.items():
         made.add_run(dataset, method=method, settings=settings, source=source, conformal_share=0.5)

@@ -1,6 +1,7 @@
 """Which source and method the page Train proposes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np

@@ -31,7 +31,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, str]:
     made.library.register_sources({"demo": SourceEntry("demo molecules", str(folder))})
     source = str(uuid.uuid4())
     numbers = {"hidden": [6, 4], "max_epochs": 4, "seed": 0, "device": "cpu", "licence": "CC-BY-4.0"}
-    payload = {"source": source, "name": "my waters", "dataset": made.add_labelled(), **numbers}
+    payload = source_payload(source=source, name="my waters", dataset=made.add_labelled(), **numbers)
     made.jobs.submit(made.id, "train_source", title="t", payload=payload, subject=source)
     work_all(made.home)
     return made, source
@@ -80,9 +80,9 @@ def test_source_on_any_elements_says_what_describes_them(
     visit: Visit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, source = empty_workspace(tmp_path), str(uuid.uuid4())
-    payload = {"source": source, "name": "any", "dataset": made.add_labelled(), "preset": "any-elements"}
-    numbers = {"hidden": [6, 4], "max_epochs": 4, "seed": 0, "device": "cpu", "licence": ""}
-    made.jobs.submit(made.id, "train_source", title="t", payload={**payload, **numbers}, subject=source)
+    numbers = {"hidden": [6, 4], "max_epochs": 4, "device": "cpu", "preset": "any-elements"}
+    payload = source_payload(source=source, name="any", dataset=made.add_labelled(), **numbers)
+    made.jobs.submit(made.id, "train_source", title="t", payload=payload, subject=source)
     work_all(made.home)
     monkeypatch.setenv("BANDGAP_HOME", str(made.home.folder))
     text = texts(visit("sources", ws=made.id, source=source))
