@@ -57,18 +57,24 @@ def test_every_rhombohedral_group_on_rhombohedral_axes_has_the_operators_of_its_
 
 
 @pytest.mark.parametrize(
-    ("symbol", "cell", "n_atoms"),
+    ("cell", "image"),
     [
-        ("P 21", (7, 8, 9, 90, 100, 90), 2),
-        ("P 21", (7, 8, 9, 90, 90, 100), 2),
-        ("P 21", (7, 8, 9, 100, 90, 90), 2),
-        ("P 2/m", (7, 8, 9, 90, 90, 100), 4),
-        ("P 1 1 21/b", (7, 8, 9, 90, 90, 100), 4),
+        pytest.param((7, 8, 9, 90, 100, 90), (-0.1, 0.7, -0.3), id="b"),
+        pytest.param((7, 8, 9, 90, 90, 100), (-0.1, -0.2, 0.8), id="c"),
+        pytest.param((7, 8, 9, 100, 90, 90), (0.6, -0.2, -0.3), id="a"),
     ],
 )
-def test_short_monoclinic_symbol_takes_the_unique_axis_of_the_cell(symbol: str, cell: tuple[float, ...], n_atoms: int):
-    record = with_symbol(symbol, cell)
-    assert (record.n_atoms, record.status) == (n_atoms, "ready")
+def test_short_monoclinic_symbol_takes_the_unique_axis_of_the_cell(
+    cell: tuple[float, ...], image: tuple[float, float, float]
+):
+    atoms = with_symbol("P 21", cell).atoms
+    assert atoms is not None and len(atoms) == 2
+    assert np.allclose(atoms.get_scaled_positions(), [(0.1, 0.2, 0.3), np.mod(image, 1.0)])
+
+
+def test_full_monoclinic_symbol_of_the_unique_axis_of_the_cell_is_read():
+    record = with_symbol("P 1 1 21/b", (7, 8, 9, 90, 90, 100))
+    assert (record.n_atoms, record.status) == (4, "ready")
 
 
 @pytest.mark.parametrize(

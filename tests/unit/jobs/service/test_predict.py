@@ -68,7 +68,7 @@ def test_bare_file_is_answered_as_predict_answers_it(
 
 
 def test_crowded_cell_is_answered_with_a_sentence(client: httpx.Client) -> None:
-    positions = np.random.default_rng(0).uniform(0.0, 0.5, (900, 3)).round(2)
+    positions = np.random.default_rng(0).uniform(0.0, 0.5, (190, 3)).round(2)
     frame = f'{len(positions)}\nLattice="0.5 0 0 0 0.5 0 0 0 0.5" pbc="T T T"\n'
     frame += "".join(f"H {x} {y} {z}\n" for x, y, z in positions)
     cell, pbc = [0.5, 0.5, 0.5], True
@@ -80,7 +80,7 @@ def test_crowded_cell_is_answered_with_a_sentence(client: httpx.Client) -> None:
     for answer in answers:
         assert answer.status_code in (200, 422)
         (row,) = answer.json()["rows"]
-        assert "900 atoms in a unit cell of 0.125 A^3: some would be closer than 0.5 A" in row["problem"]
+        assert "190 atoms in a unit cell of 0.125 A^3: some would be closer than 0.5 A" in row["problem"]
 
 
 @pytest.mark.parametrize("form", ["cif", "vasp"])
