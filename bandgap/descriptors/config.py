@@ -10,7 +10,7 @@ import itertools
 import math
 import typing
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Literal
 
@@ -22,7 +22,6 @@ from bandgap.descriptors.electron_levels import Levels, check_levels
 from bandgap.descriptors.parts import Part
 from bandgap.descriptors.potentials import check_potential
 from bandgap.descriptors.soap import Soap
-from bandgap.foundation.config import LATER
 from bandgap.foundation.errors import ConfigError
 from bandgap.structures.elements import ELEMENTS
 
@@ -121,11 +120,11 @@ class DescriptorConfig:
     size: bool = False
     neutral: bool = False
     levels: Levels = "none"
-    composition: bool = field(default=False, metadata=LATER)
-    neighbours: bool = field(default=False, metadata=LATER)
-    soap: Soap | None = field(default=None, metadata=LATER)
-    potential: str = field(default=potentials.NONE, metadata=LATER)
-    graph: graphs.GraphBody | None = field(default=None, metadata=LATER)
+    composition: bool = False
+    neighbours: bool = False
+    soap: Soap | None = None
+    potential: str = potentials.NONE
+    graph: graphs.GraphBody | None = None
 
     def __post_init__(self) -> None:
         """Put species in the order of atomic number; raise ConfigError for what cannot be a descriptor."""

@@ -13,7 +13,6 @@ from bandgap.foundation.errors import ConfigError
 
 T = TypeVar("T")
 APART: Final = {"apart": True}  # metadata of a field that is stored elsewhere, or not at all
-LATER: Final = {"later": True}  # metadata of a field that stored configs of an earlier version do not have
 
 _WORDS: dict[Any, str] = {float: "a number", int: "a whole number", bool: "true or false", str: "text"}
 
@@ -21,11 +20,10 @@ _WORDS: dict[Any, str] = {float: "a number", int: "a whole number", bool: "true 
 def to_dict(config: Any) -> dict[str, Any]:
     """Return a dataclass instance as nested plain values that JSON can hold (tuples become lists).
 
-    A field with the metadata LATER is left out while it holds its default, so that what was stored before there was
-    such a field, and its fingerprint, stay as they are. A field with the metadata APART is always left out.
+    A field with the metadata APART is left out.
     """
-    found = ((f, getattr(config, f.name)) for f in dataclasses.fields(config) if "apart" not in f.metadata)
-    return {f.name: _plain(value) for f, value in found if not ("later" in f.metadata and value == f.default)}
+    stored = (f for f in dataclasses.fields(config) if "apart" not in f.metadata)
+    return {f.name: _plain(getattr(config, f.name)) for f in stored}
 
 
 def from_dict(cls: type[T], values: Mapping[str, Any], *, where: str = "") -> T:

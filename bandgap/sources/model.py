@@ -8,7 +8,6 @@ settings ask for them, on the rows that the point estimate was trained on, which
 from dataclasses import dataclass, field
 
 from bandgap.descriptors import MBTRConfig
-from bandgap.foundation.config import LATER
 from bandgap.networks.perceptron import NetworkConfig, Params
 from bandgap.networks.standardise import Standardiser
 from bandgap.networks.swag import SnapshotConfig, Snapshots
@@ -29,7 +28,7 @@ class SourceConfig:
     training: TrainingConfig = field(default_factory=TrainingConfig)
     variational: tuple[VariationalConfig, ...] = ()
     snapshots: SnapshotConfig | None = None
-    split: tuple[int, int] | None = field(default=None, metadata=LATER)
+    split: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -50,10 +49,10 @@ class SourceCard:
     validation_rmse_eV: float = float("nan")
     seed: int = 0
     displacement_angstrom: float = 0.0
-    potential: str = field(default="", metadata=LATER)
-    graph: str = field(default="", metadata=LATER)
-    n_test: int = field(default=0, metadata=LATER)
-    test_rmse_eV: float | None = field(default=None, metadata=LATER)
+    potential: str = ""
+    graph: str = ""
+    n_test: int = 0
+    test_rmse_eV: float | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from bandgap.foundation.config import LATER
 from bandgap.foundation.errors import ConfigError
 from bandgap.inference.vecchia.engines import Engine, check_engine
 from bandgap.inference.vecchia.first_order import FirstOrderConfig
@@ -49,10 +48,10 @@ class GPConfig:
         default_factory=lambda: LangevinConfig(step=0.05, batch=250, warmup=100, draws=500, thin=4)
     )
     keep: int = 32
-    engine: Engine = field(default="auto", metadata=LATER)
-    sgrld_published: PublishedConfig = field(default=PublishedConfig(), metadata=LATER)
-    sgfs: ScoringConfig = field(default=ScoringConfig(), metadata=LATER)
-    first_order: FirstOrderConfig = field(default=FirstOrderConfig(), metadata=LATER)
+    engine: Engine = "auto"
+    sgrld_published: PublishedConfig = PublishedConfig()
+    sgfs: ScoringConfig = ScoringConfig()
+    first_order: FirstOrderConfig = FirstOrderConfig()
 
     def __post_init__(self) -> None:
         check_engine(self.engine)
