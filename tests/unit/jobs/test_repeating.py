@@ -45,7 +45,7 @@ def test_transfer_command_has_the_settings_of_the_run(settings, expected):
     plain = parsed(transfer_command("nptl", CONFIG))
     assert found["by_formula"] and not plain["by_formula"]
     assert found["test_known"] and not plain["test_known"]
-    assert (found["levels"], plain["levels"]) == ("GFN1-xTB", "none")
+    assert (found["levels"], plain["levels"]) == ("GFN1-xTB", None)  # none of a method that is named
     assert (found["baseline_column"], plain["baseline_column"]) == ("gap_pbe_eV", None)
     assert parse_settings(list(found["settings"])) == expected
     assert str(found["source"]) == "demo" and str(found["out"]) == "RUN"
