@@ -180,7 +180,7 @@ def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 
 def choose_method(at: AppTest, name: str, *, title: str) -> AppTest:
-    at.checkbox(key="method-btl_pcp_pe").uncheck().run()
+    at.checkbox(key="method-feature_gp").uncheck().run()
     box = at.checkbox(key=f"method-{name}").check()
     assert box.label == title
     return box.run()

@@ -213,3 +213,16 @@ def test_structures_of_foreign_elements_are_counted_and_named(run: Run, crystals
         tmp_path / "few",
     )
     assert few.exit_code == 1 and f"only 60 have a label. Ask for fewer, or label more. {said}" in few.stderr
+
+
+def test_command_without_a_method_says_what_it_takes_why_and_what_was_measured(
+    run: Run, crystals: Path, tmp_path: Path
+) -> None:
+    quick = ("--set", 'gradient_boosting={"folds": 4, "trees": 5}', "--set", 'parts_gp={"draws": 8, "proposals": 50}')
+    data = ("--structures", crystals, "--label", "gap_eV", "--n", "20", "--n-test", "5")
+    done = run("transfer", "--source", "none", *data, *quick, "--out", tmp_path / "run")
+    assert done.exit_code == 0, done.output
+    assert "Proposed: --method stacking --levels none. Without a source model" in done.output
+    assert "RMSE 0.92 eV" in done.output
+    given = run("transfer", "--source", "none", *data, "--method", "kernel_ridge", "--out", tmp_path / "given")
+    assert given.exit_code == 0 and "Proposed:" not in given.output

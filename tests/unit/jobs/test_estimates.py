@@ -13,6 +13,7 @@ from bandgap.jobs.estimates import (
     PastRun,
     Work,
     atoms_to_describe,
+    atoms_with_levels,
     describe_seconds,
     estimate_transfer,
     past_transfers,
@@ -137,6 +138,24 @@ def test_atoms_count_until_a_run_from_the_same_source_is_finished(store):
     finished(store, took_s=1.0, dataset=dataset.id)
     assert atoms_to_describe(store, dataset, "demo") == 0
     assert atoms_to_describe(store, dataset, "other") == 10
+
+
+def test_levels_count_the_share_of_the_atoms_that_the_split_takes_until_the_same_split_is_finished(store):
+    library = Library(store.home)
+    made = library.add_dataset(WS, "set")
+    verdicts = [Verdict(str(k), "f", "ready", "", "CH4", 5, False, 1.0 + k, {}) for k in range(100)]
+    library.save_verdicts(made.id, verdicts)
+    dataset = library.dataset(WS, made.id)
+    config = {"source": "demo", "levels": "GFN1-xTB", "seed": 0, "n": 10, "n_test": 30, "by_formula": False}
+    asked = {"total": 100}
+    assert atoms_with_levels(store, dataset, config, **asked) == 200
+    assert atoms_with_levels(store, dataset, {"source": "demo", "n": 10, "n_test": 30}, **asked) == 0
+    finished(store, took_s=1.0, **{**config, "dataset": dataset.id})
+    assert atoms_with_levels(store, dataset, config, **asked) == 0
+    assert atoms_with_levels(store, dataset, {**config, "seed": 1}, **asked) == 200
+    assert atoms_with_levels(store, dataset, {**config, "n": 20}, **asked) == 250
+    without, with_levels = (estimate_transfer(Work("feature_gp", 10), levels_atoms=k).seconds for k in (0, 200))
+    assert with_levels - without == pytest.approx(1.0)  # 0.3 s for a crystal of 60 atoms
 
 
 def test_time_to_describe_an_atom_grows_with_the_parts_of_the_descriptor():
