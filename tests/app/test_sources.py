@@ -138,7 +138,7 @@ def test_estimate_stands_before_the_training_and_grows_with_the_network(visit: V
     at.number_input(key="epochs-own").set_value(1000).run()
     (wide,) = estimates(at)
     assert "all 1,000 epochs" in wide and wide.split()[3] > narrow.split()[3] and wide.split()[4] == narrow.split()[4]
-    at.selectbox(key="device-own").set_value("cuda").run()
+    at.selectbox(key="source-own-device").set_value("cuda").run()
     assert estimates(at)[0].startswith("There is no estimate for a GPU yet")
     assert trainings(workspace) == []
 

@@ -19,6 +19,7 @@ from bandgap.jobs.housekeeping import delete_dataset, delete_run, losses, rename
 from bandgap.jobs.rows import RunRow
 from bandgap.jobs.sources import delete_source, source_path, sources_of
 from bandgap.jobs.worker import work_all
+from bandgap.runs.requests import TransferRequest
 from tests.app.conftest import MAIN, Workspace
 from tests.app.worlds import SECRET, Owned, all_of, two_worlds
 
@@ -166,8 +167,8 @@ def test_store_gives_a_workspace_nothing_of_another_one(worlds: tuple[Owned, Own
         ("domain", {"dataset": "{dataset}", "source": "demo"}),
         ("predict", {"run": "{run}", "dataset": "{own}", "name": "x"}),
         ("predict", {"run": "{own_run}", "dataset": "{dataset}", "name": "x"}),
-        ("transfer", {"run": "0" * 36, "dataset": "{dataset}", "source": "demo", "method": "last_layer_ridge"}),
-        ("transfer", {"run": "0" * 36, "dataset": "{own}", "source": "{source}", "method": "last_layer_ridge"}),
+        ("transfer", {"run": "0" * 36, "dataset": "{dataset}", "source": "demo"}),
+        ("transfer", {"run": "0" * 36, "dataset": "{own}", "source": "{source}"}),
     ],
 )
 def test_worker_does_nothing_for_a_job_with_ids_of_another_workspace(
@@ -178,7 +179,10 @@ def test_worker_does_nothing_for_a_job_with_ids_of_another_workspace(
     before = kept_of(alice)
     ids = {"dataset": alice.dataset, "run": alice.runs[0], "source": alice.source}
     ids |= {"own": bob.dataset, "own_run": bob.runs[0]}
-    payload = {key: value.format(**ids) for key, value in asked.items()} | {"n": 20, "n_test": 5, "seed": 0}
+    payload = {key: value.format(**ids) for key, value in asked.items()}
+    if kind == "transfer":
+        request = TransferRequest(method="last_layer_ridge", n=20, n_test=5)
+        payload = {**payload, "request": request.to_values()}
     job = bob.workspace.jobs.submit(bob.workspace.id, kind, title="crafted", payload=payload, subject="x")
     work_all(bob.workspace.home)
     ended = bob.workspace.jobs.job(bob.workspace.id, job.id)
