@@ -144,7 +144,7 @@ def facts_by_method(compared: Compared, comparison: Comparison, *, head: str | N
     for name in _names(compared, comparison):
         entrant = entrant_of(name) if name in comparison.methods else Entrant("", None, False)
         given = compared.of(entrant.method) if entrant.method else compared.beside
-        levels = levels_of([name]) if entrant.method else "none"
+        levels: Levels = levels_of([name]) if entrant.method else "none"
         config = get_method(entrant.method).configure(comparison.methods[name]) if entrant.method else None
         sources = networks[id(given)][: entrant.networks]
         facts[name] = {

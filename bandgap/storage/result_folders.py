@@ -34,7 +34,7 @@ def check_result_folder(out: Path, *, kind: str, inputs: Iterable[Path | str | N
     or with files of the user, a folder inside another result, one that is or contains one of the
     `inputs`, and one that cannot be written.
     """
-    target = _checked_place(out, inputs=inputs)
+    target = _checked_place(out, kind=kind, inputs=inputs)
     if not target.is_dir():
         check_writable(target)
         return
@@ -82,10 +82,10 @@ def check_table_folder(out: Path, *names: str) -> None:
     Refused are: a file, a folder of or inside a result, one with other files and none of these
     `names`, and one that cannot be written.
     """
-    target = _checked_place(out)
-    kind = manifest_kind(target) if target.is_dir() else None
-    if kind is not None and kind in _WORDS:
-        raise InputError(f"{out} contains {_WORDS[kind]}. Give a new folder.")
+    target = _checked_place(out, kind="")
+    found = manifest_kind(target) or ""
+    if found in _WORDS:
+        raise InputError(f"{out} contains {_WORDS[found]}. Give a new folder.")
     if target.is_dir() and any(target.iterdir()) and not any((target / name).exists() for name in names):
         raise InputError(f"{out} holds other files. Give a new folder or an empty one, or one with a {names[0]}.")
     check_writable(target)
@@ -96,8 +96,11 @@ def result_above(path: Path) -> Path | None:
     return next((folder for folder in path.resolve().parents if manifest_kind(folder) in _WORDS), None)
 
 
-def _checked_place(out: Path, *, inputs: Iterable[Path | str | None] = ()) -> Path:
-    """Return the folder that `out` names; raise InputError where no result may be, whatever it contains."""
+def _checked_place(out: Path, *, kind: str, inputs: Iterable[Path | str | None] = ()) -> Path:
+    """Return the folder that `out` names; raise InputError where no result may be, whatever it contains.
+
+    A run may be in a folder below that of another run, which is then not replaced any more.
+    """
     recover(out)
     target = out.resolve()
     if target.exists() and not target.is_dir():
@@ -114,9 +117,10 @@ def _checked_place(out: Path, *, inputs: Iterable[Path | str | None] = ()) -> Pa
         raise InputError(
             f"{out} is the current folder, or contains it. Give the name of a folder in it, such as ./run."
         )
-    if above := result_above(target):
-        kind = _WORDS[str(manifest_kind(above))]
-        raise InputError(f"{out} lies in {above}, the folder of {kind}. Give a folder outside of it.")
+    above = result_above(target)
+    if above is not None and not (kind == "run" and manifest_kind(above) == "run"):
+        words = _WORDS[str(manifest_kind(above))]
+        raise InputError(f"{out} lies in {above}, the folder of {words}. Give a folder outside of it.")
     return target
 
 

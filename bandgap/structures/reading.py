@@ -62,7 +62,7 @@ def stream_paths(
     Needs the memory of the files' names and of few structures: XYZ, PDB, Parquet and ASE databases of any size are read
     piece by piece, also out of archives. The text of another format is held, that of one file at a time.
     """
-    several = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    several: Iterable[Path | str] = [paths] if isinstance(paths, (str, Path)) else paths
     files = [file for path in several for file in files_under(Path(path))]
     given = 0
     for done, file in enumerate(files):
