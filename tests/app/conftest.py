@@ -16,7 +16,7 @@ from streamlit.testing.v1 import AppTest
 
 from bandgap.foundation.progress import Update
 from bandgap.jobs.entries import MethodEntry, SourceEntry
-from bandgap.jobs.home import Home
+from bandgap.jobs.home import Home, open_home
 from bandgap.jobs.library import Library
 from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.worker import work_all
@@ -135,7 +135,7 @@ def visit(workspace: Workspace) -> Callable[..., AppTest]:
 
     def opened(page: str, *, ws: str = "", **choices: str) -> AppTest:
         at = AppTest.from_file(str(MAIN), default_timeout=30)
-        open_workspace(workspace.library, ws or workspace.id)
+        open_workspace(Library(open_home()), ws or workspace.id)
         at.query_params["ws"] = ws or workspace.id
         for key, value in choices.items():
             at.query_params[key] = value

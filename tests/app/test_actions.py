@@ -125,14 +125,10 @@ def test_address_of_what_is_not_here_says_so_once_and_is_cleared(visit: Visit, w
     run, _ = workspace.add_run(dataset)
     for page in ("home", "train", "posterior"):
         at = visit(page, ws=str(uuid.uuid4()), run=run, data=dataset)
+        at.run()  # a session writes no address in its first run
         assert "run" not in at.query_params and "data" not in at.query_params
         assert "btl" not in texts(at) and "waters" not in texts(at)
     at = visit("home", ws=str(uuid.uuid4()), run=run, data=dataset)
     assert "This workspace does not hold the run and the data set that the address names." in texts(at)
     assert "that the address names" not in texts(at.run())
     assert "that the address names" not in texts(visit("train", run=run, data=dataset))
-
-
-def test_workspace_that_is_no_random_id_is_replaced(visit: Visit) -> None:
-    at = visit("data", ws="../../etc")
-    assert uuid.UUID(at.query_params["ws"]).version == 4

@@ -138,7 +138,8 @@ def test_home_follows_a_running_job_and_offers_nothing_else(visit: Visit, worksp
     workspace.make_running(job)
     at = visit("home")
     assert "R-hat 1.08" in texts(at) and primary(at) == []
-    assert [button.label for button in at.button] == ["Cancel"]
+    of_workspaces = ["Rename", "Start a new workspace", "Forget all workspaces in this browser"]
+    assert [button.label for button in at.button] == ["Cancel", *of_workspaces]
     assert list(at.dataframe[0].value["state"]) == ["running"]
 
 

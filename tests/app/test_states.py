@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 from bandgap.jobs.entries import SourceEntry
 from bandgap.jobs.home import Home
 from bandgap.jobs.worker import work_all
+from bandgap.jobs.workspaces import open_workspace
 from tests.app.conftest import MAIN, Workspace, empty_workspace, texts
 from tests.app.test_finished_run import predict, train_source
 
@@ -109,6 +110,7 @@ def in_state(state: str, trained: tuple[Workspace, str], home: Path) -> tuple[Wo
         return workspace, run
     workspace = empty_workspace(home)
     if state == "empty":
+        open_workspace(workspace.library, workspace.id)
         return workspace, ""
     dataset = workspace.add_labelled()
     if state == "one data set":

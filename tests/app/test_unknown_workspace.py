@@ -26,7 +26,7 @@ def count(workspace: Workspace) -> int:
     return sum(len(workspace.library.database.rows(f"SELECT id FROM {table}")) for table in tables)
 
 
-@pytest.mark.parametrize("given", [str(uuid.uuid4()), "3f2b", "<b>x</b>", "a" * 500])
+@pytest.mark.parametrize("given", [str(uuid.uuid4()), "3f2b", "../../etc", "<b>x</b>", "a" * 500])
 def test_unknown_address_is_told_and_stays_so_on_every_page(workspace: Workspace, given: str) -> None:
     at = opened(given)
     assert at.title[0].value == "No such workspace" and "this server has none of that name" in texts(at)

@@ -14,6 +14,7 @@ from components.shared.actions import rename_form
 from components.workspaces.browser import other_workspaces
 
 SHOWN = 5  # workspaces that are offered before the rest is folded
+SHOWN_LETTERS = 16  # of an unknown id: enough to recognise it, and no key to anything in a picture of the page
 
 
 def continue_section(workspaces: Sequence[WorkspaceSummary]) -> None:
@@ -93,17 +94,18 @@ def _rows(workspaces: Sequence[WorkspaceSummary], *, primary: bool = False) -> N
                 args=(workspace.id,),
             )
             changed = datetime.fromtimestamp(workspace.changed).astimezone().strftime("%d %b %Y, %H:%M")
-            name = f"**{words.escaped(workspace.name)}**, " if workspace.name else ""
-            st.markdown(f"{name}last changed on {changed}", width="content")
+            name = f"**{words.escaped(workspace.name)}**, last" if workspace.name else "Last"
+            st.markdown(f"{name} changed on {changed}", width="content")
 
 
 def _title(name: str, n_others: int) -> str:
     called = f"This workspace: {words.escaped(name)}" if name else "This workspace has no name yet"
-    return f"{called}; {words.count(n_others, 'other workspace')}" if n_others else called
+    more = f", continue one of {words.count(n_others, 'other')}" if n_others else ""
+    return f"{called} (rename it{more}, start a new one)"
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:60]}..."
+    return text if len(text) <= SHOWN_LETTERS else f"{text[:SHOWN_LETTERS]}..."
 
 
 _FORGET_HELP = (
