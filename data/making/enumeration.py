@@ -90,8 +90,9 @@ def _accept(molecule: Chem.Mol, purpose: Purpose, *, index: int) -> Candidate | 
 
 
 def _rigid_and_conjugated(molecule: Chem.Mol) -> bool:
-    conjugated = sum(b.GetIsConjugated() for b in molecule.GetBonds())
-    return conjugated >= MIN_CONJUGATED and rdMolDescriptors.CalcNumRotatableBonds(molecule) <= MAX_ROTATABLE
+    conjugated = sum(bool(b.GetIsConjugated()) for b in molecule.GetBonds())
+    rotatable = int(rdMolDescriptors.CalcNumRotatableBonds(molecule))
+    return conjugated >= MIN_CONJUGATED and rotatable <= MAX_ROTATABLE
 
 
 def _draw(rng: np.random.Generator, purpose: Purpose) -> Chem.Mol | None:
