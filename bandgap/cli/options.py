@@ -51,9 +51,9 @@ Seed = Annotated[int, typer.Option(min=0, help="Seed of every random number; the
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Folder to write; an older result in it is replaced.")]
 Jobs = Annotated[int, typer.Option(min=1, help="Processes that compute descriptors at the same time.")]
 Engine = Annotated[
-    Literal["local", "dask", "ray"] | None,
+    Literal["local", "dask"] | None,
     typer.Option(
-        help="Where maps over items are computed: processes of this machine, a Dask cluster or Ray; default: "
+        help="Where maps over items are computed: processes of this machine or a Dask cluster; default: "
         "BANDGAP_ENGINE, else local."
     ),
 ]

@@ -1,18 +1,16 @@
-"""Where maps over items are computed: in processes of this machine (local), on a Dask cluster, or on Ray.
+"""Where maps over items are computed: in processes of this machine (local), or on a Dask cluster.
 
 The engine is a setting of the process and of those that it starts: `BANDGAP_ENGINE` and `BANDGAP_SCHEDULER`, which
-`--engine` and `--scheduler` set. Local maps and those on Dask go through joblib, whose backends these are. On Ray every
-item is a task: joblib's backend there is a pool of actors, and what a killed actor had is lost. Results are those of a
-loop, bit for bit where the machines have the same processor, in the order of the items. An item whose worker is lost is
-computed again by another.
+`--engine` and `--scheduler` set. Both go through joblib, whose backends these are. Results are those of a loop, bit for
+bit where the machines have the same processor, in the order of the items. An item whose worker is lost is computed
+again by another.
 """
 
 import importlib
 import os
 import threading
 import warnings
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
@@ -21,16 +19,15 @@ from typing import Any, Literal, TypeVar, cast, get_args
 
 import joblib
 
-from bandgap.foundation.errors import BandgapError, ConfigError
+from bandgap.foundation.errors import ConfigError
 
-Name = Literal["local", "dask", "ray"]
+Name = Literal["local", "dask"]
 T = TypeVar("T")
 
 ENGINE, SCHEDULER = "BANDGAP_ENGINE", "BANDGAP_SCHEDULER"
 NAMES: tuple[Name, ...] = get_args(Name)
 CONNECT_S = 15  # until a scheduler must have answered
 AHEAD = 4  # items that are given out at once for every process
-LOST = 3  # times that an item is computed again as its worker was lost, as Dask does
 _HERE = threading.local()  # whether this thread computes an item of a map
 
 
@@ -53,9 +50,7 @@ class Engine:
                 "`dask scheduler` starts one and prints it."
             )
         if self.name == "local" and self.scheduler:
-            raise ConfigError(
-                f"A scheduler ({self.scheduler}) is named, and the engine is local. Add --engine dask or ray."
-            )
+            raise ConfigError(f"A scheduler ({self.scheduler}) is named, and the engine is local. Add --engine dask.")
 
     @property
     def remote(self) -> bool:
@@ -80,7 +75,7 @@ def use_engine(name: str | None, scheduler: str | None = None) -> Engine:
             os.environ[variable] = value
     engine = engine_in_use()
     if engine.remote:
-        _connected(engine)
+        _dask(engine.scheduler)
     return engine
 
 
@@ -104,9 +99,6 @@ def mapped(
             yield function(*task)
         return
     left = iter(tasks)
-    if engine.name == "ray":
-        yield from _by_ray(engine, function, left, ahead=ahead)
-        return
     with _parallel(engine, n_jobs) as parallel:
         window = ahead * max(1, int(parallel._effective_n_jobs()))
         while batch := list(islice(left, window)):
@@ -127,47 +119,13 @@ def _parallel(engine: Engine, n_jobs: int) -> Any:
         # joblib that gives out the items. As an error it would end that thread, and the map would wait for ever.
         warnings.filterwarnings("ignore", message="A worker stopped while some jobs", category=UserWarning)
         return joblib.Parallel(n_jobs=n_jobs, backend="loky")
-    with joblib.parallel_config(**_connected(engine)):
+    with joblib.parallel_config(**_dask(engine.scheduler)):
         return joblib.Parallel(n_jobs=-1, batch_size=1)
 
 
-def _by_ray(
-    engine: Engine, function: Callable[..., T], tasks: Iterator[tuple[Any, ...]], *, ahead: int
-) -> Generator[T, None, None]:
-    """Yield the results as `mapped` does; as soon as the first of those that are out is there, another is given out."""
-    ray: Any = _ray(engine.scheduler)["ray"]
-    compute = ray.remote(max_retries=LOST)(_inside)
-    window = ahead * max(1, int(ray.cluster_resources().get("CPU", 1)))
-    out = deque(compute.remote(function, task) for task in islice(tasks, window))
-    try:
-        while out:
-            yield _of_ray(ray, out.popleft())
-            out.extend(compute.remote(function, task) for task in islice(tasks, 1))
-    finally:
-        for item in out:
-            ray.cancel(item)
-
-
-def _of_ray(ray: Any, item: Any) -> Any:
-    """Return a result, or raise what its computation raised, as it was there."""
-    try:
-        return ray.get(item)
-    except ray.exceptions.RayTaskError as error:
-        raise error.cause from None
-    except ray.exceptions.WorkerCrashedError as error:
-        raise BandgapError(
-            f"Workers of Ray were lost {LOST + 1} times at the same item, so it is not tried again. Out of memory is "
-            f"the usual reason; Ray says: {error}"
-        ) from error
-
-
 @lru_cache(maxsize=4)
-def _connected(engine: Engine) -> dict[str, Any]:
-    """Return what joblib is told of an engine, which is connected to, once a process; of Ray, its package."""
-    return _dask(engine.scheduler) if engine.name == "dask" else _ray(engine.scheduler)
-
-
 def _dask(scheduler: str) -> dict[str, Any]:
+    """Connect to a scheduler, once a process, and return the settings of joblib's backend."""
     distributed = _package("distributed", extra="dask")
     try:
         client = distributed.Client(scheduler, timeout=CONNECT_S, set_as_default=False)
@@ -183,16 +141,6 @@ def _dask(scheduler: str) -> dict[str, Any]:
         raise ConfigError(f"{scheduler} has no workers. Start some: `dask worker {scheduler} --nthreads 1`.")
     _check_versions(scheduler, set(found.values()))
     return {"backend": "dask", "client": client}
-
-
-def _ray(scheduler: str) -> dict[str, Any]:
-    ray = _package("ray", extra="ray")
-    try:
-        if not ray.is_initialized():
-            ray.init(address=scheduler or None, log_to_driver=False, include_dashboard=False)
-    except (OSError, ConnectionError, TimeoutError, ValueError) as error:
-        raise ConfigError(f"Ray does not answer at {scheduler or 'this machine'} ({error}).") from error
-    return {"ray": ray}
 
 
 def _check_versions(where: str, found: set[str]) -> None:

@@ -86,7 +86,8 @@ def test_no_more_items_are_taken_than_are_given_out(n_jobs: int, most: int) -> N
 @pytest.mark.parametrize(
     ("name", "scheduler", "said"),
     [
-        ("spark", "", "engine is 'spark'. Accepted: local, dask, ray"),
+        ("spark", "", r"engine is 'spark'. Accepted: local, dask \("),
+        ("ray", "", r"engine is 'ray'. Accepted: local, dask \("),
         ("dask", "", "needs the address of its scheduler: --scheduler tcp://HOST:8786, or BANDGAP_SCHEDULER"),
         ("local", "tcp://a:1", r"A scheduler \(tcp://a:1\) is named, and the engine is local"),
     ],
@@ -104,29 +105,28 @@ def test_engine_that_makes_no_sense_is_refused(
 
 def test_variables_and_options_set_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert engine_in_use() == Engine("local") and not Engine("local").remote
-    monkeypatch.setattr(engines, "_connected", lambda engine: {})
+    monkeypatch.setattr(engines, "_dask", lambda scheduler: {})
     assert use_engine("dask", "tcp://a:1") == Engine("dask", "tcp://a:1") == engine_in_use()
     assert use_engine(None) == Engine("dask", "tcp://a:1")
 
 
-@pytest.mark.parametrize(("name", "package"), [("dask", "distributed"), ("ray", "ray")])
-def test_missing_package_is_one_sentence_with_the_command(name: str, package: str) -> None:
-    script = f"import sys; sys.modules['{package}'] = None; from bandgap.cli import main; main()"
+def test_missing_package_is_one_sentence_with_the_command() -> None:
+    script = "import sys; sys.modules['distributed'] = None; from bandgap.cli import main; main()"
     words = [
         "featurize",
         "--structures=a.cif",
         "--preset=oe62-16",
         "--out=a.npz",
-        f"--engine={name}",
+        "--engine=dask",
         "--scheduler=x:1",
     ]
     command = [sys.executable, "-c", script, *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and f"pip install -c constraints.txt '.[{name}]'" in done.stderr
-    assert f"The engine {name} needs the package {package}" in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == 1 and "pip install -c constraints.txt '.[dask]'" in done.stderr
+    assert "The engine dask needs the package distributed" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_worker_of_the_dashboard_says_what_is_wrong_with_its_engine() -> None:
     command = [sys.executable, "-m", "bandgap.jobs.worker"]
     done = subprocess.run(command, env={**os.environ, ENGINE: "spark"}, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and done.stderr.startswith("engine is 'spark'. Accepted: local, dask, ray")
+    assert done.returncode == 1 and done.stderr.startswith("engine is 'spark'. Accepted: local, dask (")

@@ -1,4 +1,4 @@
-"""Engines with two workers each: a Dask cluster of processes, and Ray."""
+"""A Dask cluster of two worker processes."""
 
 import re
 import subprocess
@@ -9,7 +9,6 @@ import pytest
 
 from bandgap.foundation.engines import ENGINE, SCHEDULER
 from tests.unit.runs.dask_cluster import Cluster
-from tests.unit.runs.ray_workers import RayWorkers
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +32,7 @@ def two_workers(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[C
     """The cluster with two workers, as the engine of this process; every test must have computed something there."""
     import distributed
 
+    cluster.forget_dead_workers()
     while len(cluster.workers) < 2:
         cluster.add_worker()
     with distributed.Client(cluster.address, set_as_default=False) as client:
@@ -42,27 +42,3 @@ def two_workers(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[C
     cluster.killed, before = 0, cluster.steps()
     yield cluster
     assert cluster.steps() > before, "nothing was computed on the workers"
-
-
-@pytest.fixture(scope="module")
-def ray_here() -> Iterator[None]:
-    """Two workers of Ray on this machine."""
-    ray = pytest.importorskip("ray")
-    ray.init(num_cpus=2, log_to_driver=False, include_dashboard=False)
-    yield
-    ray.shutdown()
-
-
-@pytest.fixture
-def on_ray(ray_here: None, monkeypatch: pytest.MonkeyPatch) -> RayWorkers:
-    """Ray as the engine of this process."""
-    monkeypatch.setenv(ENGINE, "ray")
-    monkeypatch.setenv(SCHEDULER, "")
-    return RayWorkers()
-
-
-@pytest.fixture(params=["two_workers", "on_ray"], ids=["dask", "ray"])
-def workers(request: pytest.FixtureRequest) -> Cluster | RayWorkers:
-    """Two workers of either engine, as that of this process."""
-    found: Cluster | RayWorkers = request.getfixturevalue(request.param)
-    return found

@@ -99,4 +99,4 @@ def test_worker_of_the_dashboard_predicts_on_its_engine_and_says_what_is_wrong_w
     wrong = subprocess.run(
         [sys.executable, "-m", "bandgap.jobs.worker"], env=environment, capture_output=True, text=True, check=False
     )
-    assert wrong.returncode == 1 and wrong.stderr.startswith("engine is 'dusk'. Accepted: local, dask, ray")
+    assert wrong.returncode == 1 and wrong.stderr.startswith("engine is 'dusk'. Accepted: local, dask (")

@@ -1,4 +1,4 @@
-"""Work on two workers of Dask and of Ray, one of them killed in the middle: the bytes of local."""
+"""Work on two workers of Dask, one of them killed in the middle: the bytes of local."""
 
 import dataclasses
 import threading
@@ -24,7 +24,6 @@ from bandgap.runs.transfer import transfer_run
 from bandgap.sources.sets import open_sources
 from tests.unit.conftest import World, make_records
 from tests.unit.runs.dask_cluster import Cluster
-from tests.unit.runs.ray_workers import RayWorkers
 
 pytestmark = pytest.mark.slow
 SAMPLER = {"sampler": {"chains": 4, "warmup": 60, "draws": 40, "keep": 12}}
@@ -48,7 +47,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 QUICK = {"training": {"max_epochs": 10, "batch_size": 8}}
 
 
-def killing(cluster: Cluster | RayWorkers, when: Callable[[Update], bool]) -> tuple[Progress, list[Update]]:
+def killing(cluster: Cluster, when: Callable[[Update], bool]) -> tuple[Progress, list[Update]]:
     """A progress that kills one worker the first time that `when` holds, and what it was told."""
     told: list[Update] = []
 
@@ -61,9 +60,7 @@ def killing(cluster: Cluster | RayWorkers, when: Callable[[Update], bool]) -> tu
 
 
 @contextmanager
-def killing_at_work(
-    cluster: Cluster | RayWorkers, when: Callable[[Update], bool]
-) -> Iterator[tuple[Progress, list[Update]]]:
+def killing_at_work(cluster: Cluster, when: Callable[[Update], bool]) -> Iterator[tuple[Progress, list[Update]]]:
     """A progress that kills one worker right after the first time that `when` holds, as it computes what comes next."""
     told: list[Update] = []
     asked, ended = threading.Event(), threading.Event()
@@ -89,14 +86,14 @@ def killing_at_work(
 
 
 def test_descriptors_are_the_same_bytes_though_a_worker_is_killed(
-    workers: Cluster | RayWorkers, world: World, monkeypatch: pytest.MonkeyPatch
+    two_workers: Cluster, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bandgap.descriptors.vectors.PROCESSES_FROM_ATOMS", 0)
     monkeypatch.setattr("bandgap.descriptors.vectors.CHUNK_ATOMS", 40)
     records = [*make_records(400, seed=31, prefix="new"), world.broken, world.foreign]
-    note, told = killing(workers, lambda update: update.done > 100)
+    note, told = killing(two_workers, lambda update: update.done > 100)
     found = featurize(records, world.descriptor, progress=note)
-    assert workers.killed == 1 and told[-1].done == told[-1].total == 401
+    assert two_workers.killed == 1 and told[-1].done == told[-1].total == 401
     monkeypatch.setenv(ENGINE, "")
     monkeypatch.setenv(SCHEDULER, "")
     alone = featurize(records, world.descriptor)
@@ -123,12 +120,12 @@ def transferred(
 
 
 def test_chains_are_the_same_bytes_though_a_worker_is_killed(
-    workers: Cluster | RayWorkers, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two_workers: Cluster, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bandgap.inference.network.sampler.PROCESSES_FROM", 0)
-    note, told = killing(workers, lambda update: update.phase == "warm-up" and update.done > 20)
+    note, told = killing(two_workers, lambda update: update.phase == "warm-up" and update.done > 20)
     found = transferred(world, source_folder, tmp_path / "elsewhere", note)
-    assert workers.killed == 1
+    assert two_workers.killed == 1
     assert any(update.phase == "sampling" and "acceptance" in update.values for update in told)
     monkeypatch.setenv(ENGINE, "")
     monkeypatch.setenv(SCHEDULER, "")
@@ -137,7 +134,7 @@ def test_chains_are_the_same_bytes_though_a_worker_is_killed(
 
 @pytest.mark.parametrize("method", ["last_layer_horseshoe", "vecchia_gp", "vecchia_gp by sites", "ulisse_gp"])
 def test_chains_of_one_layer_and_of_kernels_are_the_same_bytes_though_a_worker_is_killed(
-    workers: Cluster | RayWorkers,
+    two_workers: Cluster,
     world: World,
     source_folder: Path,
     tmp_path: Path,
@@ -145,17 +142,17 @@ def test_chains_of_one_layer_and_of_kernels_are_the_same_bytes_though_a_worker_i
     method: str,
 ) -> None:
     phases = ("sampling the output layer", "sampling the covariance")
-    with killing_at_work(workers, lambda update: update.phase in phases and update.done > 0) as (note, told):
+    with killing_at_work(two_workers, lambda update: update.phase in phases and update.done > 0) as (note, told):
         found = transferred(world, source_folder, tmp_path / "elsewhere", note, method=method)
     last = [update for update in told if update.phase in phases][-1]
-    assert workers.killed == 1 and last.done == last.total
+    assert two_workers.killed == 1 and last.done == last.total
     monkeypatch.setenv(ENGINE, "")
     monkeypatch.setenv(SCHEDULER, "")
     assert found == transferred(world, source_folder, tmp_path / "local", method=method)
 
 
 def test_chains_of_a_kernel_that_were_cancelled_elsewhere_go_on_here(
-    workers: Cluster | RayWorkers, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two_workers: Cluster, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def chains_of(told: list[Update]) -> list[int]:
         return [update.done for update in told if update.phase == "sampling the covariance" and update.done]
@@ -179,7 +176,7 @@ def test_chains_of_a_kernel_that_were_cancelled_elsewhere_go_on_here(
 
 
 def test_cancelled_chains_end_at_once(
-    workers: Cluster | RayWorkers, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two_workers: Cluster, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bandgap.inference.network.sampler.PROCESSES_FROM", 0)
     monkeypatch.setitem(SAMPLER, "sampler", {**SAMPLER["sampler"], "warmup": 1_000_000})
@@ -196,11 +193,11 @@ def test_cancelled_chains_end_at_once(
 
 
 def test_nptl_samples_are_the_same_bytes_though_a_worker_is_killed(
-    workers: Cluster | RayWorkers, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two_workers: Cluster, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    note, told = killing(workers, lambda update: update.phase == "choosing alpha" and update.done > 0)
+    note, told = killing(two_workers, lambda update: update.phase == "choosing alpha" and update.done > 0)
     found = transferred(world, source_folder, tmp_path / "elsewhere", note, method="nptl")
-    assert workers.killed == 1
+    assert two_workers.killed == 1
     assert [update.done for update in told if update.phase == "training"][-3:] == [40, 80, 120]
     monkeypatch.setenv(ENGINE, "")
     monkeypatch.setenv(SCHEDULER, "")
@@ -208,16 +205,16 @@ def test_nptl_samples_are_the_same_bytes_though_a_worker_is_killed(
 
 
 def test_predictions_are_the_same_rows_though_a_worker_is_killed(
-    workers: Cluster | RayWorkers, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two_workers: Cluster, world: World, source_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bandgap.runs.chunks.PROCESSES_FROM", 0)
     records = [*make_records(60, seed=32, prefix="new"), world.broken, world.foreign]
     how = {"method": "fine_tune", "settings": QUICK, "n": 18, "n_test": 6, "seed": 1, "device": "cpu"}
     model = transfer_run(source_folder, world.records, world.gaps_eV, out=tmp_path / "run", **how)
-    note, told = killing(workers, lambda update: update.done > 20)
+    note, told = killing(two_workers, lambda update: update.done > 20)
     plan = ChunkPlan(Path(model), size=4)
     found = list(predict_chunks(records, plan, n=len(records), progress=note))
-    assert workers.killed == 1 and told[-1].done == told[-1].total == 62
+    assert two_workers.killed == 1 and told[-1].done == told[-1].total == 62
     assert [record.id for chunk in found for record in chunk.records] == [record.id for record in records]
     monkeypatch.setenv(ENGINE, "")
     monkeypatch.setenv(SCHEDULER, "")
@@ -230,30 +227,30 @@ def figures(fits: list[ComparedFit]) -> list[ComparedFit]:
 
 
 def test_splits_of_a_comparison_are_the_same_though_a_worker_is_killed(
-    workers: Cluster | RayWorkers, world: World, source_folder: Path, monkeypatch: pytest.MonkeyPatch
+    two_workers: Cluster, world: World, source_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = learnable(world.records, world.gaps_eV, descriptor=world.descriptor)
     members = open_sources(source_folder).load()
     plan = Comparison({"fine_tune": QUICK, "kernel_ridge": {}}, (10, 14), (0, 1, 2), 6)
-    note, told = killing(workers, lambda update: update.done > 0)
+    note, told = killing(two_workers, lambda update: update.done > 0)
     found = list(compare(members, table, plan, device="cpu", progress=note))
-    assert workers.killed == 1 and told[-1].done == told[-1].total == 24
+    assert two_workers.killed == 1 and told[-1].done == told[-1].total == 24
     monkeypatch.setenv(ENGINE, "")
     monkeypatch.setenv(SCHEDULER, "")
     assert figures(found) == figures(list(compare(members, table, plan, device="cpu")))
 
 
 def test_electron_levels_are_the_same_bytes_though_a_worker_is_killed(
-    workers: Cluster | RayWorkers, world: World, monkeypatch: pytest.MonkeyPatch
+    two_workers: Cluster, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("tblite")
     monkeypatch.setattr("bandgap.descriptors.vectors.SLOW_PROCESSES_FROM", 0)
     monkeypatch.setattr("bandgap.descriptors.vectors.SLOW_CHUNK_ATOMS", 20)
     records = [*make_records(40, seed=33, prefix="new"), world.broken]
     levels = dataclasses.replace(world.descriptor, levels="GFN1-xTB")
-    note, told = killing(workers, lambda update: update.done > 8)
+    note, told = killing(two_workers, lambda update: update.done > 8)
     found = featurize(records, levels, progress=note)
-    assert workers.killed == 1 and told[-1].done == told[-1].total == 40
+    assert two_workers.killed == 1 and told[-1].done == told[-1].total == 40
     monkeypatch.setenv(ENGINE, "")
     monkeypatch.setenv(SCHEDULER, "")
     alone = featurize(records, levels)

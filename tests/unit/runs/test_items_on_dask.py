@@ -1,4 +1,4 @@
-"""Items on Ray whose worker is killed or that raise something; work of every kind is in `test_elsewhere.py`."""
+"""Items on Dask whose worker is killed or that raise something; work of every kind is in `test_elsewhere.py`."""
 
 import os
 import signal
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bandgap.foundation.engines import mapped
-from bandgap.foundation.errors import BandgapError, ConfigError
-from tests.unit.runs.ray_workers import RayWorkers
+from bandgap.foundation.errors import ConfigError
+from tests.unit.runs.dask_cluster import Cluster
 
 pytestmark = pytest.mark.slow
 
@@ -27,28 +27,18 @@ def lost_once(x: float, marks: str) -> np.ndarray:
     return power(x)
 
 
-def always_lost(x: float) -> float:
-    os.kill(os.getpid(), signal.SIGKILL)
-    return x
-
-
 def refused(x: float) -> float:
     if x == 3.0:
         raise ConfigError("3 is not accepted. Give another number.")
     return x
 
 
-def test_ray_computes_again_what_a_killed_worker_had(on_ray: RayWorkers, tmp_path: Path) -> None:
+def test_item_of_a_killed_worker_is_computed_again(two_workers: Cluster, tmp_path: Path) -> None:
     found = list(mapped(lost_once, [(float(x), str(tmp_path)) for x in range(40)]))
     assert (tmp_path / "lost").exists()
     assert [row.tobytes() for row in found] == [power(float(x)).tobytes() for x in range(40)]
 
 
-def test_what_an_item_raises_on_ray_is_raised_here_as_it_was(on_ray: RayWorkers) -> None:
+def test_error_of_an_item_is_raised_as_it_was_on_the_worker(two_workers: Cluster) -> None:
     with pytest.raises(ConfigError, match=r"^3 is not accepted\. Give another number\.$"):
         list(mapped(refused, [(float(x),) for x in range(8)]))
-
-
-def test_item_that_costs_ray_every_worker_is_given_up_with_a_sentence(on_ray: RayWorkers) -> None:
-    with pytest.raises(BandgapError, match=r"Workers of Ray were lost 4 times at the same item"):
-        list(mapped(always_lost, [(1.0,)]))
