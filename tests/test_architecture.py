@@ -5,6 +5,7 @@ import fnmatch
 import graphlib
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -196,6 +197,14 @@ def test_package_and_app_never_import_what_is_not_in_the_wheel(folder: Path) -> 
         if module.split(".")[0] in ("benchmarks", "data", "tests")
     ]
     assert not found
+
+
+def test_patterns_of_the_wheel_match_at_the_top_level_alone() -> None:
+    """Hatch matches a pattern without a leading slash at any depth: `app` took tests/app into the wheel."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    patterns = [*wheel["include"], *wheel["exclude"]]
+    assert [pattern for pattern in patterns if not pattern.startswith("/")] == []
 
 
 def test_app_imports_no_heavy_package_by_name() -> None:
