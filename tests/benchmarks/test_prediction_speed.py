@@ -22,6 +22,14 @@ def test_command_is_measured_and_a_failure_is_told(tmp_path: Path) -> None:
         measure(("predict", "--model", tmp_path, "--structures", tmp_path / "absent", "--out", tmp_path / "t.csv"))
 
 
+def test_command_of_another_checkout_runs_the_code_of_that_checkout(tmp_path: Path) -> None:
+    cli = tmp_path / "bandgap" / "cli"
+    cli.mkdir(parents=True)
+    (cli.parent / "__init__.py").touch()
+    (cli / "__init__.py").write_text("def main() -> None:\n    print('the other checkout')\n")
+    assert measure(["predict"], checkout=tmp_path).said == "the other checkout\n"
+
+
 def test_copies_fill_up_the_number_and_are_displaced(tmp_path: Path) -> None:
     records = make_records(4, seed=1, prefix="m")
     write_copies(tmp_path / "a.extxyz", records, 10)

@@ -73,6 +73,13 @@ def test_help_of_every_command_has_an_example(command: str, run: Run) -> None:
     assert f"Example: bandgap {command}" in result.stdout
 
 
+@pytest.mark.parametrize("name", ["bench", "demo-data"])
+def test_what_only_a_checkout_can_run_is_no_command(name: str, run: Run) -> None:
+    result = run(name)
+    assert result.exit_code == 2
+    assert f"No such command '{name}'" in result.stderr
+
+
 def test_unknown_command_is_a_usage_error(shell: Shell) -> None:
     result = shell("pretict")
     assert result.returncode == 2
