@@ -12,8 +12,7 @@ import multiprocessing
 import os
 import threading
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
@@ -24,7 +23,7 @@ import joblib
 from joblib.executor import MemmappingExecutor
 from joblib.externals.loky import get_reusable_executor
 
-from bandgap.foundation.errors import BandgapError, ConfigError
+from bandgap.foundation.errors import ConfigError
 
 Name = Literal["local", "dask"]
 T = TypeVar("T")
@@ -106,7 +105,7 @@ def mapped(
             yield function(*task)
         return
     left = iter(tasks)
-    with _lost_workers_named(engine), _parallel(engine, n_jobs) as parallel:
+    with _parallel(engine, n_jobs) as parallel:
         window = ahead * max(1, int(parallel._effective_n_jobs()))
         while batch := list(islice(left, window)):
             yield from parallel(joblib.delayed(_inside)(function, task) for task in batch)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bandgap.foundation.engines import mapped
-from bandgap.foundation.errors import BandgapError, ConfigError
+from bandgap.foundation.errors import ConfigError
 from tests.unit.runs.dask_cluster import Cluster
 
 pytestmark = pytest.mark.slow
@@ -27,11 +27,6 @@ def lost_once(x: float, marks: str) -> np.ndarray:
     return power(x)
 
 
-def always_lost(x: float) -> float:
-    os.kill(os.getpid(), signal.SIGKILL)
-    return x
-
-
 def refused(x: float) -> float:
     if x == 3.0:
         raise ConfigError("3 is not accepted. Give another number.")
@@ -47,10 +42,3 @@ def test_item_of_a_killed_worker_is_computed_again(two_workers: Cluster, tmp_pat
 def test_error_of_an_item_is_raised_as_it_was_on_the_worker(two_workers: Cluster) -> None:
     with pytest.raises(ConfigError, match=r"^3 is not accepted\. Give another number\.$"):
         list(mapped(refused, [(float(x),) for x in range(8)]))
-
-
-def test_item_that_kills_four_workers_is_given_up_with_a_bandgap_error(two_workers: Cluster) -> None:
-    while len(two_workers.workers) < 5:
-        two_workers.add_worker()
-    with pytest.raises(BandgapError, match=r"Workers of tcp://.* were lost again and again at the same item"):
-        list(mapped(always_lost, [(1.0,)]))
