@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import session
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.rows import Dataset, Origin, Purpose
@@ -31,6 +33,17 @@ def store_files(
         files=contents,
         then=then,
     )
+
+
+def release(*files: UploadedFile | None) -> None:
+    """Free the memory of uploads that the store has now; Streamlit would keep them as long as the session.
+
+    Give the form a new life afterwards, as its widgets still refer to them.
+    """
+    context = get_script_run_ctx()
+    for file in files:
+        if context is not None and file is not None:
+            context.uploaded_file_mgr.remove_file(context.session_id, file.file_id)
 
 
 def submit_check(dataset: Dataset) -> Job:
