@@ -23,7 +23,7 @@ from streamlit.web import bootstrap
 
 from bandgap.jobs.access import VARIABLE, AccessMiddleware, AccessRules
 from bandgap.jobs.connections import ConnectionLimits, server_options
-from bandgap.jobs.log_lines import LimitedLog
+from bandgap.jobs.log_lines import limited_stderr
 
 MAIN = Path(__file__).resolve().parent / "main.py"
 OPTIONS = {  # of Streamlit, over those of `.streamlit/config.toml` in this and in the user's folders
@@ -42,7 +42,7 @@ def main() -> None:
     settings = json.loads(sys.argv[1])
     settings["host_names"] = tuple(settings["host_names"])
     rules = AccessRules(**settings, token=os.environ.pop(VARIABLE, None))
-    with contextlib.redirect_stderr(LimitedLog(sys.stderr)):  # type: ignore[type-var]
+    with limited_stderr():
         server_of(rules).run()
 
 

@@ -68,8 +68,8 @@ class LimitedProtocol(H11Protocol):
         self._arrival_timer: asyncio.TimerHandle | None = None
         self._response_timer: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast("asyncio.Transport", transport))
         if len(self.connections) > self._limits.connections:
             if not self._waiting:
                 self._refuse(503, "The server has too many connections. Try again in a minute.")

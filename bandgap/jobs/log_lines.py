@@ -1,17 +1,24 @@
 """A limit on the lines that a server logs in a minute, so that a flood of requests does not fill the disk."""
 
+import contextlib
+import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import TextIO
+from typing import TextIO, cast
 
 LINES_A_MINUTE = 300
 LINE_CHARACTERS = 2_000
 WINDOW_S = 60.0
 
 
+def limited_stderr() -> contextlib.AbstractContextManager[TextIO]:
+    """Limit what is written to `sys.stderr` in this context."""
+    return contextlib.redirect_stderr(cast("TextIO", LimitedLog(sys.stderr)))
+
+
 class LimitedLog:
-    """A text stream that leaves out what is over the limit, and says so. Replaces `sys.stderr` in a server.
+    """A text stream that leaves out what is over the limit, and says so.
 
     The handlers of `logging` write one record, of one line or of many, by one call.
     """

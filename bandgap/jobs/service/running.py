@@ -1,6 +1,5 @@
 """`bandgap serve`: loads the models, listens on a socket, and answers until Ctrl-C or SIGTERM."""
 
-import contextlib
 import signal
 import socket
 import sys
@@ -14,7 +13,7 @@ from fastapi import FastAPI
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import set_threads
 from bandgap.jobs.connections import BACKLOG, ConnectionLimits, server_options
-from bandgap.jobs.log_lines import LimitedLog
+from bandgap.jobs.log_lines import limited_stderr
 from bandgap.jobs.service.app import build_app
 from bandgap.jobs.service.limits import ServiceLimits
 from bandgap.jobs.service.models import load_models
@@ -57,7 +56,7 @@ def run_service(
     )
     for name in (signal.SIGINT, signal.SIGTERM):  # uvicorn ends by them, and then raises them once more
         signal.signal(name, _ignore)
-    with contextlib.redirect_stderr(LimitedLog(sys.stderr)):  # type: ignore[type-var]
+    with limited_stderr():
         server_of(app).run(sockets=[sock])
     return 0
 
