@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import session
+from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
@@ -41,9 +42,13 @@ def release(*files: UploadedFile | None) -> None:
     Give the form a new life afterwards, as its widgets still refer to them.
     """
     context = get_script_run_ctx()
+    if context is None:
+        return
+    manager = context.uploaded_file_mgr
+    assert isinstance(manager, MemoryUploadedFileManager)  # as Streamlit makes it
     for file in files:
-        if context is not None and file is not None:
-            context.uploaded_file_mgr.remove_file(context.session_id, file.file_id)
+        if file is not None:
+            manager.remove_file(context.session_id, file.file_id)
 
 
 def submit_check(dataset: Dataset) -> Job:
