@@ -1,6 +1,8 @@
 # The dashboard and its worker in one container. Build from the checkout, with no network at run time:
 #   docker build -t bandgap .
-#   docker run -p 8501:8501 -v bandgap-home:/home/bandgap/data bandgap
+#   docker run -p 127.0.0.1:8501:8501 -v bandgap-home:/home/bandgap/data bandgap
+# It prints the address with its token; `-e BANDGAP_APP_TOKEN=...` sets another, which stays from start to start. For other
+# machines publish another port behind a proxy, which has to encrypt, and add `--allowed-host NAME` to the line.
 FROM python:3.11-slim
 
 # Torch's CPU build is a tenth of the default build: pass --build-arg TORCH_INDEX=URL, the index that pytorch.org names.
@@ -21,7 +23,6 @@ WORKDIR /home/bandgap
 RUN rm -r /home/bandgap/checkout
 
 ENV BANDGAP_HOME=/home/bandgap/data \
-    STREAMLIT_SERVER_HEADLESS=true \
     PYTHONUNBUFFERED=1
 USER bandgap
 VOLUME /home/bandgap/data
@@ -30,4 +31,4 @@ EXPOSE 8501
 # Every unknown path of Streamlit answers 200, so the body is compared.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s CMD ["python", "-c", "import sys, urllib.request as u; sys.exit(u.urlopen('http://127.0.0.1:8501/_stcore/health', timeout=4).read().strip() != b'ok')"]
 
-ENTRYPOINT ["bandgap", "app", "--host", "0.0.0.0"]
+ENTRYPOINT ["bandgap", "app", "--host", "0.0.0.0", "--new-token"]

@@ -112,6 +112,7 @@ def predict_form(run: RunRow) -> None:
             frame.problem(error)
             return
     session.choose("prediction", job.id)
+    uploads.release(*files, table)
     session.renew("predict")
     st.rerun()
 

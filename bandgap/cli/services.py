@@ -16,7 +16,10 @@ PACKAGES = ("torch", "dscribe", "ase", "numpy", "pandas", "scikit-learn", "strea
 
 
 def app(
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    host: Annotated[
+        str,
+        typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in, and needs a token or --behind-proxy."),
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on; the next free one if taken.")] = 8501,
     quota_gb: Annotated[
         str | None,
@@ -25,11 +28,43 @@ def app(
         ),
     ] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="File with the token that lets a browser in, instead of BANDGAP_APP_TOKEN. The address that is "
+            "printed carries it; a cookie does afterwards.",
+        ),
+    ] = None,
+    new_token: Annotated[
+        bool, typer.Option("--new-token", help="Make a token for this start, where none is given.")
+    ] = False,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Name by which browsers call this server. May be repeated."),
+    ] = None,
+    behind_proxy: Annotated[
+        bool,
+        typer.Option(
+            "--behind-proxy",
+            help="A proxy in front decides who comes in; --allowed-host gives the name that browsers use for it.",
+        ),
+    ] = False,
 ) -> None:
     """Start the dashboard and its worker, print the address, and stop both on Ctrl-C."""
     from bandgap.jobs.serve import serve
 
-    raise typer.Exit(serve(host, port, quota_gb=quota_gb, open_browser=open_browser))
+    code = serve(
+        host,
+        port,
+        quota_gb=quota_gb,
+        open_browser=open_browser,
+        token_file=token_file,
+        new_token=new_token,
+        host_names=allowed_host or (),
+        behind_proxy=behind_proxy,
+    )
+    raise typer.Exit(code)
 
 
 def worker() -> None:

@@ -151,23 +151,6 @@ def _parallel(engine: Engine, n_jobs: int) -> Any:
         return joblib.Parallel(n_jobs=-1, batch_size=1)
 
 
-@contextmanager
-def _lost_workers_named(engine: Engine) -> Iterator[None]:
-    """Raise BandgapError in place of Dask's error where an item has cost too many workers."""
-    if not engine.remote:
-        yield
-        return
-    from distributed import KilledWorker
-
-    try:
-        yield
-    except KilledWorker as error:
-        raise BandgapError(
-            f"Workers of {engine.scheduler} were lost again and again at the same item, so it is not tried again. Out "
-            f"of memory is the usual reason; Dask says: {error}"
-        ) from error
-
-
 @lru_cache(maxsize=4)
 def _dask(scheduler: str) -> dict[str, Any]:
     """Connect to a scheduler, once a process, and return the settings of joblib's backend."""

@@ -1,7 +1,8 @@
 """`bandgap app`: starts the worker and the web page, starts either again when it ends, and stops both."""
 
 import contextlib
-import ipaddress
+import dataclasses
+import json
 import logging
 import os
 import runpy
@@ -18,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 
 from bandgap.foundation.errors import BandgapError, ConfigError
+from bandgap.jobs.access import VARIABLE, AccessRules, access_rules, address_with_token
 from bandgap.jobs.disk import QUOTA_OPTION, QUOTA_VARIABLE, parsed_quota, quota_bytes
 from bandgap.jobs.home import OTHERS, open_home
 from bandgap.jobs.machines import PagesRow
@@ -74,13 +76,32 @@ def healthy(address: str) -> bool:
         return False
 
 
-def serve(host: str = "127.0.0.1", port: int = 8501, *, quota_gb: str | None = None, open_browser: bool = False) -> int:
+def serve(
+    host: str = "127.0.0.1",
+    port: int = 8501,
+    *,
+    quota_gb: str | None = None,
+    open_browser: bool = False,
+    token_file: Path | None = None,
+    new_token: bool = False,
+    host_names: Sequence[str] = (),
+    behind_proxy: bool = False,
+) -> int:
     """Run the worker and the page until Ctrl-C or SIGTERM; return the exit code.
 
-    `quota_gb` is how much a workspace may take, in GB as text ("0": no limit), instead of $BANDGAP_QUOTA_GB. Raises
-    ConfigError when no port is free or the quota is no number, BandgapError when the page does not start or another
+    `quota_gb` is how much a workspace may take, in GB as text ("0": no limit), instead of $BANDGAP_QUOTA_GB. The last
+    four say who may use the page (`access.access_rules`). Raises ConfigError when no port is free, the quota is no
+    number or other machines could come in without a token, BandgapError when the page does not start or another
     machine serves the data directory.
     """
+    rules = access_rules(
+        host,
+        port,
+        token_file=token_file,
+        new_token=new_token,
+        host_names=host_names,
+        behind_proxy=behind_proxy,
+    )
     if quota_gb is None:
         quota_bytes()
     else:
@@ -90,17 +111,20 @@ def serve(host: str = "127.0.0.1", port: int = 8501, *, quota_gb: str | None = N
     chosen = free_port(host, port)
     if port and chosen != port:
         _say(f"Port {port} is taken; using {chosen}.")
+    rules = dataclasses.replace(rules, port=chosen)
     address = f"http://{_shown(host)}:{chosen}"
+    entrance = address_with_token(address, rules.token)
     stopping, row = threading.Event(), PagesRow(home)
     with _signals_set(stopping):
-        page = _Kept("page", _page_command(host, chosen), environment, stdout=subprocess.DEVNULL)
+        page_environment = _page_environment(environment, rules)
+        page = _Kept("page", _page_command(rules), page_environment, stdout=subprocess.DEVNULL)
         worker = _Kept("worker", _kept_command("bandgap.jobs.worker"), environment)
         try:
             _wait_until_healthy(page, address, stopping)
             if not stopping.is_set():
-                _say(f"bandgap is at {address}  (data in {home.folder}; Ctrl-C stops it)")
+                _say(f"bandgap is at {entrance}  (data in {home.folder}; Ctrl-C stops it)")
                 if open_browser:
-                    webbrowser.open(address)
+                    webbrowser.open(entrance)
             while not stopping.wait(0.5):
                 row.beat()
                 worker.keep()
@@ -147,29 +171,25 @@ class _Kept:
         return subprocess.Popen(self._command, env=self._environment, stdin=subprocess.PIPE, stdout=self._stdout)
 
 
-def _page_command(host: str, port: int) -> list[str]:
-    options = {
-        "server.address": host,
-        "server.port": str(port),
-        "server.headless": "true",
-        "browser.gatherUsageStats": "false",
-        "server.fileWatcherType": "none",
-        "logger.level": "warning",
-    }
-    flags = [f"--{name}={value}" for name, value in options.items()]
-    if _is_loopback(host):  # a list: one flag for each entry
-        flags += [f"--server.allowedHosts={name}" for name in ("localhost", "127.0.0.1")]
-    return _kept_command("streamlit", "run", str(app_folder() / "main.py"), *flags)
+def _page_command(rules: AccessRules) -> list[str]:
+    settings = dataclasses.asdict(rules)
+    del settings["token"]  # other users of the machine can read a command
+    return _kept_command(str(app_folder() / "server.py"), json.dumps(settings))
 
 
-def _kept_command(module: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "bandgap.jobs.serve", module, *arguments]
+def _page_environment(environment: dict[str, str], rules: AccessRules) -> dict[str, str]:
+    return environment if rules.token is None else {**environment, VARIABLE: rules.token}
+
+
+def _kept_command(program: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "bandgap.jobs.serve", program, *arguments]
 
 
 def _environment(folder: Path, quota_gb: str | None) -> dict[str, str]:
     """Return what page and worker share: data directory, threads, and the quota where one was given."""
     threads, quota = os.environ.get("OMP_NUM_THREADS", "1"), {} if quota_gb is None else {QUOTA_VARIABLE: quota_gb}
-    return {**os.environ, "BANDGAP_HOME": str(folder), "OMP_NUM_THREADS": threads, **quota}
+    inherited = {name: value for name, value in os.environ.items() if name != VARIABLE}
+    return {**inherited, "BANDGAP_HOME": str(folder), "OMP_NUM_THREADS": threads, **quota}
 
 
 def _wait_until_healthy(page: _Kept, address: str, stopping: threading.Event) -> None:
@@ -214,17 +234,8 @@ def _family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _shown(host: str) -> str:
-    shown = "127.0.0.1" if host in ("0.0.0.0", "") else host
+    shown = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"[{shown}]" if ":" in shown else shown
 
 
@@ -233,11 +244,15 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _run_kept(module: str) -> None:
-    """Run a module as the page or the worker, as `python -m` would: for the owner alone, until the starter ends."""
+def _run_kept(program: str) -> None:
+    """Run a module or file as page or worker, as `python` would: for the owner alone, until the starter ends."""
     os.umask(OTHERS)
     threading.Thread(target=_end_with_starter, daemon=True).start()
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    if program.endswith(".py"):
+        sys.path.insert(0, str(Path(program).parent))
+        runpy.run_path(program, run_name="__main__")
+    else:
+        runpy.run_module(program, run_name="__main__", alter_sys=True)
 
 
 def _end_with_starter() -> None:

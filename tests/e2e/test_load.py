@@ -34,7 +34,7 @@ def page_process_mb(address: str) -> Callable[[], float]:
     found = [
         process
         for process in Path("/proc").glob("[0-9]*")
-        if (words := _command(process)) and "streamlit" in words and f"--server.port={port}" in words
+        if (command := _command(process)).endswith("}\0") and "server.py" in command and f'"port": {port},' in command
     ]
     assert len(found) == 1, found
 
@@ -45,11 +45,11 @@ def page_process_mb(address: str) -> Callable[[], float]:
     return measure
 
 
-def _command(process: Path) -> list[str]:
+def _command(process: Path) -> str:
     try:
-        return (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        return (process / "cmdline").read_bytes().decode(errors="replace")
     except OSError:  # it has ended
-        return []
+        return ""
 
 
 def visits_of(address: str, choices: dict[str, str], *, number: int, until: float) -> list[tuple[str, Visit]]:

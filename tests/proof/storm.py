@@ -27,7 +27,7 @@ from bandgap.runs.requests import TransferRequest
 MARKS = {  # of a process of this data directory, in its command; a child is a job or the catalogue
     "child": b"spawn_main",
     "worker": b"bandgap.jobs.worker",
-    "page": b"streamlit",
+    "page": b"server.py",
     "supervisor": b"serve.serve(",
 }
 SEED = int(os.environ.get("BANDGAP_PROOF_SEED", "18"))

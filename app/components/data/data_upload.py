@@ -69,6 +69,7 @@ def upload_form() -> None:
                 frame.problem(error)
                 return
             session.choose("data", dataset.id)
+            uploads.release(*files)
             session.renew("upload")
             st.rerun()
     st.caption(LARGER)

@@ -15,7 +15,7 @@ from bandgap.datasets.units import Unit
 from bandgap.foundation.errors import BandgapError, InputError
 from bandgap.foundation.quantities import Quantity
 from bandgap.jobs.rows import Dataset, Verdict
-from components.shared import frame, stores, tables, words
+from components.shared import frame, stores, tables, uploads, words
 
 _UNITS: tuple[Unit, ...] = ("eV", "Hartree")
 _STATED: dict[str, Unit | None] = {"stated in the header": None} | {unit: unit for unit in _UNITS}
@@ -109,6 +109,7 @@ def _csv_form(dataset: Dataset) -> None:
             "n_unmatched_structures": len(found.unmatched_structures),
             "unmatched_structures": list(found.unmatched_structures[:_KEPT]),
         }
+        uploads.release(file)
         _store(dataset, verdicts, found.gaps, level=read.level_of_theory, facts=facts, keep=keep)
 
 

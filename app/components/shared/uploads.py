@@ -5,6 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import session
+from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from bandgap.jobs.demos import DEMOS
 from bandgap.jobs.rows import Dataset, Origin, Purpose
@@ -32,6 +35,21 @@ def store_files(
         files=contents,
         then=then,
     )
+
+
+def release(*files: UploadedFile | None) -> None:
+    """Free the memory of uploads that the store has now; Streamlit would keep them as long as the session.
+
+    Give the form a new life afterwards, as its widgets still refer to them.
+    """
+    context = get_script_run_ctx()
+    if context is None:
+        return
+    manager = context.uploaded_file_mgr
+    assert isinstance(manager, MemoryUploadedFileManager)  # as Streamlit makes it
+    for file in files:
+        if file is not None:
+            manager.remove_file(context.session_id, file.file_id)
 
 
 def submit_check(dataset: Dataset) -> Job:

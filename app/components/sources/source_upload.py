@@ -7,7 +7,7 @@ from bandgap.foundation.errors import BandgapError
 from bandgap.jobs.added_sources import add_archive
 from bandgap.jobs.rows import MAX_FILE_BYTES, check_upload
 from bandgap.jobs.sources import MAX_NAME
-from components.shared import frame, stores, words
+from components.shared import frame, stores, uploads, words
 
 LARGER = (
     f"At most {words.size(MAX_FILE_BYTES)}. A larger one is added on this server's machine by "
@@ -37,6 +37,7 @@ def source_upload() -> None:
             frame.problem(error)
             return
     session.choose("source", job.subject)
+    uploads.release(file)
     session.renew("source-upload")
     st.rerun()
 

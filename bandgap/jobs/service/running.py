@@ -12,6 +12,8 @@ from fastapi import FastAPI
 
 from bandgap.foundation.errors import ConfigError
 from bandgap.foundation.machine import set_threads
+from bandgap.jobs.connections import BACKLOG, ConnectionLimits, server_options
+from bandgap.jobs.log_lines import limited_stderr
 from bandgap.jobs.service.app import build_app
 from bandgap.jobs.service.limits import ServiceLimits
 from bandgap.jobs.service.models import load_models
@@ -54,14 +56,21 @@ def run_service(
     )
     for name in (signal.SIGINT, signal.SIGTERM):  # uvicorn ends by them, and then raises them once more
         signal.signal(name, _ignore)
-    server_of(app).run(sockets=[sock])
+    with limited_stderr():
+        server_of(app).run(sockets=[sock])
     return 0
 
 
-def server_of(app: FastAPI) -> uvicorn.Server:
+def server_of(app: FastAPI, limits: ConnectionLimits = ConnectionLimits()) -> uvicorn.Server:
     """Return the server of the application, which speaks HTTP alone and does not name itself."""
     config = uvicorn.Config(
-        app, log_level="warning", server_header=False, ws="none", lifespan="on", timeout_graceful_shutdown=GRACE_S
+        app,
+        log_level="warning",
+        server_header=False,
+        ws="none",
+        lifespan="on",
+        timeout_graceful_shutdown=GRACE_S,
+        **server_options(limits),
     )
     return uvicorn.Server(config)
 
@@ -75,7 +84,7 @@ def listening(host: str, port: int) -> socket.socket:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))
-        sock.listen(1024)
+        sock.listen(BACKLOG)
     except (OSError, OverflowError) as error:
         sock.close()
         raise ConfigError(f"Cannot listen on {host}, port {port}: {error}. Choose another --port or --host.") from error

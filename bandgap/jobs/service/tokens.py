@@ -12,16 +12,16 @@ SHORTEST = 16
 _HOW = "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
 
 
-def token_of(file: Path | None) -> str | None:
-    """Return the token of a file, else that of $BANDGAP_SERVICE_TOKEN, None where neither is given.
+def token_of(file: Path | None, variable: str = VARIABLE) -> str | None:
+    """Return the token of a file, else that of the environment variable, None where neither is given.
 
     Raises ConfigError where it is too short, is more than one line or holds what a header cannot.
     """
-    if file is None and VARIABLE not in os.environ:
+    if file is None and variable not in os.environ:
         return None
-    where = VARIABLE if file is None else str(file)
+    where = variable if file is None else str(file)
     try:
-        text = os.environ[VARIABLE] if file is None else file.read_text(encoding="ascii")
+        text = os.environ[variable] if file is None else file.read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{where}: the token cannot be read ({error}). Write one line of ASCII: {_HOW}") from error
     token = text.strip()
