@@ -67,6 +67,7 @@ class LimitedProtocol(H11Protocol):
         self._last_data = 0.0
         self._arrival_timer: asyncio.TimerHandle | None = None
         self._response_timer: asyncio.TimerHandle | None = None
+        self._is_websocket = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast("asyncio.Transport", transport))
@@ -86,6 +87,10 @@ class LimitedProtocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         self._follow_request()
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        self._is_websocket = True  # another protocol has the transport from here on
+        super().handle_websocket_upgrade(event)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -109,7 +114,8 @@ class LimitedProtocol(H11Protocol):
 
     def _follow_request(self) -> None:
         """Note what the client has to send next, and give it its time."""
-        phase = None if self.transport.is_closing() else _PHASES.get(self.conn.their_state)
+        is_over = self._is_websocket or self.transport.is_closing()
+        phase = None if is_over else _PHASES.get(self.conn.their_state)
         now = self.loop.time()
         self._last_data = now
         if phase == self._phase:

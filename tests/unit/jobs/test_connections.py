@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import uvicorn
+from websockets.sync.client import connect
 
 from bandgap.jobs.connections import ConnectionLimits, server_options
 
@@ -26,7 +27,13 @@ PATIENCE_S = 10.0
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
-    """Answer with the number of bytes of the body; /large with 50 MB, /slow after 20 s."""
+    """Answer with the number of bytes of the body; /large with 50 MB, /slow after 20 s; a WebSocket by its own text."""
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.accept"})
+        while (message := await receive())["type"] != "websocket.disconnect":
+            if message["type"] == "websocket.receive":
+                await send({"type": "websocket.send", "text": message["text"]})
+        return
     size, more = 0, True
     while more:
         message = await receive()
@@ -45,7 +52,7 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 def serving(limits: ConnectionLimits = QUICK) -> Iterator[int]:
     """Serve the application in a thread and yield the port."""
     config = uvicorn.Config(
-        application, port=0, lifespan="off", log_level="critical", ws="none", **server_options(limits)
+        application, port=0, lifespan="off", log_level="critical", ws="websockets-sansio", **server_options(limits)
     )
     server = uvicorn.Server(config)
     sock = socket.create_server(("127.0.0.1", 0))
@@ -107,6 +114,15 @@ def test_body_that_arrives_steadily_is_not_ended() -> None:
             connection.sendall(bytes(400))
             time.sleep(0.1)  # 1 s in all, twice the longest pause
         assert b"x-size: 4000" in connection.recv(65_536)
+
+
+def test_websocket_stays_open_without_a_message_and_next_to_half_sent_requests() -> None:
+    with serving() as port, contextlib.ExitStack() as stack, connect(f"ws://127.0.0.1:{port}") as websocket:
+        time.sleep(1.5)  # three times what headers and a pause of a body may take
+        for _ in range(2 * QUICK.connections):
+            stack.enter_context(client(port, HALF))
+        websocket.send("a message")
+        assert websocket.recv(timeout=PATIENCE_S) == "a message"
 
 
 def test_response_that_is_awaited_is_not_ended() -> None:
