@@ -71,9 +71,7 @@ def test_closed_workspace_is_offered_again_by_this_browser_alone(browser: Browse
         picture(page, f"home-continue-{PHONE}", width=PHONE)
         offers.click()
         page.wait_for_function("ws => location.search.includes(ws)", arg=workspace)
-        page.get_by_role("link", name="Data", exact=True).or_(
-            page.get_by_test_id("stExpandSidebarButton")
-        ).first.click()
+        expect(page.get_by_text("Labelled structures", exact=True).first).to_be_visible()
     with browser.new_context(extra_http_headers=PROXY) as context:
         other = context.new_page()
         other.goto(dashboard.at())
@@ -111,8 +109,10 @@ def test_unknown_workspace_gets_a_sentence_and_no_new_one(browser: Browser, dash
         page = context.new_page()
         page.goto(dashboard.at("data", ws=given))
         expect(page.get_by_role("heading", name="No such workspace")).to_be_visible()
-        expect(page.get_by_text(given[:16])).to_be_visible()
+        expect(page.get_by_text(given[:16]).first).to_be_visible()
         page.get_by_role("link", name="Train", exact=True).click()
+        page.wait_for_url("**/train*")
+        page.wait_for_timeout(1000)  # until the server has drawn that page
         expect(page.get_by_role("heading", name="No such workspace")).to_be_visible()
         page.get_by_role("button", name="Start a new workspace").click()
         expect_ready(page, "Train")
