@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from bandgap.foundation.quantities import Quantity
-from bandgap.inference.prior_comparison import equal_to_prior
 from bandgap.sources.cards import card_rows, extras_sentence, left_out_sentence
 
 # What a reader needs of a run's diagnostics, in this order; the manifest has more.
@@ -36,6 +35,8 @@ def run_figures(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def print_run(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Print the figures and the warnings of a run or a source model, its card, and where it is."""
+    from bandgap.inference.prior_comparison import equal_to_prior
+
     print_figures(run_figures(manifest))
     if left_out := left_out_sentence(manifest):
         typer.echo(left_out)

@@ -104,8 +104,8 @@ def write_whole(file: Path, text: str) -> None:
 def check_writable(path: Path) -> None:
     """Raise InputError where no file or folder can be written at `path`; leave everything as it was.
 
-    The folders above it need not exist yet: a folder is then made where the first one is missing,
-    and removed.
+    The folders above it need not exist yet. Whether a new file or folder can be made is tried in the
+    nearest folder that exists, under another name, so that nothing appears at `path` for a moment.
     """
     try:
         if path.is_file():
@@ -114,12 +114,8 @@ def check_writable(path: Path) -> None:
         elif path.is_dir():
             os.rmdir(tempfile.mkdtemp(dir=path))
         elif not path.exists():  # else a device, such as /dev/stdout
-            path = path.resolve()
-            missing = next(p for p in reversed((path, *path.parents)) if not p.exists())
-            missing.mkdir()
-            missing.rmdir()
-    except FileExistsError:  # another process has just made it
-        return
+            nearest = next(folder for folder in path.resolve().parents if folder.exists())
+            os.rmdir(tempfile.mkdtemp(dir=nearest))
     except OSError as error:
         raise InputError(
             f"{path} cannot be written ({error.strerror or error}). Give a place where files can be written."

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from bandgap.foundation.damage import DAMAGE
-from bandgap.foundation.errors import BandgapError
+from bandgap.foundation.errors import BandgapError, ConfigError
 
 SCHEMA_VERSION = 3
 BUSY_S = 10.0  # how long a writer waits for another one before it gives up
@@ -64,7 +64,7 @@ def row_damage_reported(table: str) -> Iterator[None]:
     """Turn what a row of other types, or of text that is not JSON, causes into a StoreError."""
     try:
         yield
-    except DAMAGE as error:
+    except (*DAMAGE, ConfigError) as error:
         raise StoreError(
             f"A row of the table {table} in the store is damaged ({type(error).__name__}: {error}). The runs next to "
             "the store are safe. Move its file bandgap.sqlite3 away and start again; a new one is made."

@@ -219,10 +219,11 @@ class Library:
 
     def _entries(self, kind: Kind, entry_type: type[T]) -> dict[str, T]:
         rows = self.database.rows("SELECT id, body FROM catalogue WHERE kind = ? ORDER BY rank", kind)
+        with row_damage_reported("catalogue"):
+            bodies = {row["id"]: parse_json(row["body"], what="body") for row in rows}
         try:
-            with row_damage_reported("catalogue"):
-                return {row["id"]: from_dict(entry_type, parse_json(row["body"], what="body")) for row in rows}
-        except ConfigError:  # written by another version of the worker; the next one that starts replaces it
+            return {name: from_dict(entry_type, body) for name, body in bodies.items()}
+        except (ConfigError, TypeError):  # by another version of the worker; the next one that starts replaces it
             return {}
 
 

@@ -1,6 +1,8 @@
 """Posteriors: what a transfer returns, what it predicts, and how it is stored. One file for each kind.
 
-The module of a kind is imported when a posterior of that kind is restored or named. Not here: how it was fitted.
+The module of a kind is imported when a posterior of that kind is restored or named.
+
+Not here: how it was fitted.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,9 @@
 """Transfer methods: one file each, with everything that is known of the method in its `METHOD`.
 
 `NAMES` lists them. A method's module is imported when the method is first used, so that listing or predicting loads no
-sampler. Not here: what several methods share (`shared`), samplers (`inference`), posteriors (`posterior`).
+sampler.
+
+Not here: what several methods share (`shared`), samplers (`inference`), posteriors (`posterior`).
 """
 
 import importlib

@@ -11,7 +11,7 @@ import typer
 
 from bandgap.cli import options
 from bandgap.cli.bars import progress_bars
-from bandgap.cli.commands import PlainErrors
+from bandgap.cli.commands import CheckedCommand, PlainErrors
 from bandgap.cli.inputs import descriptor_cache
 from bandgap.foundation.errors import ConfigError
 
@@ -32,7 +32,7 @@ def _root() -> None:
     """Make the data that the demo uses again, from its seed."""
 
 
-@app.command("molecular", epilog="Example: python -m data.making molecular --out data --jobs 2")
+@app.command("molecular", cls=CheckedCommand, epilog="Example: python -m data.making molecular --out data --jobs 2")
 def make_molecular(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write; an interrupted one is continued.")],
     seed: Annotated[int, typer.Option(min=0, help="Seed; the shipped data have 2026.")] = 2026,
@@ -55,7 +55,11 @@ def make_molecular(
     typer.echo(f"written to {manifest.parent}")
 
 
-@app.command("inorganic", epilog="Example: python -m data.making inorganic --raw mp_crystals_pbe --out data/inorganic")
+@app.command(
+    "inorganic",
+    cls=CheckedCommand,
+    epilog="Example: python -m data.making inorganic --raw mp_crystals_pbe --out data/inorganic",
+)
 def make_inorganic(
     raw: Annotated[Path, typer.Option(metavar="DIR", help="Folder with cifs.zip and mp_crystals_pbe.csv.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
@@ -91,7 +95,7 @@ def make_inorganic(
     typer.echo(f"written to {out}")
 
 
-@app.command("seal", epilog='Example: python -m data.making seal --out data --how "train-source, seed 0"')
+@app.command("seal", cls=CheckedCommand, epilog='Example: python -m data.making seal --out data --how "train-source, seed 0"')
 def seal(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the demo data.")],
     how: Annotated[str, typer.Option(help="How the source model in it was made, in one sentence.")],
@@ -104,6 +108,7 @@ def seal(
 
 @app.command(
     "result",
+    cls=CheckedCommand,
     epilog="Example: python -m data.making result --run bandgap-demo/seed-0/btl_pcp_pe "
     "--out app/components/home/demo_result.json",
 )

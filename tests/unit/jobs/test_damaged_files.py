@@ -38,13 +38,13 @@ from bandgap.predictions.growing import SUFFIX, GrowingTable, rows_in
 from bandgap.predictions.store import load_predictions, save_predictions
 from bandgap.runs.requests import TransferRequest
 from bandgap.runs.stored import load_run
-from bandgap.runs.transfer import transfer_run
 from bandgap.sources.domain import load_domain
 from bandgap.sources.overlap import load_known
 from bandgap.sources.sets import open_sources
 from bandgap.sources.stored import load_source
 from bandgap.storage.manifests import MANIFEST, manifest_kind, read_manifest
 from bandgap.structures.shapes import Shape, has_shapes, load_shape, save_shapes
+from tests.transfers import transfer_labelled
 from tests.unit.jobs.payloads import transfer_payload
 from tests.unit.predictions.three_predictions import three_predictions
 
@@ -199,7 +199,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory, world, source_folder) -> di
     save_shapes(small / "s.safetensors", [shape, None])
     settings = {"method": "btl_pcp_pe", "n": 16, "n_test": 4, "seed": 1, "device": "cpu"}
     sampler = {"sampler": {"chains": 2, "warmup": 20, "draws": 20, "keep": 8}}
-    run = transfer_run(source_folder, world.records, world.gaps_eV, out=top / "run", settings=sampler, **settings)
+    run = transfer_labelled(source_folder, world.records, world.gaps_eV, out=top / "run", settings=sampler, **settings)
     weights = tuple(path.name for path in sorted(source_folder.glob("*.safetensors")))
     draws = tuple(path.name for path in sorted(run.glob("*.safetensors")))
     return {

@@ -23,6 +23,7 @@ from bandgap.jobs.home import Home
 from bandgap.jobs.library import Library
 from bandgap.jobs.rows import Verdict
 from bandgap.jobs.store import JobStore
+from bandgap.runs.requests import TransferRequest
 from bandgap.transfer import METHODS
 from bandgap.transfer.shared.cost import default_iterations
 from tests.unit.jobs.payloads import transfer_payload
@@ -146,15 +147,19 @@ def test_levels_count_the_share_of_the_atoms_that_the_split_takes_until_the_same
     verdicts = [Verdict(str(k), "f", "ready", "", "CH4", 5, False, 1.0 + k, {}) for k in range(100)]
     library.save_verdicts(made.id, verdicts)
     dataset = library.dataset(WS, made.id)
-    config = {"source": "demo", "levels": "GFN1-xTB", "seed": 0, "n": 10, "n_test": 30, "by_formula": False}
-    asked = {"total": 100}
-    assert atoms_with_levels(store, dataset, config, **asked) == 200
-    assert atoms_with_levels(store, dataset, {"source": "demo", "n": 10, "n_test": 30}, **asked) == 0
-    finished(store, took_s=1.0, **{**config, "dataset": dataset.id})
-    assert atoms_with_levels(store, dataset, config, **asked) == 0
-    assert atoms_with_levels(store, dataset, {**config, "seed": 1}, **asked) == 200
-    assert atoms_with_levels(store, dataset, {**config, "n": 20}, **asked) == 250
-    without, with_levels = (estimate_transfer(Work("feature_gp", 10), levels_atoms=k).seconds for k in (0, 200))
+    fields = {"levels": "GFN1-xTB", "seed": 0, "n": 10, "n_test": 30, "by_formula": False}
+    request = TransferRequest(**fields)
+
+    def atoms(wanted: TransferRequest) -> int:
+        return atoms_with_levels(store, dataset, "demo", wanted, total=100)
+
+    assert atoms(request) == 200
+    assert atoms(request.changed(levels="none")) == 0
+    finished(store, took_s=1.0, **fields, dataset=dataset.id)
+    assert atoms(request) == 0
+    assert atoms(request.changed(seed=1)) == 200
+    assert atoms(request.changed(n=20)) == 250
+    without, with_levels = (estimate_transfer(Work("feature_gp", 10), COSTS, levels_atoms=k).seconds for k in (0, 200))
     assert with_levels - without == pytest.approx(1.0)  # 0.3 s for a crystal of 60 atoms
 
 

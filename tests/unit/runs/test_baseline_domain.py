@@ -13,8 +13,8 @@ from bandgap.predictions.domain import LearnedRange
 from bandgap.runs.chunks import ChunkPlan, predict_chunks
 from bandgap.runs.prediction import predict_run
 from bandgap.runs.stored import load_run
-from bandgap.runs.transfer import transfer_run
 from bandgap.structures import read_paths
+from tests.transfers import transfer_labelled
 from tests.unit.conftest import World
 
 METHOD = "kernel_ridge"
@@ -22,7 +22,7 @@ METHOD = "kernel_ridge"
 
 @pytest.fixture(scope="module")
 def run(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return transfer_run(
+    return transfer_labelled(
         None,
         world.records,
         world.gaps_eV,
@@ -75,7 +75,7 @@ def test_gap_of_electron_levels_has_a_range_too(method: str, source_folder: Path
     """Whether the method learns from all levels or takes their gap as its baseline."""
     pytest.importorskip("tblite")
     settings = {"draws": 8, "proposals": 50} if method == "feature_gp" else {}
-    folder = transfer_run(
+    folder = transfer_labelled(
         source_folder,
         world.records,
         world.gaps_eV,
@@ -96,7 +96,7 @@ def test_gap_of_electron_levels_has_a_range_too(method: str, source_folder: Path
 def test_field_case_of_50_eV_is_not_answered_with_confidence(test_data: Path, tmp_path: Path) -> None:
     cases = test_data / "field_cases"
     learned, new = (read_paths([cases / f"303_baseline_{name}.extxyz"]) for name in ("learn", "50_eV"))
-    folder = transfer_run(
+    folder = transfer_labelled(
         None,
         learned,
         labels_from_info(learned, "gap_eV"),

@@ -8,10 +8,10 @@ import pytest
 from bandgap.evaluation.calibrators import FILE
 from bandgap.foundation.errors import Cancelled, InputError
 from bandgap.runs.stored import load_run
-from bandgap.runs.transfer import transfer_run
 from bandgap.sources.model import SourceConfig
 from bandgap.sources.stored import load_source
-from bandgap.sources.training import train_source_run
+from bandgap.sources.training import train_source_folder
+from tests.transfers import transfer_labelled
 
 BRIEF = {"method": "last_layer_ridge", "n": 10, "device": "cpu"}
 
@@ -22,7 +22,7 @@ def transferred(source_folder, world):
 
     def transfer(out: Path, **changes) -> Path:
         settings = {**BRIEF, "n_test": 6, **changes}
-        return transfer_run(source_folder, world.records, world.gaps_eV, out=out, **settings)
+        return transfer_labelled(source_folder, world.records, world.gaps_eV, out=out, **settings)
 
     return transfer
 
@@ -80,9 +80,9 @@ def test_source_is_neither_replaced_nor_mixed_with_a_run(below, transferred, sou
 def test_source_that_another_run_starts_from_is_not_replaced_by_a_run(source_folder, world, tmp_path):
     out = tmp_path / "source"
     settings = {"descriptor": world.descriptor, "config": SourceConfig(hidden=(4,)), "seed": 0, "device": "cpu"}
-    train_source_run(world.records, world.gaps_eV, out=out, **settings)
+    train_source_folder(world.records, world.gaps_eV, out=out, **settings)
     with pytest.raises(InputError, match="contains a source model, which a run does not replace"):
-        transfer_run(source_folder, world.records, world.gaps_eV, out=out, n_test=6, **BRIEF)
+        transfer_labelled(source_folder, world.records, world.gaps_eV, out=out, n_test=6, **BRIEF)
     load_source(out)
 
 
@@ -90,7 +90,7 @@ def test_run_is_not_replaced_by_a_source(transferred, world, tmp_path):
     out = transferred(tmp_path / "run")
     settings = {"descriptor": world.descriptor, "config": SourceConfig(hidden=(4,)), "seed": 0, "device": "cpu"}
     with pytest.raises(InputError, match="contains a run, which a source model does not replace"):
-        train_source_run(world.records, world.gaps_eV, out=out, **settings)
+        train_source_folder(world.records, world.gaps_eV, out=out, **settings)
     load_run(out)
 
 

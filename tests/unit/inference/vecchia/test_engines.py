@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from bandgap.foundation.config import from_dict, to_dict
+from bandgap.foundation.config import from_dict
 from bandgap.foundation.errors import ConfigError
 from bandgap.inference.stochastic_gradient.outcomes import RunConfig
 from bandgap.inference.stochastic_gradient.sgld import SgldConfig
@@ -122,11 +122,6 @@ def test_device_that_cannot_be_is_refused():
 def test_gpu_is_refused_where_there_is_none():
     with pytest.raises(ConfigError, match="torch finds no CUDA device here"):
         fitted("mode alone", "batched", device="cuda")
-
-
-def test_settings_stored_before_there_were_engines_keep_their_fingerprint():
-    assert "engine" not in to_dict(gp.GPConfig())
-    assert to_dict(gp.GPConfig(engine="batched"))["engine"] == "batched"
 
 
 def test_scoring_by_batches_takes_the_same_way_by_either_engine(target):
