@@ -2,7 +2,7 @@
 
 import typer
 
-from bandgap.cli.commands import CheckedCommand, PlainErrors
+from bandgap.cli.commands import PlainErrors
 from benchmarks.commands import (
     accuracy,
     crystals,
@@ -54,7 +54,7 @@ for _command, _options in (
     (serve.serve, "--model run --json serve.json"),
 ):
     _name = _command.__name__.replace("_", "-")
-    app.command(_name, cls=CheckedCommand, epilog=f"Example: python -m benchmarks {_name} {_options}")(_command)
+    app.command(_name, epilog=f"Example: python -m benchmarks {_name} {_options}")(_command)
 
 if __name__ == "__main__":
     app()

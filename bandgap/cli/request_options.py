@@ -125,4 +125,4 @@ def _integers(field: RequestField, text: str) -> tuple[int, ...]:
     try:
         return tuple(int(word) for word in text.replace(",", " ").split())
     except ValueError:
-        raise ConfigError(f"{field.option}: found {text!r}. Accepted: {field.accepted}, such as 2,3.") from None
+        raise ConfigError(f"{field.option}: found {text!r}. Accepted: {field.accepted}.") from None

@@ -35,6 +35,8 @@ class Setting:
         has no option of its own.
     metavar
         Placeholder of the value in the help text of the command line.
+    example
+        Value of a list as a user types it, such as "40000,10000"; shown in errors.
     on_page
         Whether the dashboard draws a widget for it under "More settings". Fields for which a page draws a widget of
         its own have False.
@@ -44,6 +46,7 @@ class Setting:
     help: str
     option: str | None = ""
     metavar: str | None = None
+    example: str = ""
     on_page: bool = False
 
 
@@ -87,7 +90,7 @@ class RequestField:
             case "text":
                 return "text"
             case "integers":
-                return "whole numbers"
+                return "whole numbers" + (f", such as {self.setting.example}" if self.setting.example else "")
             case "texts":
                 return "a list of texts"
             case "settings":

@@ -131,12 +131,13 @@ def past_transfers(jobs: JobStore, *, limit: int = 60) -> list[PastRun]:
 
     Runs that went on from a checkpoint are left out.
     """
-    found = finished_jobs(jobs, "transfer", limit=limit)
-    return [
-        PastRun(Work.of(TransferRequest.of(payload["request"])), seconds)
-        for payload, result, seconds in found
-        if not result.get("resumed")
-    ]
+    finished = finished_jobs(jobs, "transfer", limit=limit)
+    with row_damage_reported("job"):
+        return [
+            PastRun(Work.of(TransferRequest.of(payload["request"])), seconds)
+            for payload, result, seconds in finished
+            if not result.get("resumed")
+        ]
 
 
 def finished_jobs(jobs: JobStore, kind: str, *, limit: int) -> list[tuple[dict[str, Any], dict[str, Any], float]]:

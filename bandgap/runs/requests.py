@@ -206,6 +206,7 @@ class SourceRequest(Request):
             "Hidden units",
             "Widths of the hidden layers; default: 128,64, and 1024,512 for megnet (Abba 2023, section 3.5).",
             metavar="WIDTHS",
+            example="128,64",
         ),
     ] = None
     split: Annotated[
@@ -215,6 +216,7 @@ class SourceRequest(Request):
             "Numbers of structures to train on and to stop by; the error on the rest is reported. 40000,10000 is the "
             "split of OE62 that the method was published with. Default: four fifths and one fifth, no rest.",
             metavar="TRAIN,STOP",
+            example="40000,10000",
         ),
     ] = None
     max_epochs: Annotated[

@@ -95,7 +95,11 @@ def make_inorganic(
     typer.echo(f"written to {out}")
 
 
-@app.command("seal", cls=CheckedCommand, epilog='Example: python -m data.making seal --out data --how "train-source, seed 0"')
+@app.command(
+    "seal",
+    cls=CheckedCommand,
+    epilog='Example: python -m data.making seal --out data --how "train-source, seed 0"',
+)
 def seal(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the demo data.")],
     how: Annotated[str, typer.Option(help="How the source model in it was made, in one sentence.")],

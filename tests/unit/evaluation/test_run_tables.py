@@ -25,7 +25,8 @@ REQUEST = {"by_formula": False, "test_known": False, "levels": "none"}
 def stored(name, errors, *, rows=None, data="crystals", level="PBE", content="1", seed=0, **more):
     held = normal_heldout(errors) if rows is None else normal_heldout(errors).rows(rows)
     manifest = {
-        "title": name, "n": 100, "level_of_theory": level, "request": {**REQUEST, "seed": seed}, "data": {"fingerprint": content},
+        "title": name, "n": 100, "level_of_theory": level, "data": {"fingerprint": content},
+        "request": {**REQUEST, "seed": seed},
         "split": {"test": list(held.predictions.ids)}, "config": {"lr": 0.1, "sampler": {"warmup": 10}},
         "metrics": {"nll": 0.5}, "elapsed_s": {"fit": 1.0, "all": 2.5}, "peak_memory_bytes": {"process": 3_000_000},
     }  # fmt: skip

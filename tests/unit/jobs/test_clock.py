@@ -21,6 +21,7 @@ from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.worker import work_all
 from tests.unit.jobs.changed_start import clock_start_up
 from tests.unit.jobs.labelled_sets import add_labelled_set
+from tests.unit.jobs.payloads import transfer_payload
 
 WS = str(uuid.uuid4())
 HOUR = 3600.0
@@ -123,10 +124,18 @@ def test_worker_and_job_do_not_care_when_the_clock_is_set(
     store = JobStore(home)
     source = add_folder(store, Library(home), WS, source_folder).subject
     assert work_all(home) == 1
-    payload = {
-        "run": str(uuid.uuid4()), "dataset": dataset.id, "source": source, "method": "btl_pcp_pe", "n": 16,
-        "n_test": 4, "seed": 1, "device": "cpu", "settings": {"sampler": {"chains": 2, "draws": 1_000_000}},
-    }  # fmt: skip
+    settings = {"sampler": {"chains": 2, "draws": 1_000_000}}
+    payload = transfer_payload(
+        run=str(uuid.uuid4()),
+        dataset=dataset.id,
+        source=source,
+        method="btl_pcp_pe",
+        n=16,
+        n_test=4,
+        seed=1,
+        device="cpu",
+        settings=settings,
+    )
     job = store.submit(WS, "transfer", title="t", payload=payload, subject=payload["run"])
     path = os.pathsep.join([clock_start_up(tmp_path / "start", file=file), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "BANDGAP_HOME": str(home.folder), "PYTHONPATH": path}

@@ -12,6 +12,7 @@ from bandgap.predictions.counting import counts_of, domain_sentence
 from bandgap.predictions.domain import LearnedRange
 from bandgap.runs.chunks import ChunkPlan, predict_chunks
 from bandgap.runs.prediction import predict_run
+from bandgap.runs.requests import PredictRequest
 from bandgap.runs.stored import load_run
 from bandgap.structures import read_paths
 from tests.transfers import transfer_labelled
@@ -57,7 +58,7 @@ def test_baseline_inside_and_outside_is_told_apart_in_domain_and_status(run: Pat
 def test_chunks_as_the_page_and_the_command_predict_them_say_the_same(run: Path, world: World) -> None:
     records, baselines = world.records[:4], np.array([50.0, 2.0, -30.0, 3.0])
     whole = predict_run(run, records, baseline_eV=baselines)
-    parts = list(predict_chunks(records, ChunkPlan(run, size=3), n=4, baseline_eV=baselines))
+    parts = list(predict_chunks(records, ChunkPlan(run, PredictRequest(chunk_size=3)), n=4, baseline_eV=baselines))
     assert [text for chunk in parts for text in chunk.predictions.domain] == list(whole.domain)
 
 

@@ -39,7 +39,7 @@ def test_nothing_of_an_older_run_stays(transferred, tmp_path):
     assert not (out / FILE).exists()
     assert not (out / "predictions.csv").exists()
     assert not (out / "quantiles.safetensors").exists()
-    assert load_run(out).manifest["seed"] == 1
+    assert load_run(out).manifest["request"]["seed"] == 1
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
@@ -64,7 +64,7 @@ def test_file_that_the_user_puts_there_meanwhile_stays(transferred, tmp_path):
 
     transferred(out, seed=1, progress=write)
     assert (out / "notes.txt").read_text() == "mine"
-    assert load_run(out).manifest["seed"] == 1
+    assert load_run(out).manifest["request"]["seed"] == 1
 
 
 @pytest.mark.parametrize("below", ["", "run"], ids=["itself", "inside"])

@@ -10,6 +10,7 @@ import bandgap
 from bandgap.foundation.errors import ConfigError
 from bandgap.runs.proposal import method_and_levels
 from bandgap.sources.proposed import MOST_ROWS, Target, propose
+from tests.transfers import transfer_labelled
 from tests.unit.conftest import World
 
 ORGANIC = {("C", "H", "N"): 90, ("Br", "C", "H"): 10}
@@ -102,7 +103,7 @@ def test_run_without_a_method_is_made_by_what_is_proposed(source_folder: Path, w
     gaps = np.where([{"C", "H"} <= set(record.atoms.symbols) for record in world.records], world.gaps_eV, np.nan)
     settings = {"draws": 8, "proposals": 50}
     more = {"n": 8, "n_test": 2, "settings": settings, "device": "cpu", "level_of_theory": "PBE"}
-    run = bandgap.transfer_labelled(source_folder, world.records, gaps, out=tmp_path, **more)
+    run = transfer_labelled(source_folder, world.records, gaps, out=tmp_path, **more)
     manifest = bandgap.load_run(run).manifest
     installed = importlib.util.find_spec("tblite") is not None
-    assert (manifest["method"], manifest["levels"]) == ("feature_gp", "GFN1-xTB" if installed else "none")
+    assert (manifest["method"], manifest["request"]["levels"]) == ("feature_gp", "GFN1-xTB" if installed else "none")
