@@ -7,6 +7,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("PLOTLY_RENDERER", "notebook_connected")  # of the figures of tutorials
 
 import reference_pages  # noqa: E402 - the folder is on the path now
 
