@@ -1,14 +1,17 @@
 """Settings of the documentation; `sphinx-build -W docs docs/_build/html` builds it."""
 
 import os
+import re
 import sys
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("PLOTLY_RENDERER", "notebook_connected")  # of the figures of tutorials
 
+import plotly.offline  # noqa: E402
 import reference_pages  # noqa: E402 - the folder is on the path now
 
 import bandgap  # noqa: E402
@@ -54,3 +57,34 @@ html_theme_options = {
 html_show_sourcelink = False
 
 reference_pages.write(HERE / "reference")
+
+# Figures ask for plotly.js on the internet, as Plotly writes them. These pages use a copy in _static.
+PLOTLY_SCRIPT = re.compile(r'<script[^>]* src="https://cdn\.plot\.ly/[^"]*"[^>]*></script>')
+OTHER_SCRIPTS = re.compile(
+    r'<script type="module">import "https://cdn\.plot\.ly/[^"]*"</script>'
+    r'|<script src="https://cdnjs\.[^"]*/mathjax/[^"]*"></script>'
+)
+
+# Figures are drawn before the column of the page has its width.
+FIT_FIGURES = '<script>addEventListener("load", () => dispatchEvent(new Event("resize")))</script>'
+
+
+def use_local_plotly(app: Any, error: Exception | None) -> None:
+    """Copy plotly.js into the built pages, and let the pages with figures load this copy."""
+    if error is not None or app.builder.format != "html":
+        return
+    folder = Path(app.outdir)
+    script = folder / "_static" / "plotly.min.js"
+    script.write_text(plotly.offline.get_plotlyjs(), encoding="utf-8")
+    for page in folder.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        if "https://cdn.plot.ly/" not in text:
+            continue
+        address = os.path.relpath(script, page.parent)
+        text = PLOTLY_SCRIPT.sub(f'<script src="{address}"></script>', OTHER_SCRIPTS.sub("", text))
+        page.write_text(text.replace("</body>", f"{FIT_FIGURES}</body>"), encoding="utf-8")
+
+
+def setup(app: Any) -> None:
+    """Add the steps of this documentation to Sphinx."""
+    app.connect("build-finished", use_local_plotly)
