@@ -1,4 +1,4 @@
-"""What the README says is true: its Python runs, its tables and layers are the code's, its links lead somewhere."""
+"""The README: its commands and Python run, its figures are those of the code, its links exist."""
 
 import re
 import subprocess
@@ -7,41 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from bandgap.descriptors import PRESETS, n_features
-from bandgap.predictions.table import COLUMNS, NEGATIVE_END_NOTE, read_predictions_csv
-from bandgap.structures.formats import FORMATS
-from bandgap.transfer import METHODS
-from tests.test_architecture import LAYERS, ROOT
+from bandgap.predictions.table import COLUMNS, read_predictions_csv
+from bandgap.sources.proposed import Target, propose
 
+ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def code_blocks(language: str) -> list[str]:
-    """The fenced blocks of a language."""
+    """Return the fenced blocks of a language."""
     return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
 
 
-def test_commands_are_the_two_that_a_newcomer_types() -> None:
-    environment = "python3 -m venv .venv && . .venv/bin/activate && pip install -c constraints.txt "
-    assert code_blocks("sh") == [f"{environment}. && bandgap app\n", f'{environment}-e ".[test]" && pytest\n']
-
-
-def test_every_format_of_structure_files_is_named() -> None:
-    line = README.partition("- **Structures**: ")[2].partition("- **")[0]
-    for form in FORMATS:
-        for word in re.split(r"[/, ]+", form.words):
-            assert word in line
-
-
-@pytest.mark.slow
-def test_python_of_the_readme_runs_and_leaves_a_table(tmp_path: Path) -> None:
-    (script,) = code_blocks("python")
-    assert len([line for line in script.splitlines() if line]) <= 12
-    result = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=900
-    )
-    assert result.returncode == 0, result.stderr
-    table = read_predictions_csv(tmp_path / "predictions.csv")
+def check_predictions(path: Path) -> None:
+    """Check a table of predictions of the new demo crystals."""
+    table = read_predictions_csv(path)
     assert tuple(table.columns) == COLUMNS
     assert set(table["status"]) == {"ok", "warning", "refused"}
     predicted = table[table["status"] != "refused"]
@@ -49,48 +29,76 @@ def test_python_of_the_readme_runs_and_leaves_a_table(tmp_path: Path) -> None:
     assert (predicted["mean_eV"] < predicted["upper_eV"]).all()
 
 
-def test_layers_are_those_that_the_architecture_test_holds() -> None:
-    (block,) = code_blocks("text")
-    assert tuple(tuple(line.split(", ")) for line in block.splitlines()) == LAYERS
+def test_commands_are_the_two_that_a_newcomer_types() -> None:
+    environment = "python3 -m venv .venv && . .venv/bin/activate && pip install -c constraints.txt "
+    app_command = f"{environment}. && bandgap app\n"
+    test_command = f'{environment}-e ".[test]" && pytest\n'
+    assert code_blocks("sh") == [app_command, test_command]
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_table_of_presets_has_the_numbers_of_the_code(name: str) -> None:
-    config = PRESETS[name]
-    elements = " ".join(config.species) or f"{len(config.elements)} elements"
-    assert f"| `{name}` | {elements} | {n_features(config):,} |" in README
+@pytest.mark.slow
+def test_python_of_the_readme_runs_and_leaves_a_table(tmp_path: Path) -> None:
+    (script,) = code_blocks("python")
+    assert len([line for line in script.splitlines() if line]) <= 12
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    assert result.returncode == 0, result.stderr
+    check_predictions(tmp_path / "predictions.csv")
 
 
-@pytest.mark.parametrize("family", dict.fromkeys(method.family for method in METHODS.values()))
-def test_table_of_methods_has_those_of_the_code(family: str) -> None:
-    (row,) = re.findall(rf"^\| {family} \|(.*)\|$", README, flags=re.MULTILINE)
-    named = [name for name in re.findall("`([a-z0-9_]+)`", row) if name in METHODS]
-    assert sorted(named) == sorted(method.name for method in METHODS.values() if method.family == family)
+@pytest.mark.slow
+def test_shell_lines_of_the_readme_run_in_a_checkout(tmp_path: Path) -> None:
+    (script,) = code_blocks("shell")
+    assert len(script.splitlines()) == 4
+    (tmp_path / "data").symlink_to(ROOT / "data")
+    for line in script.splitlines():
+        program, *words = line.split()
+        assert program == "bandgap"
+        result = subprocess.run(
+            [sys.executable, "-c", "from bandgap.cli import main; main()", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=900,
+        )
+        assert result.returncode == 0, result.stderr
+    check_predictions(tmp_path / "predictions.csv")
+    assert (tmp_path / "next.csv").read_text(encoding="utf-8").startswith("rank,id,")
 
 
-def test_table_of_terms_has_the_numbers_of_the_code() -> None:
-    for config in (preset for preset in PRESETS.values() if preset.terms):
-        assert [order for order, _ in config.terms] == [1, 2]
-        k1, k2 = config.k1, config.k2
-        assert f"| k1 | atomic number | {k1.minimum:g} to {k1.maximum:g} | {k1.n} | {k1.sigma:g} | none |" in README
-        assert (
-            f"| k2 | inverse distance | {k2.minimum:g} to {k2.maximum:g} per angstrom | {k2.n} "
-            f"| {k2.sigma:g} per angstrom | exponential, {k2.threshold:g} at {k2.cutoff_angstrom:g} angstrom |"
-        ) in README
-        assert config.normalisation == "per_heavy_atom"
+@pytest.mark.parametrize("levels_installed", [True, False])
+def test_error_of_organic_crystals_is_that_of_the_proposal(levels_installed: bool) -> None:
+    organic = Target({("C", "H", "N"): 100}, "PBE", n=100)
+    proposal = propose(organic, transfers=True, levels_installed=levels_installed)
+    row = "organic, PBE" if levels_installed else "organic, PBE, without electron levels"
+    (cells,) = re.findall(rf"^\| {row} \| `demo` \| `(\w+)`[^|]*\| ([^|]*) \|", README, re.MULTILINE)
+    method, error = cells
+    assert method == proposal.method
+    assert f"RMSE {error} eV" in proposal.measured
 
 
-def test_columns_of_the_csv_are_listed() -> None:
-    assert ", ".join(COLUMNS) in " ".join(README.split())
-
-
-def test_reading_of_a_negative_lower_end_is_explained() -> None:
-    words = NEGATIVE_END_NOTE.split(", and ")[1].rstrip(".")
-    assert words.split("below zero means ")[1] in " ".join(README.split())
+def test_error_without_a_source_is_that_of_the_proposal() -> None:
+    proposal = propose(Target({("C", "H", "Pb"): 140}, "PBE", n=140), transfers=False)
+    assert f"| `none` | `{proposal.method}` | 0.92 (140 labels) |" in README
+    assert "140 labelled" in proposal.measured
+    assert "RMSE 0.92 eV" in proposal.measured
 
 
 def test_links_and_folders_of_the_readme_exist() -> None:
     linked = re.findall(r"\]\((?!https?://)([^)#]+)\)", README)
-    named = re.findall(r"`((?:bandgap|app|data|tests)(?:/[\w./-]+)?)`", README)
+    named = re.findall(r"`((?:bandgap|app|data|docs|tests)(?:/[\w./-]+)?)`", README)
+    assert linked
     missing = [name for name in {*linked, *named} if not (ROOT / name).exists()]
     assert missing == []
+
+
+def test_picture_of_the_readme_is_in_the_repository() -> None:
+    pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", README)
+    assert pictures == ["data/pictures/tour-4-predict.png"]

@@ -82,7 +82,7 @@ Preset = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Descriptor with fixed settings, such as oe62-16; the table of README has them all, as an error has.",
+        help="Descriptor with fixed settings, such as oe62-16; an unknown name lists them all.",
     ),
 ]
 Species = Annotated[

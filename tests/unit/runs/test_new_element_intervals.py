@@ -12,7 +12,8 @@ from tests.unit.conftest import make_records
 from tests.unit.runs.sulfur import transfer, with_sulfur
 
 WIDER = ["btl_pcp_pe", "btl_pcp_sg", "btl_bnn", "bnn", "feature_gp"]
-README = Path(__file__).resolve().parents[3] / "README.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+PAGE = DOCS / "how-to" / "elements-that-the-source-lacks.md"
 
 
 @pytest.fixture(scope="module")
@@ -37,15 +38,16 @@ def test_both_intervals_are_wider_where_an_element_is_new(source_folder, mixed, 
         assert np.median(widths[12:]) > factor * np.median(widths[:12]), kind
 
 
-def test_readme_names_the_methods_whose_intervals_are_wider_where_an_element_is_new():
-    (said,) = re.findall(r"Intervals are wider there\n([^;]*);", README.read_text(encoding="utf-8"))
-    assert set(re.findall("`([a-z_]+)`", said)) == set(WIDER)
+def test_documentation_names_the_methods_whose_intervals_are_wider_where_an_element_is_new():
+    text = " ".join(PAGE.read_text(encoding="utf-8").split())
+    (sentence,) = re.findall(r"Intervals are wider for structures with new elements ([^.]*)\.", text)
+    assert set(re.findall("`([a-z_]+)`", sentence)) == set(WIDER)
     assert all(METHODS[name].new_elements for name in WIDER)
 
 
 @pytest.mark.parametrize("method", ["fine_tune", "two_stage", "target_only"])
 def test_interval_of_a_point_estimate_is_as_wide_where_an_element_is_new(source_folder, mixed, tmp_path, method):
-    """It has one draw and one noise: nothing that could know less of sulfur, as the README says."""
+    """It has one draw and one noise: nothing that could know less of sulfur, as the documentation says."""
     run = transfer(source_folder, mixed, tmp_path, method)
     new = make_records(2, seed=32, prefix="new", names=["CH3SCH3"])
     lower, upper = predict_run(run, [*make_records(2, seed=31, prefix="known"), *new]).interval(0.9)

@@ -1,0 +1,119 @@
+"""Pages of the reference that are made from the code when the documentation is built: commands and settings."""
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import typer
+
+from bandgap.cli import app
+from bandgap.foundation.requests import Request
+from bandgap.runs.requests import PredictRequest, SourceRequest, TransferRequest
+from bandgap.transfer import METHODS
+
+REQUESTS: tuple[type[Request], ...] = (TransferRequest, PredictRequest, SourceRequest)
+
+
+def write(folder: Path) -> None:
+    """Write commands.md and settings.md into a folder; unchanged files are left alone, so that builds are quick."""
+    for name, lines in (("commands.md", commands()), ("settings.md", settings())):
+        path, text = folder / name, "\n".join(lines) + "\n"
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+def commands() -> Iterator[str]:
+    """Yield the page of the command line: a heading for each command, with its text, example and options."""
+    yield "# Commands"
+    yield ""
+    yield "This page is made from the code. `bandgap COMMAND --help` prints the same."
+    yield from _group(typer.main.get_command(app), "bandgap")
+
+
+def _group(group: Any, prefix: str) -> Iterator[str]:
+    for name, command in group.commands.items():
+        full_name = f"{prefix} {name}"
+        if hasattr(command, "commands"):
+            yield from _group(command, full_name)
+        else:
+            yield from _command(command, full_name)
+
+
+def _command(command: click.Command, name: str) -> Iterator[str]:
+    yield ""
+    yield f"## {name}"
+    yield ""
+    yield from (command.help or "").strip().splitlines()
+    if command.epilog:
+        yield ""
+        yield f"```shell\n{command.epilog.removeprefix('Example: ')}\n```"
+    rows = [row for parameter in command.params if (row := _parameter(parameter))]
+    if rows:
+        yield ""
+        yield "| option | meaning | default |"
+        yield "|---|---|---|"
+        yield from rows
+
+
+def _parameter(parameter: click.Parameter) -> str:
+    if parameter.name == "help":
+        return ""
+    name = f"`{max(parameter.opts, key=len)}`" if isinstance(parameter, click.Option) else f"`{parameter.metavar}`"
+    help_text = _cell(getattr(parameter, "help", "") or "")
+    return f"| {name} | {help_text} | {_cell(_default(parameter))} |"
+
+
+def _default(parameter: click.Parameter) -> str:
+    if parameter.required:
+        return "required"
+    default = parameter.default
+    if default is None or default in ((), [], "", False) or callable(default):
+        return ""
+    return f"`{default}`"
+
+
+def settings() -> Iterator[str]:
+    """Yield the page of settings: a heading for each field of each request, and a table for each method."""
+    yield "# Settings"
+    yield ""
+    yield "This page is made from the code. A request is the description of one piece of work:"
+    yield "the command line, the dashboard and Python use the same fields."
+    for request_type in REQUESTS:
+        yield ""
+        yield f"## {request_type.__name__}"
+        yield ""
+        yield (request_type.__doc__ or "").strip()
+        for field in request_type.fields():
+            option = f" Option `{field.option}`." if field.option else ""
+            yield ""
+            yield f"### {field.name}"
+            yield ""
+            yield f"{field.setting.help}{option} Accepted: {field.accepted}. Default: `{field.default!r}`."
+    yield ""
+    yield "## Settings of the methods"
+    yield ""
+    yield "Given by `--set NAME=VALUE`, or in Python by `TransferRequest(settings={...})`."
+    for name, method in METHODS.items():
+        yield ""
+        yield f"### {name}"
+        yield ""
+        yield f"{method.title}. {method.summary}"
+        yield ""
+        yield "| setting | default |"
+        yield "|---|---|"
+        for field_ in dataclasses.fields(method.config):
+            value = getattr(method.configure({}), field_.name)
+            yield f"| `{field_.name}` | {_setting_value(value)} |"
+
+
+def _setting_value(value: Any) -> str:
+    if not dataclasses.is_dataclass(value):
+        return f"`{value!r}`"
+    inner = (f"`{f.name}` = `{getattr(value, f.name)!r}`" for f in dataclasses.fields(value))
+    return _cell(", ".join(inner))
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
