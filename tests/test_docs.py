@@ -1,0 +1,208 @@
+"""Every name that a user can meet has a heading in the documentation.
+
+Commands, settings, environment variables, CSV columns, methods, descriptor presets and file formats are taken from the
+code. Headings are read from the Markdown pages and from the pages that `docs/reference_pages.py` makes.
+"""
+
+import importlib.util
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import typer
+
+import bandgap
+from bandgap.cli import app
+from bandgap.descriptors import PRESETS, n_features
+from bandgap.predictions.table import COLUMNS
+from bandgap.sources.domain import COLUMNS as DOMAIN_COLUMNS
+from bandgap.structures.formats import FORMATS
+from bandgap.transfer import METHODS
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+MADE = ("commands.md", "settings.md")  # in docs/reference, by reference_pages
+HEADING = re.compile(r"#{1,6} +(.+?)\s*")
+VARIABLE = re.compile(r"\bBANDGAP_[A-Z]+(?:_[A-Z]+)*\b")
+NEXT_COLUMNS = ("rank", "reduction_share")  # of `NextStructures.columns`, and of no other table
+DETAIL_COLUMNS = ("warning", "nearest_known", "nearest_distance", "nearest_percentile")
+
+
+def headings(text: str) -> list[str]:
+    """Return the headings of a Markdown text; lines of code blocks are none."""
+    found = []
+    fence = ""
+    for line in text.splitlines():
+        mark = line.strip()[:3]
+        if mark in ("```", "~~~", ":::"):
+            fence = "" if mark == fence else fence or mark
+        elif not fence and (match := HEADING.fullmatch(line)):
+            found.append(match[1].strip("`"))
+    return found
+
+
+@cache
+def reference_pages() -> ModuleType:
+    """Return the module that makes the pages of commands and settings."""
+    spec = importlib.util.spec_from_file_location("reference_pages", DOCS / "reference_pages.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@cache
+def text_of(page: str) -> str:
+    """Return the text of a page of `docs`, those that are made from the code included."""
+    folder, _, name = page.rpartition("/")
+    if folder == "reference" and name in MADE:
+        return "\n".join(getattr(reference_pages(), name.removesuffix(".md"))())
+    return (DOCS / page).read_text(encoding="utf-8")
+
+
+def missing(names: Iterable[str], *pages: str) -> list[str]:
+    """Return the names that are no heading of any of these pages."""
+    found = {heading for page in pages for heading in headings(text_of(page))}
+    return [name for name in names if name not in found]
+
+
+def test_headings_are_found_outside_of_code_blocks() -> None:
+    text = "# One\n\n```shell\n# a comment\n```\n\n## `two`\n\n#no heading\n~~~\n```\n# code\n~~~\n### three four  \n"
+    assert headings(text) == ["One", "two", "three four"]
+
+
+def command_names() -> list[str]:
+    """Return every command with the names of its groups, such as "bandgap data fetch"."""
+    names = []
+    groups = [("bandgap", typer.main.get_command(app))]
+    while groups:
+        prefix, group = groups.pop()
+        for name, command in group.commands.items():  # type: ignore[attr-defined]
+            full_name = f"{prefix} {name}"
+            if hasattr(command, "commands"):
+                groups.append((full_name, command))
+            else:
+                names.append(full_name)
+    return names
+
+
+def test_every_command_has_a_heading() -> None:
+    names = command_names()
+    assert "bandgap transfer" in names
+    assert missing(names, "reference/commands.md") == []
+
+
+@pytest.mark.parametrize("name", ["TransferRequest", "PredictRequest", "SourceRequest"])
+def test_every_setting_of_a_request_has_a_heading_and_its_help(name: str) -> None:
+    request_type = getattr(bandgap, name)
+    text = text_of("reference/settings.md")
+    section = text.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    found = headings(section)
+    assert [field.name for field in request_type.fields() if field.name not in found] == []
+    assert [field.name for field in request_type.fields() if field.setting.help not in section] == []
+
+
+def tracked_files(*folders: str) -> list[Path]:
+    """Return the text files of the project in these folders."""
+    listed = [path for folder in folders for path in sorted((ROOT / folder).rglob("*"))]
+    return [path for path in listed if path.suffix in (".py", ".sh", "") and path.is_file()]
+
+
+def test_every_environment_variable_has_a_heading() -> None:
+    files = [
+        *tracked_files("bandgap", "app", "benchmarks", "tests", ".ci"),
+        DOCS / "conf.py",
+        *sorted((ROOT / "data").rglob("*.py")),
+        ROOT / "Dockerfile",
+    ]
+    names = {name for path in files for name in VARIABLE.findall(path.read_text(encoding="utf-8", errors="ignore"))}
+    assert {"BANDGAP_HOME", "BANDGAP_SERVICE_TOKEN", "BANDGAP_TEST_DATA"} <= names
+    assert missing(sorted(names), "reference/environment.md") == []
+
+
+def test_no_environment_variable_is_documented_that_the_code_does_not_read() -> None:
+    documented = {name for name in headings(text_of("reference/environment.md")) if VARIABLE.fullmatch(name)}
+    files = [*tracked_files("bandgap", "app", "benchmarks", "tests", ".ci"), DOCS / "conf.py"]
+    texts = "\n".join(path.read_text(encoding="utf-8", errors="ignore") for path in files if path != Path(__file__))
+    assert [name for name in sorted(documented) if name not in texts] == []
+
+
+def test_every_csv_column_has_a_heading() -> None:
+    columns = dict.fromkeys((*COLUMNS, *DETAIL_COLUMNS, *NEXT_COLUMNS, *DOMAIN_COLUMNS))
+    assert missing(columns, "reference/csv-columns.md") == []
+
+
+def test_every_column_of_the_comparison_and_of_the_verdicts_has_a_heading() -> None:
+    from bandgap.evaluation import run_tables
+
+    source = Path(run_tables.__file__).read_text(encoding="utf-8")
+    comparison = source.partition("def figures_table")[2].partition("\ndef ")[0]
+    verdicts = (ROOT / "app/components/shared/tables.py").read_text(encoding="utf-8")
+    verdicts = verdicts.partition("def verdict_frame")[2].partition("\ndef ")[0]
+    columns = re.findall(r'^ +"(\w+)": ', comparison + verdicts, flags=re.MULTILINE)
+    assert {"rmse_eV", "memory_MB", "gap_eV", "periodic"} <= set(columns)
+    assert missing(columns, "reference/csv-columns.md") == []
+
+
+def test_every_method_has_a_heading() -> None:
+    pages = [f"explanation/methods/{path.name}" for path in sorted((DOCS / "explanation/methods").glob("*.md"))]
+    assert missing(METHODS, *pages) == []
+    assert missing(METHODS, "reference/settings.md") == []
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_description_of_a_method_names_its_standing(name: str) -> None:
+    for path in sorted((DOCS / "explanation/methods").glob("*.md")):
+        if name in headings(path.read_text(encoding="utf-8")):
+            section = path.read_text(encoding="utf-8").partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+            assert f"Standing: {METHODS[name].standing}." in section
+            assert "**Model.**" in section and "**When to use it.**" in section
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_descriptor_preset_has_a_heading_and_its_numbers(name: str) -> None:
+    config = PRESETS[name]
+    assert missing([name], "explanation/descriptors.md") == []
+    row = next(line for line in text_of("explanation/descriptors.md").splitlines() if line.startswith(f"| `{name}` |"))
+    assert f"| {len(config.elements)}" in row
+    assert f"| {n_features(config):,} |" in row
+
+
+def test_every_file_format_has_a_heading_and_its_suffixes() -> None:
+    text = text_of("reference/file-formats.md")
+    assert missing([form.name for form in FORMATS], "reference/file-formats.md") == []
+    assert [suffix for form in FORMATS for suffix in form.suffixes if f"`.{suffix}`" not in text] == []
+
+
+def test_every_public_name_is_in_the_python_reference() -> None:
+    text = text_of("reference/python.md")
+    undocumented = [name for name in bandgap.__all__ if not re.search(rf"^\.\. auto\w+:: {name}$", text, re.MULTILINE)]
+    assert undocumented == ["gp"]  # a module, which has a section of its own
+    assert "automodule:: bandgap.inference.vecchia.gp" in text
+
+
+def test_pages_link_to_files_that_exist() -> None:
+    broken = []
+    for page in sorted(DOCS.rglob("*.md")):
+        if "_build" in page.parts:
+            continue
+        for target in re.findall(r"\]\(([^)#\s]+\.md)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            made = target.rpartition("/")[2] in MADE
+            if "://" not in target and not made and not (page.parent / target).is_file():
+                broken.append(f"{page.relative_to(DOCS)}: {target}")
+    assert broken == []
+
+
+def test_pages_name_no_absolute_path_of_a_machine() -> None:
+    pattern = re.compile(r"(?<![\w.~:/])/(?:home|work|Users|root|tmp)/")
+    names = [*DOCS.rglob("*.md"), ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "README.md"]
+    assert [str(path) for path in names if path.is_file() and pattern.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_commands_page_is_not_in_the_repository() -> None:
+    """Pages that are made from the code would be out of date in the repository."""
+    ignored = (ROOT / ".gitignore").read_text(encoding="utf-8")
+    assert all(f"docs/reference/{name}" in ignored for name in MADE)
