@@ -6,13 +6,16 @@ code. Headings are read from the Markdown pages and from the pages that `docs/re
 
 import importlib.util
 import re
+import tomllib
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import typer
+from packaging.requirements import Requirement
 
 import bandgap
 from bandgap.cli import app
@@ -77,10 +80,10 @@ def test_headings_are_found_outside_of_code_blocks() -> None:
 def command_names() -> list[str]:
     """Return every command with the names of its groups, such as "bandgap data fetch"."""
     names = []
-    groups = [("bandgap", typer.main.get_command(app))]
+    groups: list[tuple[str, Any]] = [("bandgap", typer.main.get_command(app))]
     while groups:
         prefix, group = groups.pop()
-        for name, command in group.commands.items():  # type: ignore[attr-defined]
+        for name, command in group.commands.items():
             full_name = f"{prefix} {name}"
             if hasattr(command, "commands"):
                 groups.append((full_name, command))
@@ -206,3 +209,43 @@ def test_commands_page_is_not_in_the_repository() -> None:
     """Pages that are made from the code would be out of date in the repository."""
     ignored = (ROOT / ".gitignore").read_text(encoding="utf-8")
     assert all(f"docs/reference/{name}" in ignored for name in MADE)
+
+
+def pinned_versions() -> dict[str, str]:
+    """Return the versions of `constraints.txt` by name of the package, in lower case with hyphens."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pairs = [line.split("==") for line in lines if "==" in line and not line.startswith("#")]
+    return {name.lower().replace("_", "-"): version for name, version in pairs}
+
+
+def test_packages_of_the_documentation_have_a_pinned_version_that_is_accepted() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    requirements = [Requirement(text) for text in project["optional-dependencies"]["docs"]]
+    assert {requirement.name for requirement in requirements} >= {"sphinx", "myst-nb", "pydata-sphinx-theme"}
+    versions = pinned_versions()
+    refused = [r.name for r in requirements if not r.specifier.contains(versions.get(r.name, "0"))]
+    assert refused == []
+
+
+def test_citation_file_has_the_version_of_the_package_and_the_paper() -> None:
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {bandgap.__version__}\n" in text
+    preferred = text.partition("\npreferred-citation:\n")[2].partition("\nreferences:\n")[0]
+    assert all(word in preferred for word in ("Abba", "Williams", "Reich", "Annals of Applied Statistics", "3241"))
+
+
+def test_pre_commit_runs_the_ruff_of_the_checks() -> None:
+    text = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    assert f"rev: v{pinned_versions()['ruff']}\n" in text
+
+
+def test_tasks_that_the_guides_name_are_in_the_makefile() -> None:
+    tasks = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    guides = [ROOT / "CONTRIBUTING.md", *sorted((DOCS / "development").glob("*.md"))]
+    guides += sorted((ROOT / ".github").rglob("*.*"))
+    named: set[str] = set()
+    for path in guides:
+        for words in re.findall(r"(?:`|run: )make ([a-z -]+)", path.read_text(encoding="utf-8")):
+            named |= set(words.split())
+    assert {"test", "lint", "docs"} <= named
+    assert named <= tasks
