@@ -6,6 +6,8 @@ code. Headings are read from the Markdown pages and from the pages that `docs/re
 
 import importlib.util
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterable
 from functools import cache
@@ -209,6 +211,20 @@ def test_commands_page_is_not_in_the_repository() -> None:
     """Pages that are made from the code would be out of date in the repository."""
     ignored = (ROOT / ".gitignore").read_text(encoding="utf-8")
     assert all(f"docs/reference/{name}" in ignored for name in MADE)
+
+
+@pytest.mark.slow
+def test_python_of_the_reference_runs(tmp_path: Path) -> None:
+    """The example of the page Python leaves the run that the example of the page on run folders reads."""
+    pages = ("reference/python.md", "reference/run-folder.md")
+    blocks = [re.findall(r"^```python\n(.*?)^```", text_of(page), re.MULTILINE | re.DOTALL) for page in pages]
+    assert [len(found) for found in blocks] == [1, 1]
+    script = "".join(block for found in blocks for block in found) + "print(request.method)\n"
+    result = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=900
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.rstrip().endswith("last_layer_ridge")
 
 
 def pinned_versions() -> dict[str, str]:
