@@ -49,14 +49,20 @@ def headings(text: str) -> list[str]:
     return found
 
 
+def loaded(path: Path) -> ModuleType:
+    """Return the module of a file that is in no package."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # where dataclasses look for annotations
+    spec.loader.exec_module(module)
+    return module
+
+
 @cache
 def reference_pages() -> ModuleType:
     """Return the module that makes the pages of commands and settings."""
-    spec = importlib.util.spec_from_file_location("reference_pages", DOCS / "reference_pages.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded(DOCS / "reference_pages.py")
 
 
 @cache
@@ -211,6 +217,29 @@ def test_commands_page_is_not_in_the_repository() -> None:
     """Pages that are made from the code would be out of date in the repository."""
     ignored = (ROOT / ".gitignore").read_text(encoding="utf-8")
     assert all(f"docs/reference/{name}" in ignored for name in MADE)
+
+
+def test_method_of_the_guide_fits_and_predicts(tmp_path: Path) -> None:
+    """The file that the page on adding a method shows is a method."""
+    import numpy as np
+
+    from bandgap.sources.no_source import no_source
+    from bandgap.transfer import TargetData
+
+    (code,) = re.findall(r"^```python\n(.*?)^```", text_of("development/adding-a-method.md"), re.MULTILINE | re.DOTALL)
+    path = tmp_path / "shifted_source.py"
+    path.write_text(code, encoding="utf-8")
+    method = loaded(path).METHOD
+    rng = np.random.default_rng(0)
+    descriptor = PRESETS["chgnet"]  # the shortest
+    features = rng.normal(size=(20, n_features(descriptor))).astype(np.float32)
+    gaps = 3.0 + rng.normal(size=20)
+    source = no_source(descriptor, features, gaps)
+    updates: list[object] = []
+    posterior = method.fit(source, TargetData(features, gaps), method.configure({}), seed=0, progress=updates.append)
+    means = posterior.predictive_draws(features).means_eV
+    assert np.isfinite(means).all()
+    assert len(updates) >= 4
 
 
 @pytest.mark.slow
