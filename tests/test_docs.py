@@ -1,0 +1,296 @@
+"""Every name that a user can meet has a heading in the documentation.
+
+Commands, settings, environment variables, CSV columns, methods, descriptor presets and file formats are taken from the
+code. Headings are read from the Markdown pages and from the pages that `docs/reference_pages.py` makes.
+"""
+
+import importlib.util
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import typer
+from packaging.requirements import Requirement
+
+import bandgap
+from bandgap.cli import app
+from bandgap.descriptors import PRESETS, n_features
+from bandgap.predictions.table import COLUMNS
+from bandgap.sources.domain import COLUMNS as DOMAIN_COLUMNS
+from bandgap.structures.formats import FORMATS
+from bandgap.transfer import METHODS
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+MADE = ("commands.md", "settings.md")  # in docs/reference, by reference_pages
+HEADING = re.compile(r"#{1,6} +(.+?)\s*")
+VARIABLE = re.compile(r"\bBANDGAP_[A-Z]+(?:_[A-Z]+)*\b")
+NEXT_COLUMNS = ("rank", "reduction_share")  # of `NextStructures.columns`, and of no other table
+DETAIL_COLUMNS = ("warning", "nearest_known", "nearest_distance", "nearest_percentile")
+
+
+def headings(text: str) -> list[str]:
+    """Return the headings of a Markdown text; lines of code blocks are none."""
+    found = []
+    fence = ""
+    for line in text.splitlines():
+        mark = line.strip()[:3]
+        if mark in ("```", "~~~", ":::"):
+            fence = "" if mark == fence else fence or mark
+        elif not fence and (match := HEADING.fullmatch(line)):
+            found.append(match[1].strip("`"))
+    return found
+
+
+def loaded(path: Path) -> ModuleType:
+    """Return the module of a file that is in no package."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # where dataclasses look for annotations
+    spec.loader.exec_module(module)
+    return module
+
+
+@cache
+def reference_pages() -> ModuleType:
+    """Return the module that makes the pages of commands and settings."""
+    return loaded(DOCS / "reference_pages.py")
+
+
+@cache
+def text_of(page: str) -> str:
+    """Return the text of a page of `docs`, those that are made from the code included."""
+    folder, _, name = page.rpartition("/")
+    if folder == "reference" and name in MADE:
+        return "\n".join(getattr(reference_pages(), name.removesuffix(".md"))())
+    return (DOCS / page).read_text(encoding="utf-8")
+
+
+def missing(names: Iterable[str], *pages: str) -> list[str]:
+    """Return the names that are no heading of any of these pages."""
+    found = {heading for page in pages for heading in headings(text_of(page))}
+    return [name for name in names if name not in found]
+
+
+def test_headings_are_found_outside_of_code_blocks() -> None:
+    text = "# One\n\n```shell\n# a comment\n```\n\n## `two`\n\n#no heading\n~~~\n```\n# code\n~~~\n### three four  \n"
+    assert headings(text) == ["One", "two", "three four"]
+
+
+def command_names() -> list[str]:
+    """Return every command with the names of its groups, such as "bandgap data fetch"."""
+    names = []
+    groups: list[tuple[str, Any]] = [("bandgap", typer.main.get_command(app))]
+    while groups:
+        prefix, group = groups.pop()
+        for name, command in group.commands.items():
+            full_name = f"{prefix} {name}"
+            if hasattr(command, "commands"):
+                groups.append((full_name, command))
+            else:
+                names.append(full_name)
+    return names
+
+
+def test_every_command_has_a_heading() -> None:
+    names = command_names()
+    assert "bandgap transfer" in names
+    assert missing(names, "reference/commands.md") == []
+
+
+@pytest.mark.parametrize("name", ["TransferRequest", "PredictRequest", "SourceRequest"])
+def test_every_setting_of_a_request_has_a_heading_and_its_help(name: str) -> None:
+    request_type = getattr(bandgap, name)
+    text = text_of("reference/settings.md")
+    section = text.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    found = headings(section)
+    assert [field.name for field in request_type.fields() if field.name not in found] == []
+    assert [field.name for field in request_type.fields() if field.setting.help not in section] == []
+
+
+def tracked_files(*folders: str) -> list[Path]:
+    """Return the text files of the project in these folders."""
+    listed = [path for folder in folders for path in sorted((ROOT / folder).rglob("*"))]
+    return [path for path in listed if path.suffix in (".py", ".sh", "") and path.is_file()]
+
+
+def test_every_environment_variable_has_a_heading() -> None:
+    files = [
+        *tracked_files("bandgap", "app", "benchmarks", "tests", ".ci"),
+        DOCS / "conf.py",
+        *sorted((ROOT / "data").rglob("*.py")),
+        ROOT / "Dockerfile",
+    ]
+    names = {name for path in files for name in VARIABLE.findall(path.read_text(encoding="utf-8", errors="ignore"))}
+    assert {"BANDGAP_HOME", "BANDGAP_SERVICE_TOKEN", "BANDGAP_TEST_DATA"} <= names
+    assert missing(sorted(names), "reference/environment.md") == []
+
+
+def test_no_environment_variable_is_documented_that_the_code_does_not_read() -> None:
+    documented = {name for name in headings(text_of("reference/environment.md")) if VARIABLE.fullmatch(name)}
+    files = [*tracked_files("bandgap", "app", "benchmarks", "tests", ".ci"), DOCS / "conf.py"]
+    texts = "\n".join(path.read_text(encoding="utf-8", errors="ignore") for path in files if path != Path(__file__))
+    assert [name for name in sorted(documented) if name not in texts] == []
+
+
+def test_every_csv_column_has_a_heading() -> None:
+    columns = dict.fromkeys((*COLUMNS, *DETAIL_COLUMNS, *NEXT_COLUMNS, *DOMAIN_COLUMNS))
+    assert missing(columns, "reference/csv-columns.md") == []
+
+
+def test_every_column_of_the_comparison_and_of_the_verdicts_has_a_heading() -> None:
+    from bandgap.evaluation import run_tables
+
+    source = Path(run_tables.__file__).read_text(encoding="utf-8")
+    comparison = source.partition("def figures_table")[2].partition("\ndef ")[0]
+    verdicts = (ROOT / "app/components/shared/tables.py").read_text(encoding="utf-8")
+    verdicts = verdicts.partition("def verdict_frame")[2].partition("\ndef ")[0]
+    columns = re.findall(r'^ +"(\w+)": ', comparison + verdicts, flags=re.MULTILINE)
+    assert {"rmse_eV", "memory_MB", "gap_eV", "periodic"} <= set(columns)
+    assert missing(columns, "reference/csv-columns.md") == []
+
+
+def test_every_method_has_a_heading() -> None:
+    pages = [f"explanation/methods/{path.name}" for path in sorted((DOCS / "explanation/methods").glob("*.md"))]
+    assert missing(METHODS, *pages) == []
+    assert missing(METHODS, "reference/settings.md") == []
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_description_of_a_method_names_its_standing(name: str) -> None:
+    for path in sorted((DOCS / "explanation/methods").glob("*.md")):
+        if name in headings(path.read_text(encoding="utf-8")):
+            section = path.read_text(encoding="utf-8").partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+            assert f"Standing: {METHODS[name].standing}." in section
+            assert "**Model.**" in section and "**When to use it.**" in section
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_descriptor_preset_has_a_heading_and_its_numbers(name: str) -> None:
+    config = PRESETS[name]
+    assert missing([name], "explanation/descriptors.md") == []
+    row = next(line for line in text_of("explanation/descriptors.md").splitlines() if line.startswith(f"| `{name}` |"))
+    assert f"| {len(config.elements)}" in row
+    assert f"| {n_features(config):,} |" in row
+
+
+def test_every_file_format_has_a_heading_and_its_suffixes() -> None:
+    text = text_of("reference/file-formats.md")
+    assert missing([form.name for form in FORMATS], "reference/file-formats.md") == []
+    assert [suffix for form in FORMATS for suffix in form.suffixes if f"`.{suffix}`" not in text] == []
+
+
+def test_every_public_name_is_in_the_python_reference() -> None:
+    text = text_of("reference/python.md")
+    undocumented = [name for name in bandgap.__all__ if not re.search(rf"^\.\. auto\w+:: {name}$", text, re.MULTILINE)]
+    assert undocumented == ["gp"]  # a module, which has a section of its own
+    assert "automodule:: bandgap.inference.vecchia.gp" in text
+
+
+def test_pages_link_to_files_that_exist() -> None:
+    broken = []
+    for page in sorted(DOCS.rglob("*.md")):
+        if "_build" in page.parts:
+            continue
+        for target in re.findall(r"\]\(([^)#\s]+\.md)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            made = target.rpartition("/")[2] in MADE
+            if "://" not in target and not made and not (page.parent / target).is_file():
+                broken.append(f"{page.relative_to(DOCS)}: {target}")
+    assert broken == []
+
+
+def test_pages_name_no_absolute_path_of_a_machine() -> None:
+    pattern = re.compile(r"(?<![\w.~:/])/(?:home|work|Users|root|tmp)/")
+    names = [*DOCS.rglob("*.md"), ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "README.md"]
+    assert [str(path) for path in names if path.is_file() and pattern.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_commands_page_is_not_in_the_repository() -> None:
+    """Pages that are made from the code would be out of date in the repository."""
+    ignored = (ROOT / ".gitignore").read_text(encoding="utf-8")
+    assert all(f"docs/reference/{name}" in ignored for name in MADE)
+
+
+def test_method_of_the_guide_fits_and_predicts(tmp_path: Path) -> None:
+    """The file that the page on adding a method shows is a method."""
+    import numpy as np
+
+    from bandgap.sources.no_source import no_source
+    from bandgap.transfer import TargetData
+
+    (code,) = re.findall(r"^```python\n(.*?)^```", text_of("development/adding-a-method.md"), re.MULTILINE | re.DOTALL)
+    path = tmp_path / "shifted_source.py"
+    path.write_text(code, encoding="utf-8")
+    method = loaded(path).METHOD
+    rng = np.random.default_rng(0)
+    descriptor = PRESETS["chgnet"]  # the shortest
+    features = rng.normal(size=(20, n_features(descriptor))).astype(np.float32)
+    gaps = 3.0 + rng.normal(size=20)
+    source = no_source(descriptor, features, gaps)
+    updates: list[object] = []
+    posterior = method.fit(source, TargetData(features, gaps), method.configure({}), seed=0, progress=updates.append)
+    means = posterior.predictive_draws(features).means_eV
+    assert np.isfinite(means).all()
+    assert len(updates) >= 4
+
+
+@pytest.mark.slow
+def test_python_of_the_reference_runs(tmp_path: Path) -> None:
+    """The example of the page Python leaves the run that the example of the page on run folders reads."""
+    pages = ("reference/python.md", "reference/run-folder.md")
+    blocks = [re.findall(r"^```python\n(.*?)^```", text_of(page), re.MULTILINE | re.DOTALL) for page in pages]
+    assert [len(found) for found in blocks] == [1, 1]
+    script = "".join(block for found in blocks for block in found) + "print(request.method)\n"
+    result = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=900
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.rstrip().endswith("last_layer_ridge")
+
+
+def pinned_versions() -> dict[str, str]:
+    """Return the versions of `constraints.txt` by name of the package, in lower case with hyphens."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pairs = [line.split("==") for line in lines if "==" in line and not line.startswith("#")]
+    return {name.lower().replace("_", "-"): version for name, version in pairs}
+
+
+def test_packages_of_the_documentation_have_a_pinned_version_that_is_accepted() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    requirements = [Requirement(text) for text in project["optional-dependencies"]["docs"]]
+    assert {requirement.name for requirement in requirements} >= {"sphinx", "myst-nb", "pydata-sphinx-theme"}
+    versions = pinned_versions()
+    refused = [r.name for r in requirements if not r.specifier.contains(versions.get(r.name, "0"))]
+    assert refused == []
+
+
+def test_citation_file_has_the_version_of_the_package_and_the_paper() -> None:
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {bandgap.__version__}\n" in text
+    preferred = text.partition("\npreferred-citation:\n")[2].partition("\nreferences:\n")[0]
+    assert all(word in preferred for word in ("Abba", "Williams", "Reich", "Annals of Applied Statistics", "3241"))
+
+
+def test_pre_commit_runs_the_ruff_of_the_checks() -> None:
+    text = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    assert f"rev: v{pinned_versions()['ruff']}\n" in text
+
+
+def test_tasks_that_the_guides_name_are_in_the_makefile() -> None:
+    tasks = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    guides = [ROOT / "CONTRIBUTING.md", *sorted((DOCS / "development").glob("*.md"))]
+    guides += sorted((ROOT / ".github").rglob("*.*"))
+    named: set[str] = set()
+    for path in guides:
+        for words in re.findall(r"(?:`|run: )make ([a-z -]+)", path.read_text(encoding="utf-8")):
+            named |= set(words.split())
+    assert {"test", "lint", "docs"} <= named
+    assert named <= tasks
