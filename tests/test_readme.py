@@ -29,7 +29,7 @@ def test_commands_are_the_two_that_a_newcomer_types() -> None:
 def test_every_format_of_structure_files_is_named() -> None:
     line = README.partition("- **Structures**: ")[2].partition("- **")[0]
     for form in FORMATS:
-        for word in re.split(r"[/, ]+", form.words):
+        for word in re.split(r"[/, ]+", form.label):
             assert word in line
 
 

@@ -43,7 +43,10 @@ class Member:
 def is_ignored(path: str) -> bool:
     """Return whether a path is hidden or what macOS and Windows leave beside files (.DS_Store, __MACOSX)."""
     parts = path.replace("\\", "/").split("/")
-    return any(part.lower() in _IGNORED or (part.startswith(".") and part not in (".", "..")) for part in parts)
+    return any(
+        part.lower() in _IGNORED or (part.startswith(".") and part not in (".", ".."))
+        for part in parts
+    )
 
 
 def unzip(source: bytes | Path, *, limits: Limits) -> Iterator[Member]:
@@ -53,7 +56,9 @@ def unzip(source: bytes | Path, *, limits: Limits) -> Iterator[Member]:
     """
     size = len(source) if isinstance(source, bytes) else source.stat().st_size
     if size > limits.max_archive_bytes:
-        raise Unreadable(f"the archive has {megabytes(size)}; the limit is {megabytes(limits.max_archive_bytes)}")
+        raise Unreadable(
+            f"the archive has {megabytes(size)}; the limit is {megabytes(limits.max_archive_bytes)}"
+        )
 
     def opened() -> zipfile.ZipFile:
         return zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)
@@ -61,11 +66,15 @@ def unzip(source: bytes | Path, *, limits: Limits) -> Iterator[Member]:
     try:
         archive = opened()
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError, UnicodeError) as error:
-        raise Unreadable(f"not a zip archive that can be opened ({reason_of(error)}). Is the file cut off?") from None
+        raise Unreadable(
+            f"not a zip archive that can be opened ({reason_of(error)}). Is the file cut off?"
+        ) from None
     left = limits.max_archive_bytes
     with archive:
         for entry in archive.infolist():
-            if entry.filename.endswith("/") or is_ignored(entry.filename):  # its is_dir fails on a name without letters
+            if entry.filename.endswith("/") or is_ignored(
+                entry.filename
+            ):  # its is_dir fails on a name without letters
                 continue
             member = _member(archive, entry, opened, left=left, limits=limits)
             left -= member.content.size
@@ -86,7 +95,9 @@ def gunzip(packed: Content, *, limits: Limits) -> Content:
     try:
         content = _within(opened, limits.max_file_bytes, opened)
     except (OSError, EOFError, zlib.error) as error:
-        raise Unreadable(f"not a gzip file that can be opened ({reason_of(error)}). Is the file cut off?") from None
+        raise Unreadable(
+            f"not a gzip file that can be opened ({reason_of(error)}). Is the file cut off?"
+        ) from None
     _check_size(content.size, packed.size, limit=limits.max_file_bytes, limits=limits)
     if content.head(_MAGIC_BYTES).startswith((GZIP_MAGIC, *ZIP_MAGIC)):
         raise Unreadable(_NESTED)
@@ -118,15 +129,22 @@ def _member(
         limit = min(limits.max_file_bytes, left)
         if entry.file_size > limit:
             _check_size(entry.file_size, entry.compress_size, limit=limit, limits=limits)
-        content = _within(lambda: archive.open(entry), limit, later)  # the size in the header may be a lie
+        content = _within(
+            lambda: archive.open(entry), limit, later
+        )  # the size in the header may be a lie
         _check_size(content.size, entry.compress_size, limit=limit, limits=limits)
-        if suffix_of(name) in _ARCHIVES or content.head(_MAGIC_BYTES).startswith((GZIP_MAGIC, *ZIP_MAGIC)):
+        if suffix_of(name) in _ARCHIVES or content.head(_MAGIC_BYTES).startswith(
+            (GZIP_MAGIC, *ZIP_MAGIC)
+        ):
             raise Unreadable(_NESTED)
     except Unreadable as error:
         return Member(name, refusal=str(error))
     except _DAMAGE as error:
         reason = reason_of(error)
-        return Member(name, refusal=f"damaged in the archive, or packed in a way that is not supported ({reason})")
+        return Member(
+            name,
+            refusal=f"damaged in the archive, or packed in a way that is not supported ({reason})",
+        )
     return Member(name, content)
 
 
@@ -145,7 +163,9 @@ def _within(now: _Opened, limit: int, later: _Opened) -> Content:
 def _check_entry(entry: zipfile.ZipInfo) -> None:
     path = entry.filename.replace("\\", "/")
     if path.startswith("/") or path[1:2] == ":" or ".." in path.split("/"):
-        raise Unreadable("its path leads out of the archive (it is absolute or holds ..). Pack the files again.")
+        raise Unreadable(
+            "its path leads out of the archive (it is absolute or holds ..). Pack the files again."
+        )
     if entry.flag_bits & 0x1:
         raise Unreadable("encrypted in the archive. Pack it without a password.")
     if stat.S_ISLNK(entry.external_attr >> 16):
@@ -157,5 +177,9 @@ def _check_size(size: int, packed: int, *, limit: int, limits: Limits) -> None:
         ratio = limits.max_compression_ratio
         raise Unreadable(f"compressed more than {ratio} to 1, as no structure file is; not opened")
     if size > limit:
-        whole = "what is left of the limit for the whole archive" if limit < limits.max_file_bytes else "the limit"
+        whole = (
+            "what is left of the limit for the whole archive"
+            if limit < limits.max_file_bytes
+            else "the limit"
+        )
         raise Unreadable(f"larger than {megabytes(limit)} when unpacked, {whole}")

@@ -21,8 +21,9 @@ def check_displacement(sd_angstrom: float) -> None:
     """Raise ConfigError for a standard deviation that is not a number from 0 (no displacement) to 0.3 angstrom."""
     if not 0 <= sd_angstrom <= LARGEST_DISPLACEMENT:
         raise ConfigError(
-            f"atoms cannot be displaced by {sd_angstrom} angstrom. Accepted: a standard deviation from 0 (no displaced "
-            f"copies) to {LARGEST_DISPLACEMENT:g} angstrom; {DISPLACEMENT:g} is a good one."
+            f"atoms cannot be displaced by {sd_angstrom} angstrom. Accepted: a standard deviation"
+            f" from 0 (no displaced copies) to {LARGEST_DISPLACEMENT:g} angstrom; {DISPLACEMENT:g}"
+            " is a good one."
         )
 
 
@@ -39,7 +40,9 @@ def displaced(
     return [_displaced(record, sd_angstrom, key=(seed, copy)) for record in records]
 
 
-def _displaced(record: StructureRecord, sd_angstrom: float, *, key: tuple[int, int]) -> StructureRecord:
+def _displaced(
+    record: StructureRecord, sd_angstrom: float, *, key: tuple[int, int]
+) -> StructureRecord:
     if record.atoms is None:
         return record
     rng = np.random.default_rng([*key, int(record.content, 16)])

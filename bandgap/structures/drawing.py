@@ -35,9 +35,14 @@ def shape_of(record: StructureRecord) -> Shape | None:
     count, group, whole = _molecules(at, i[bonded], j[bonded], vectors[bonded])
     full = completed(cell, pbc)
     shifts = _shifts(whole, i, j, vectors, full)
-    network = np.bincount(group, weights=np.bincount(i[bonded], shifts[bonded].any(axis=1), len(numbers))) > 0
+    network = (
+        np.bincount(group, weights=np.bincount(i[bonded], shifts[bonded].any(axis=1), len(numbers)))
+        > 0
+    )
     whole = np.where(network[group][:, None], at, whole)
-    whole = _into_cell(whole, np.where(network[group], np.arange(len(numbers)) + count, group), full, np.array(pbc))
+    whole = _into_cell(
+        whole, np.where(network[group], np.arange(len(numbers)) + count, group), full, np.array(pbc)
+    )
     shifts = _shifts(whole, i, j, vectors, full)
     between = (group[i] != group[j]) | (shifts.any(axis=1) & ~network[group[i]])
     shortest, shortest_pair = _shortest(i, j, distances, np.ones(len(i), dtype=bool))
@@ -50,7 +55,11 @@ def shape_of(record: StructureRecord) -> Shape | None:
         pbc=np.array(pbc),
         bonds=np.stack([i[bonded], j[bonded]], axis=1).astype(np.uint16),
         shifts=np.clip(shifts[bonded], -127, 127).astype(np.int8),
-        density_g_cm3=float(atomic_masses[numbers].sum()) / volume * GRAM_PER_CM3 if all(pbc) else float("nan"),
+        density_g_cm3=(
+            float(atomic_masses[numbers].sum()) / volume * GRAM_PER_CM3
+            if all(pbc)
+            else float("nan")
+        ),
         shortest_angstrom=shortest,
         shortest_pair=shortest_pair,
         contact_angstrom=contact,
@@ -59,7 +68,9 @@ def shape_of(record: StructureRecord) -> Shape | None:
     )
 
 
-def _molecules(positions: Floats, i: Indices, j: Indices, vectors: Floats) -> tuple[int, Indices, Floats]:
+def _molecules(
+    positions: Floats, i: Indices, j: Indices, vectors: Floats
+) -> tuple[int, Indices, Floats]:
     """Return how many bonded groups there are, the group (n,) of every atom, and positions (n, 3) of whole groups.
 
     Every atom stands one bond vector from the atom that it was reached from, the first of its group where it was.
@@ -86,21 +97,29 @@ def _molecules(positions: Floats, i: Indices, j: Indices, vectors: Floats) -> tu
     return count, np.array(group, dtype=np.intp), np.array(placed, dtype=np.float64)
 
 
-def _shifts(positions: Floats, i: Indices, j: Indices, vectors: Floats, full: Floats) -> NDArray[np.int64]:
+def _shifts(
+    positions: Floats, i: Indices, j: Indices, vectors: Floats, full: Floats
+) -> NDArray[np.int64]:
     """Return the cells (pair, 3) between the vector of a pair and the atoms where they stand."""
     return np.rint((vectors - (positions[j] - positions[i])) @ np.linalg.inv(full)).astype(np.int64)
 
 
-def _into_cell(positions: Floats, group: Indices, full: Floats, periodic: NDArray[np.bool_]) -> Floats:
+def _into_cell(
+    positions: Floats, group: Indices, full: Floats, periodic: NDArray[np.bool_]
+) -> Floats:
     """Return positions with every group moved by whole cells so that its centre lies in the cell."""
     fractional = positions @ np.linalg.inv(full)
     size = np.maximum(np.bincount(group), 1)
-    centre = np.stack([np.bincount(group, weights=fractional[:, k]) / size for k in range(3)], axis=1)
+    centre = np.stack(
+        [np.bincount(group, weights=fractional[:, k]) / size for k in range(3)], axis=1
+    )
     cells = np.where(periodic, np.floor(centre + 1e-6), 0.0)
     return np.asarray(positions - cells[group] @ full, dtype=np.float64)
 
 
-def _shortest(i: Indices, j: Indices, distances: Floats, chosen: NDArray[np.bool_]) -> tuple[float, tuple[int, int]]:
+def _shortest(
+    i: Indices, j: Indices, distances: Floats, chosen: NDArray[np.bool_]
+) -> tuple[float, tuple[int, int]]:
     rows = np.flatnonzero(chosen)
     if not rows.size:
         return float("nan"), (0, 0)

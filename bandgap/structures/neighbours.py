@@ -9,14 +9,22 @@ from scipy.spatial import cKDTree
 
 from bandgap.structures.draft import Unreadable
 
-CLOSEST_ANGSTROM = 0.5  # the shortest bond is H2's, 0.74; closer means disorder, doubled atoms or a wrong unit
+CLOSEST_ANGSTROM = (
+    0.5  # the shortest bond is H2's, 0.74; closer means disorder, doubled atoms or a wrong unit
+)
 THINNEST_ANGSTROM = 0.5
 # Spheres 0.5 A apart fill no volume denser than their closest packing, sqrt(2) / 0.5^3; diamond has 0.18 atoms per A^3.
 DENSEST = math.sqrt(2) / CLOSEST_ANGSTROM**3
-LARGEST_ANGSTROM = 1e5  # larger coordinates are garbage, and their squares leave no digits for distances
-MAX_CLOSE_PAIRS = 1_000_000  # of atoms that are too close; 1,000 atoms at one point have half of that
+LARGEST_ANGSTROM = (
+    1e5  # larger coordinates are garbage, and their squares leave no digits for distances
+)
+MAX_CLOSE_PAIRS = (
+    1_000_000  # of atoms that are too close; 1,000 atoms at one point have half of that
+)
 Floats = NDArray[np.float64]
-Pairs = tuple[NDArray[np.intp], NDArray[np.intp], Floats]  # atoms i and j (pair,), and a number or vector of each pair
+Pairs = tuple[
+    NDArray[np.intp], NDArray[np.intp], Floats
+]  # atoms i and j (pair,), and a number or vector of each pair
 
 
 def heights(cell: Floats) -> Floats:
@@ -39,7 +47,9 @@ def check_volume(cell: Floats) -> None:
     """Raise Unreadable when a cell (3, 3) has no volume, or is so thin that an atom would meet its own image."""
     thinnest = float(heights(cell).min())
     if thinnest < THINNEST_ANGSTROM:
-        raise Unreadable(f"the unit cell has no volume: its opposite faces are {thinnest:.2g} A apart")
+        raise Unreadable(
+            f"the unit cell has no volume: its opposite faces are {thinnest:.2g} A apart"
+        )
 
 
 def check_density(n_atoms: int, cell: Floats) -> None:
@@ -50,8 +60,8 @@ def check_density(n_atoms: int, cell: Floats) -> None:
     volume = abs(float(np.linalg.det(cell)))
     if n_atoms > DENSEST * volume:
         raise Unreadable(
-            f"{n_atoms:,} atoms in a unit cell of {volume:.3g} A^3: some would be closer than {CLOSEST_ANGSTROM} A, "
-            "which is not accepted. Is the unit of the cell right?"
+            f"{n_atoms:,} atoms in a unit cell of {volume:.3g} A^3: some would be closer than"
+            f" {CLOSEST_ANGSTROM} A, which is not accepted. Is the unit of the cell right?"
         )
 
 
@@ -60,7 +70,9 @@ def completed(cell: Floats, pbc: tuple[bool, bool, bool]) -> Floats:
     periodic = np.array(pbc)
     full = np.array(cell, dtype=float)
     if not periodic.all():
-        full[~periodic] = np.linalg.svd(full[periodic])[2][periodic.sum() :] if periodic.any() else np.eye(3)
+        full[~periodic] = (
+            np.linalg.svd(full[periodic])[2][periodic.sum() :] if periodic.any() else np.eye(3)
+        )
     return full
 
 
@@ -77,7 +89,9 @@ def close_pairs(
     positions (n, 3); an atom pairs with its own image where a cell vector is that short. The cell has passed
     `check_volume`. Raises Unreadable as `close_vectors`.
     """
-    i, j, vectors = close_vectors(positions, cell=cell, pbc=pbc, cutoff_angstrom=cutoff_angstrom, max_pairs=max_pairs)
+    i, j, vectors = close_vectors(
+        positions, cell=cell, pbc=pbc, cutoff_angstrom=cutoff_angstrom, max_pairs=max_pairs
+    )
     distances: Floats = np.linalg.norm(vectors, axis=1)
     return i, j, distances
 
@@ -98,24 +112,30 @@ def close_vectors(
         first, second = _pairs(positions, cutoff_angstrom, max_pairs)
         apart: Floats = positions[second] - positions[first]
         return first, second, apart
-    points, origin, shift = _with_images(positions, completed(cell, pbc), np.array(pbc), cutoff_angstrom)
+    points, origin, shift = _with_images(
+        positions, completed(cell, pbc), np.array(pbc), cutoff_angstrom
+    )
     first, second = _pairs(points, cutoff_angstrom, max_pairs)  # atoms at home come before images
     i, j = origin[first], origin[second]
     image: NDArray[np.bool_] = np.any(shift, axis=1)
-    keep = ~image[first] & (~image[second] | (i < j) | ((i == j) & _is_positive(shift[second])))  # each pair once
+    keep = ~image[first] & (
+        ~image[second] | (i < j) | ((i == j) & _is_positive(shift[second]))
+    )  # each pair once
     vectors: Floats = points[second] - points[first]
     return i[keep], j[keep], vectors[keep]
 
 
-def _pairs(points: Floats, cutoff_angstrom: float, max_pairs: int | None) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _pairs(
+    points: Floats, cutoff_angstrom: float, max_pairs: int | None
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the points i < j (pair,) of every pair within the cutoff."""
     tree = cKDTree(points)
     if max_pairs is not None:
         n_pairs = (int(tree.count_neighbors(tree, cutoff_angstrom)) - len(points)) // 2
         if n_pairs > max_pairs:
             raise Unreadable(
-                f"{n_pairs:,} pairs of atoms are closer than {cutoff_angstrom:g} A; the limit is {max_pairs:,}. Look "
-                "for doubled atoms or a wrong unit."
+                f"{n_pairs:,} pairs of atoms are closer than {cutoff_angstrom:g} A; the limit is"
+                f" {max_pairs:,}. Look for doubled atoms or a wrong unit."
             )
     pairs = tree.query_pairs(cutoff_angstrom, output_type="ndarray")
     if not len(pairs):
@@ -137,7 +157,9 @@ def _with_images(
     fractional = np.where(periodic, fractional - np.floor(fractional), fractional)
     margin = np.where(periodic, cutoff / np.maximum(heights(full), 1e-9), np.inf)
     reach = [int(np.ceil(m)) if p else 0 for m, p in zip(margin, periodic, strict=True)]
-    shifts = np.array(sorted(itertools.product(*(range(-r, r + 1) for r in reach)), key=any))  # home first
+    shifts = np.array(
+        sorted(itertools.product(*(range(-r, r + 1) for r in reach)), key=any)
+    )  # home first
     moved = fractional + shifts[:, None]  # (shift, atom, 3)
     which, origin = np.nonzero(((moved >= -margin) & (moved <= 1 + margin)).all(axis=2))
     return moved[which, origin] @ full, origin, shifts[which]

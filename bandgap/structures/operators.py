@@ -12,14 +12,18 @@ from bandgap.structures.draft import Unreadable
 from bandgap.structures.unit_cells import UnitCell
 
 Floats = NDArray[np.float64]
-Operations = NDArray[np.float64]  # (operation, 3, 4): rotation and translation in fractions of the cell
+Operations = NDArray[
+    np.float64
+]  # (operation, 3, 4): rotation and translation in fractions of the cell
 _MAX_OPERATIONS = 2_000  # the largest space groups have 192
 
 
 def parse_operations(triplets: list[str]) -> Operations:
     """Return operators such as "-x, y+1/2, -z" as matrices, each once. Raises Unreadable on one that is none."""
     if len(triplets) > _MAX_OPERATIONS:
-        raise Unreadable(f"the file lists {len(triplets):,} symmetry operators; no space group has that many")
+        raise Unreadable(
+            f"the file lists {len(triplets):,} symmetry operators; no space group has that many"
+        )
     operations: dict[str, gemmi.Op] = {}
     for triplet in triplets:
         try:
@@ -41,8 +45,13 @@ def operations_from_symbol(symbol: str, cell: UnitCell) -> Operations | None:
     group = gemmi.find_spacegroup_by_name(plain, alpha, gamma) if plain else None
     if group is None:
         return None
-    settings = [_matrices(list(setting.operations())) for setting in (group, *_other_unique_axes(group, plain))]
-    return next((operations for operations in settings if _misfit(operations, cell) is None), settings[0])
+    settings = [
+        _matrices(list(setting.operations()))
+        for setting in (group, *_other_unique_axes(group, plain))
+    ]
+    return next(
+        (operations for operations in settings if _misfit(operations, cell) is None), settings[0]
+    )
 
 
 def operations_from_hall(symbol: str) -> Operations | None:
@@ -64,9 +73,10 @@ def check_operations(operations: Operations, cell: UnitCell, *, origin: str) -> 
     lengths = ", ".join(f"{length:g}" for length in cell.lengths)
     angles = ", ".join(f"{angle:g}" for angle in cell.angles)
     raise Unreadable(
-        f"the symmetry operator {_triplet(operations[misfit])} {origin} does not map the unit cell onto itself "
-        f"(lengths {lengths} A, angles {angles}): it belongs to other axes or to another cell. Export all atoms of the "
-        "cell in P 1, or list the operators of these axes (_space_group_symop_operation_xyz of a CIF)."
+        f"the symmetry operator {_triplet(operations[misfit])} {origin} does not map the unit cell"
+        f" onto itself (lengths {lengths} A, angles {angles}): it belongs to other axes or to"
+        " another cell. Export all atoms of the cell in P 1, or list the operators of these axes"
+        " (_space_group_symop_operation_xyz of a CIF)."
     )
 
 
@@ -94,11 +104,15 @@ def _other_unique_axes(group: gemmi.SpaceGroup, symbol: str) -> list[gemmi.Space
     (element,) = [axis for axis in axes if axis != "1"]
     names = f"{lattice} 1 1 {element}", f"{lattice} {element} 1 1"
     settings = [gemmi.find_spacegroup_by_name(name) for name in names]
-    return [setting for setting in settings if setting is not None and setting.number == group.number]
+    return [
+        setting for setting in settings if setting is not None and setting.number == group.number
+    ]
 
 
 def _matrices(operations: list[gemmi.Op]) -> Operations:
-    return np.array([np.array(operation.float_seitz(), dtype=float)[:3] for operation in operations])
+    return np.array(
+        [np.array(operation.float_seitz(), dtype=float)[:3] for operation in operations]
+    )
 
 
 def _triplet(operation: Floats) -> str:

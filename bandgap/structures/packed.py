@@ -20,7 +20,9 @@ class PackedRecord:
     """A record whose atoms are still bytes: `record` has none."""
 
     record: StructureRecord
-    numbers: bytes | None  # float64: atomic numbers, positions, cell, pbc; None of a refused structure
+    numbers: (
+        bytes | None
+    )  # float64: atomic numbers, positions, cell, pbc; None of a refused structure
 
     def unpacked(self) -> StructureRecord:
         """Return the record with its atoms."""
@@ -54,11 +56,17 @@ def from_parts(head: bytes, numbers: bytes) -> PackedRecord:
     """Return the record of what `parts_of` gave."""
     found = json.loads(head)
     problems = tuple(Problem(severity, text) for severity, text in found["problems"])
-    record = StructureRecord(found["id"], found["file"], found["format"], None, problems, found["info"])
+    record = StructureRecord(
+        found["id"], found["file"], found["format"], None, problems, found["info"]
+    )
     return PackedRecord(record, None if found["n_atoms"] is None else numbers)
 
 
 def _atoms(numbers: np.ndarray[Any, np.dtype[np.float64]]) -> Atoms:
     n = (numbers.size - 12) // 4
-    places, cell, pbc = numbers[n : 4 * n].reshape(n, 3), numbers[4 * n : 4 * n + 9].reshape(3, 3), numbers[-3:] != 0
+    places, cell, pbc = (
+        numbers[n : 4 * n].reshape(n, 3),
+        numbers[4 * n : 4 * n + 9].reshape(3, 3),
+        numbers[-3:] != 0,
+    )
     return Atoms(numbers=numbers[:n].astype(int), positions=places, cell=cell, pbc=pbc)  # type: ignore[no-untyped-call]

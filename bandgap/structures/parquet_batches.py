@@ -36,7 +36,9 @@ def parquet_batches(
         raise Unreadable(_reason(parquet_child.NO_PYARROW, most_bytes)) from None
     words = [sys.executable, "-P", str(_CHILD), json.dumps(list(names)), str(most_bytes)]
     with content.on_disk() as file:
-        child = subprocess.Popen(words, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        child = subprocess.Popen(
+            words, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
     assert child.stdout is not None  # it is a pipe
     rows = 0
     try:
@@ -69,7 +71,7 @@ def _reason(code: int, most_bytes: int, *, rows: int = 0) -> str:
         return "Parquet is read by pyarrow, which is not installed here. Run pip install pyarrow"
     if code == parquet_child.TOO_LARGE:
         return (
-            f"the table has more than {most_bytes / 1e6:,.1f} MB when unpacked, which is the limit. Split it, or leave "
-            "out columns that are not needed"
+            f"the table has more than {most_bytes / 1e6:,.1f} MB when unpacked, which is the limit."
+            " Split it, or leave out columns that are not needed"
         )
     return f"{_DAMAGED} (after row {rows:,})" if rows else _DAMAGED

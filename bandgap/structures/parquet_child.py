@@ -29,8 +29,12 @@ def main() -> int:
     except ImportError:
         return NO_PYARROW
     try:
-        settings = dict.fromkeys(("thrift_string_size_limit", "thrift_container_size_limit"), _METADATA)
-        file = pq.ParquetFile(pa.PythonFile(sys.stdin.buffer, "r"), page_checksum_verification=True, **settings)
+        settings = dict.fromkeys(
+            ("thrift_string_size_limit", "thrift_container_size_limit"), _METADATA
+        )
+        file = pq.ParquetFile(
+            pa.PythonFile(sys.stdin.buffer, "r"), page_checksum_verification=True, **settings
+        )
         schema = file.schema_arrow.remove_metadata()
         out = pa.PythonFile(sys.stdout.buffer, "w")
         pa.ipc.new_stream(out, schema).close()
@@ -70,7 +74,13 @@ def is_plain(kind: Any) -> bool:
     import pyarrow.types as kinds
 
     plain = kind.value_type if kinds.is_dictionary(kind) else kind
-    tests = (kinds.is_floating, kinds.is_integer, kinds.is_boolean, kinds.is_string, kinds.is_large_string)
+    tests = (
+        kinds.is_floating,
+        kinds.is_integer,
+        kinds.is_boolean,
+        kinds.is_string,
+        kinds.is_large_string,
+    )
     return any(test(plain) for test in tests)
 
 

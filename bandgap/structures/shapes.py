@@ -26,7 +26,9 @@ BATCH = 500  # shapes that are held while they are written
 
 _NUMBERS = ("density_g_cm3", "shortest_angstrom", "contact_angstrom")
 _JOINED = ("numbers", "positions", "bonds", "shifts")
-_ARRAYS: dict[str, tuple[type[np.generic], tuple[int, ...]]] = {  # of the file, with the width of their rows
+_ARRAYS: dict[
+    str, tuple[type[np.generic], tuple[int, ...]]
+] = {  # of the file, with the width of their rows
     "atom_ends": (np.int64, ()),
     "bond_ends": (np.int64, ()),
     "numbers": (np.uint8, ()),
@@ -49,7 +51,9 @@ class Shape:
     cell: Floats  # (3, 3), zero where nothing repeats
     pbc: NDArray[np.bool_]  # (3,)
     bonds: NDArray[np.uint16]  # (bond, 2)
-    shifts: NDArray[np.int8]  # (bond, 3) cells between the first atom and the image of the second that it is bonded to
+    shifts: NDArray[
+        np.int8
+    ]  # (bond, 3) cells between the first atom and the image of the second that it is bonded to
     density_g_cm3: float = float("nan")
     shortest_angstrom: float = float("nan")  # of all pairs of atoms
     shortest_pair: tuple[int, int] = (0, 0)
@@ -73,7 +77,9 @@ def save_shapes(path: Path, shapes: Iterable[Shape | None]) -> None:
         files = {name: opened.enter_context(tempfile.TemporaryFile()) for name in _ARRAYS}
         lengths, rest = dict.fromkeys(_ARRAYS, 0), iter(shapes)
         while batch := [shape or _NOTHING for shape in islice(rest, BATCH)]:
-            for name, array in _arrays(batch, atoms=lengths["numbers"], bonds=lengths["bonds"]).items():
+            for name, array in _arrays(
+                batch, atoms=lengths["numbers"], bonds=lengths["bonds"]
+            ).items():
                 files[name].write(array.tobytes())
                 lengths[name] += len(array)
         tensors = {
@@ -87,7 +93,10 @@ def has_shapes(path: Path, n: int) -> bool:
     """Return whether a file holds the shapes of so many rows."""
     try:
         with safe_open(str(path), framework="numpy") as stored:
-            found = (stored.metadata() or {}).get("format"), stored.get_slice("cells").get_shape()[0]
+            found = (
+                (stored.metadata() or {}).get("format"),
+                stored.get_slice("cells").get_shape()[0],
+            )
     except DAMAGE:
         return False
     return found == (FORMAT, n)
@@ -104,7 +113,10 @@ def _arrays(shapes: Sequence[Shape], *, atoms: int, bonds: int) -> dict[str, NDA
         "scalars": [[getattr(s, name) for name in _NUMBERS] for s in shapes],
         "counts": [[*s.shortest_pair, *s.contact_pair, s.n_molecules] for s in shapes],
     }
-    return {name: np.asarray(found[name], dtype).reshape(-1, *width) for name, (dtype, width) in _ARRAYS.items()}
+    return {
+        name: np.asarray(found[name], dtype).reshape(-1, *width)
+        for name, (dtype, width) in _ARRAYS.items()
+    }
 
 
 def load_shape(path: Path, row: int) -> Shape | None:
@@ -119,7 +131,10 @@ def load_shape(path: Path, row: int) -> Shape | None:
             part = stored.get_slice
             if not 0 <= row < part("cells").get_shape()[0]:
                 raise ValueError(f"no row {row}")
-            start = [int(part(name)[row - 1 : row][0]) if row else 0 for name in ("atom_ends", "bond_ends")]
+            start = [
+                int(part(name)[row - 1 : row][0]) if row else 0
+                for name in ("atom_ends", "bond_ends")
+            ]
             end = [int(part(name)[row : row + 1][0]) for name in ("atom_ends", "bond_ends")]
             if end[0] == start[0]:
                 return None
@@ -142,7 +157,9 @@ def load_shape(path: Path, row: int) -> Shape | None:
                 n_molecules=counts[4],
             )
     except DAMAGE as error:
-        raise ArtifactError(f"{path.name}: the stored structures cannot be read ({error}).") from error
+        raise ArtifactError(
+            f"{path.name}: the stored structures cannot be read ({error})."
+        ) from error
 
 
 def cell_lengths_angles(cell: Floats) -> tuple[Floats, Floats]:
@@ -155,7 +172,9 @@ def cell_lengths_angles(cell: Floats) -> tuple[Floats, Floats]:
     """
     lengths = np.linalg.norm(cell, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        cosines = [cell[i] @ cell[j] / (lengths[i] * lengths[j]) for i, j in ((1, 2), (0, 2), (0, 1))]
+        cosines = [
+            cell[i] @ cell[j] / (lengths[i] * lengths[j]) for i, j in ((1, 2), (0, 2), (0, 1))
+        ]
     return lengths, np.degrees(np.arccos(np.clip(cosines, -1.0, 1.0)))
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import IO, Self
 
 from bandgap.foundation.forks import ForkedItems, can_fork
-from bandgap.structures.ids import DoubleIds, renamed
+from bandgap.structures.ids import RepeatedIds, renamed
 from bandgap.structures.packed import PackedRecord, from_parts, parts_of
 from bandgap.structures.records import StructureRecord
 
@@ -59,7 +59,7 @@ class _Whole:
 class Spool:
     """Records that were read from a stream (`stream_paths`); every walk through it gives them anew, ids made unique.
 
-    While it reads it holds the ids (`DoubleIds`), and afterwards only those that came twice.
+    While it reads it holds the ids (`RepeatedIds`), and afterwards only those that came twice.
     """
 
     def __init__(self, records: Iterable[StructureRecord]) -> None:
@@ -89,12 +89,22 @@ class Spool:
         """Walk through the records without making their atoms."""
         for head, numbers, new_id in self._parts():
             found = from_parts(head, numbers)
-            yield found if new_id is None else PackedRecord(renamed(found.record, new_id), found.numbers)
+            yield (
+                found
+                if new_id is None
+                else PackedRecord(renamed(found.record, new_id), found.numbers)
+            )
 
     def contents(self) -> Iterator[bytes]:
         """Walk through the records as bytes, which are others where anything of a record is, as is its id here."""
         for head, numbers, new_id in self._parts():
-            yield _SIZES.pack(len(head), len(numbers)) + head + numbers + json.dumps(new_id).encode() + b"\n"
+            yield (
+                _SIZES.pack(len(head), len(numbers))
+                + head
+                + numbers
+                + json.dumps(new_id).encode()
+                + b"\n"
+            )
 
     @property
     def is_read(self) -> bool:
@@ -151,7 +161,11 @@ class Spool:
         while self._has(place):
             n_head, n_numbers = _SIZES.unpack(os.pread(file, _SIZES.size, at))
             data = os.pread(file, n_head + n_numbers, at + _SIZES.size)
-            yield data[:n_head], data[n_head:], None if self._whole is None else self._whole.new_ids.get(place)
+            yield (
+                data[:n_head],
+                data[n_head:],
+                None if self._whole is None else self._whole.new_ids.get(place),
+            )
             place, at = place + 1, at + _SIZES.size + len(data)
 
 
@@ -173,13 +187,13 @@ def _write(records: Iterable[StructureRecord], file: IO[bytes]) -> Iterator[int 
 
     Which new id one gets is known at the end, so that from the first on that needs one only the end is told.
     """
-    ids, tally = DoubleIds(), Tally()
+    ids, tally = RepeatedIds(), Tally()
     for record in records:
         head, numbers = parts_of(record)
         file.write(_SIZES.pack(len(head), len(numbers)) + head + numbers)
         ids.add(record.id)
         tally.add(record)
-        if ids.n % _BATCH == 0 and not ids.found:
+        if ids.n % _BATCH == 0 and not ids.has_repeats:
             file.flush()
             yield ids.n
     file.flush()

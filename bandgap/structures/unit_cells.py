@@ -62,15 +62,21 @@ def cell_vectors(lengths: list[float], angles: list[float]) -> Floats:
     if not all(math.isfinite(v) for v in (*lengths, *angles)):
         raise Unreadable("the unit cell holds a value that is not a finite number")
     if any(length <= 0 for length in lengths):
-        raise Unreadable(f"the unit cell has a length of {min(lengths):g} A. Lengths must be above zero")
+        raise Unreadable(
+            f"the unit cell has a length of {min(lengths):g} A. Lengths must be above zero"
+        )
     if max(lengths) > LARGEST_ANGSTROM:
         raise Unreadable(
-            f"the unit cell has a length of {max(lengths):.3g} A, out of all proportion; is the unit right?"
+            f"the unit cell has a length of {max(lengths):.3g} A, out of all proportion; is the"
+            " unit right?"
         )
     cos_alpha, cos_beta, cos_gamma = (0.0 if a == 90 else math.cos(math.radians(a)) for a in angles)
     squared = 1 - cos_alpha**2 - cos_beta**2 - cos_gamma**2 + 2 * cos_alpha * cos_beta * cos_gamma
     if not all(0 < angle < 180 for angle in angles) or squared <= 1e-8:
-        raise Unreadable(f"no unit cell has the angles {', '.join(f'{a:g}' for a in angles)}: its volume would be zero")
+        raise Unreadable(
+            f"no unit cell has the angles {', '.join(f'{a:g}' for a in angles)}: its volume would"
+            " be zero"
+        )
     a, b, c = lengths
     sin_gamma = math.sqrt(1 - cos_gamma**2)
     y = (cos_alpha - cos_beta * cos_gamma) / sin_gamma
@@ -92,7 +98,9 @@ def _decimal_places(text: str) -> int:
     return len(match["decimals"] or "") - int(match["exponent"] or 0)
 
 
-def _metric_error(lengths: list[float], angles: list[float], *, length_error: float, angle_error: float) -> Floats:
+def _metric_error(
+    lengths: list[float], angles: list[float], *, length_error: float, angle_error: float
+) -> Floats:
     """Return how far errors of the parameters move the metric tensor (3, 3), Angstrom^2, to first order."""
     alpha, beta, gamma = np.radians(angles)
     between = np.array([[0.0, gamma, beta], [gamma, 0.0, alpha], [beta, alpha, 0.0]])

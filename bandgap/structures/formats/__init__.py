@@ -18,7 +18,7 @@ FORMATS = (
     *(cif.FORMAT, poscar.FORMAT, xyz.FORMAT, pdb.FORMAT, shelx.FORMAT, aims.FORMAT),
     *(optimade.FORMAT, ase_db.FORMAT, parquet.FORMAT),
 )
-NAMES = ", ".join(form.words for form in FORMATS)
+NAMES = ", ".join(form.label for form in FORMATS)
 ACCEPTED = f"{NAMES}; as they are, as .gz or in a .zip"
 
 _NEVER = {
@@ -56,7 +56,7 @@ def refuse_by_kind(content: Content, base: str) -> None:
 def binary_format(content: Content) -> Format | None:
     """Return the format that is no text and that these bytes are of, whatever the file's name; None for none."""
     data = content.head(_HEAD)
-    return next((form for form in FORMATS if form.is_it is not None and form.is_it(data)), None)
+    return next((form for form in FORMATS if form.has_signature is not None and form.has_signature(data)), None)
 
 
 def detect(text: Text, base: str) -> Format:
@@ -68,7 +68,7 @@ def detect(text: Text, base: str) -> Format:
     named = _by_name(base)
     probe = text.head(_SNIFFED)
     fitting = [
-        form for form in FORMATS if form.read is not None and all(pattern.search(probe) for pattern in form.content)
+        form for form in FORMATS if form.read is not None and all(pattern.search(probe) for pattern in form.patterns)
     ]
     if named and (named in fitting or not fitting):
         return named

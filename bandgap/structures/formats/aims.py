@@ -65,8 +65,8 @@ def _instructions(text: str) -> list[tuple[int, list[str]]]:
 
 FORMAT = Format(
     "FHI-aims",
-    words="FHI-aims geometry.in",
+    label="FHI-aims geometry.in",
     read=read_aims,
-    content=(re.compile(rf"^[ \t]*(?:lattice_vector|atom|atom_frac)[ \t]+{ROW}", re.MULTILINE),),
+    patterns=(re.compile(rf"^[ \t]*(?:lattice_vector|atom|atom_frac)[ \t]+{ROW}", re.MULTILINE),),
     names=("geometry.in", "geometry.in.next_step"),
 )

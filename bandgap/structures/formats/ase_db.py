@@ -178,10 +178,10 @@ class _Pairs:
 
 FORMAT = Format(
     "ASE database",
-    words="ASE .db",
+    label="ASE .db",
     read=None,
-    content=(),
+    patterns=(),
     suffixes=("db",),
-    is_it=is_ase_db,
+    has_signature=is_ase_db,
     read_content=read_ase_db,
 )

@@ -279,9 +279,9 @@ def _number(text: str, *, what: str) -> float:
 _LINE = re.MULTILINE | re.IGNORECASE
 FORMAT = Format(
     "CIF",
-    words="CIF",
+    label="CIF",
     read=read_cif,
-    content=(
+    patterns=(
         re.compile(r"^[ \t]*data_", _LINE),
         re.compile(r"^[ \t]*_(?:cell|atom_site|symmetry|space_group)", _LINE),
     ),

@@ -108,8 +108,8 @@ def _info(attributes: Mapping[str, Any]) -> dict[str, InfoValue]:
 
 FORMAT = Format(
     "OPTIMADE",
-    words="OPTIMADE .json",
+    label="OPTIMADE .json",
     read=read_optimade,
-    content=(re.compile(r'"data"\s*+:'), re.compile(f'"{MARK}"')),
+    patterns=(re.compile(r'"data"\s*+:'), re.compile(f'"{MARK}"')),
     suffixes=("json",),
 )

@@ -227,10 +227,10 @@ def _info(cells: dict[str, Any]) -> dict[str, InfoValue]:
 
 FORMAT = Format(
     "Parquet",
-    words="Parquet",
+    label="Parquet",
     read=None,
-    content=(),
+    patterns=(),
     suffixes=("parquet", "pq"),
-    is_it=is_parquet,
+    has_signature=is_parquet,
     read_content=read_parquet,
 )

@@ -158,9 +158,9 @@ def _check_scale(scale: list[str], cell: NDArray[np.float64]) -> None:
 
 FORMAT = Format(
     "PDB",
-    words="PDB",
+    label="PDB",
     read=read_pdb,
     read_lines=read_models,
-    content=(re.compile(r"^(?:ATOM  |HETATM|CRYST1)", re.MULTILINE),),
+    patterns=(re.compile(r"^(?:ATOM  |HETATM|CRYST1)", re.MULTILINE),),
     suffixes=("pdb", "ent"),
 )

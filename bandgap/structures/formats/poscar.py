@@ -101,9 +101,9 @@ def _is_number(token: str) -> bool:
 
 FORMAT = Format(
     "POSCAR",
-    words="POSCAR/CONTCAR",
+    label="POSCAR/CONTCAR",
     read=read_poscar,
-    content=(re.compile(rf"\A[^\n]*\n[ \t]*{NUMBER}[^\n]*\n(?:[ \t]*{ROW}[^\n]*\n){{3}}"),),
+    patterns=(re.compile(rf"\A[^\n]*\n[ \t]*{NUMBER}[^\n]*\n(?:[ \t]*{ROW}[^\n]*\n){{3}}"),),
     suffixes=("vasp", "poscar", "contcar"),
     names=("POSCAR", "CONTCAR"),
 )

@@ -142,7 +142,7 @@ def _with_occupancy(site: Site, factor: float, *, found: _File, operations: Oper
         share = rest * variable if factor > 0 else rest * (1 - variable)
     if not np.isfinite(share):
         raise Unreadable(f"atom {site.name} has the site occupation {factor:g}, which no FVAR explains")
-    return site.with_share(share, operations=operations, cell=cell)
+    return site.with_site_factor(share, operations=operations, cell=cell)
 
 
 def _operations(found: _File) -> Operations:
@@ -197,9 +197,9 @@ def _is_remark(tokens: list[str]) -> bool:
 _LINE = re.MULTILINE | re.IGNORECASE
 FORMAT = Format(
     "SHELX",
-    words="SHELX .res",
+    label="SHELX .res",
     read=read_shelx,
-    content=(
+    patterns=(
         re.compile(rf"^[ \t]*CELL[ \t]+{NUMBER}[ \t]+{ROW}", _LINE),
         re.compile(r"^[ \t]*SFAC[ \t]", _LINE),
     ),

@@ -292,9 +292,9 @@ def _safe(text: str) -> str:
 
 FORMAT = Format(
     "XYZ",
-    words="XYZ, extXYZ",
+    label="XYZ, extXYZ",
     read=read_xyz,
     read_lines=read_frames,
-    content=(re.compile(rf"\A\s*\d++[ \t]*\n[^\n]*\n[ \t]*\w++[ \t]+{ROW}"),),
+    patterns=(re.compile(rf"\A\s*\d++[ \t]*\n[^\n]*\n[ \t]*\w++[ \t]+{ROW}"),),
     suffixes=("xyz", "extxyz", "exyz"),
 )

@@ -101,12 +101,12 @@ def test_cell_without_volume_is_refused():
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
 def test_cell_that_is_not_finite_is_refused(value: str):
     record = read_one(xyz("H 0 0 0", comment=f'Lattice="{value} 0 0 0 5 0 0 0 5"'), "a.xyz")
-    assert record.problem == "the unit cell holds a value that is not a finite number"
+    assert record.problem == "the unit cell contains a value that is not a finite number"
 
 
 def test_coordinates_out_of_proportion_are_refused():
     record = read_one(xyz("H 0 0 0", "H 0 0 1e9"), "a.xyz")
-    assert record.problem == "a coordinate or cell vector of 1e+09 A is out of all proportion; is the unit right?"
+    assert record.problem == "a coordinate or cell vector of 1e+09 A is too large for a structure; is the unit right?"
 
 
 def test_more_atoms_than_the_limit_are_refused_and_the_limit_can_be_set():

@@ -25,8 +25,8 @@ EXTREMES = ["0", "-1", "1e308", "-1e308", "1e200", "1e154", "1e100", "1e-160", "
 NUMBER = re.compile(r"(?<![\w.'/+-])-?\d+\.?\d*(?![\w'/])")
 
 POSITION, VECTOR = "expected three coordinates", "expected a lattice vector (three numbers)"
-OUT, FLAT = "is out of all proportion", "the unit cell has no volume"
-PROPORTION = "a coordinate or cell vector of {} A is out of all proportion; is the unit right?"
+OUT, FLAT = "is too large for a structure", "the unit cell has no volume"
+PROPORTION = "a coordinate or cell vector of {} A is too large for a structure; is the unit right?"
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -123,7 +123,7 @@ def test_file_over_the_limit_is_refused():
 def test_structures_over_the_limit_are_refused_in_one_line():
     records = read_structures(METHANE_XYZ.encode() * 5, "a.xyz", limits=Limits(max_structures=3))
     assert [r.status for r in records] == ["ready"] * 3 + ["refused"]
-    assert records[3].problem == f"the rest was not read: the limit is 3 structures. {ADVICE}"
+    assert records[3].problem == f"the remaining structures were not read: the limit is 3 structures. {ADVICE}"
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_equal_ids_are_told_apart_and_the_original_is_kept():
     one = METHANE_XYZ.replace("methane", "Properties=species:S:1:pos:R:3 id=A")
     records = read(one * 2 + one.replace("id=A", "id=A-2") + one, "a.xyz")
     assert [r.id for r in records] == ["A", "A-3", "A-2", "A-4"]
-    assert records[1].verdict == "usable: the id A is there more than once; this one is called A-3"
+    assert records[1].verdict == "usable: the id A is not unique; this structure is called A-3"
     assert records[1].info == {"id": "A", "original_id": "A"}
 
 

@@ -197,5 +197,5 @@ def test_limits_of_atoms_and_structures_hold():
     small, few = Limits(max_atoms=5), Limits(max_structures=1)
     assert "has 6 atoms; the limit is 5" in read_structures(ase_db(), "a.db", limits=small)[0].problem
     assert read_structures(ase_db(), "a.db", limits=few)[1].problem.startswith(
-        "the rest was not read: the limit is 1 structures. Split"
+        "the remaining structures were not read: the limit is 1 structures. Split"
     )

@@ -91,5 +91,5 @@ def test_response_that_is_cut_off_or_none_is_refused():
 def test_limits_of_atoms_and_structures_hold():
     assert "has 3 atoms; the limit is 2" in read(optimade(), max_atoms=2)[0].problem
     assert read(optimade(), max_structures=1)[1].problem.startswith(
-        "the rest was not read: the limit is 1 structures. Split"
+        "the remaining structures were not read: the limit is 1 structures. Split"
     )

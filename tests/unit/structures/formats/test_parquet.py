@@ -156,7 +156,7 @@ def test_limits_hold_before_anything_is_unpacked():
     assert "has 3 atoms; the limit is 2" in read_structures(parquet(), "a.parquet", limits=small)[0].problem
     assert (
         read_structures(parquet(), "a.parquet", limits=few)[1].problem.partition(". ")[0]
-        == "the rest was not read: the limit is 1 structures"
+        == "the remaining structures were not read: the limit is 1 structures"
     )
     packed = parquet(*[{"xyz": METHANE_XYZ, "note": "x" * 100_000}] * 50, use_dictionary=False, compression="zstd")
     assert len(packed) < 30_000
