@@ -7,7 +7,7 @@ import numpy as np
 from bandgap.datasets.splits import Rows, Split, chosen_split, grouped_split, hold_back, permuted_split
 from bandgap.datasets.table import Table
 from bandgap.foundation.errors import InputError
-from bandgap.structures.formula import reduced
+from bandgap.structures.formula import reduced_formula
 
 
 def split_of(
@@ -64,4 +64,4 @@ def _of(table: Table, groups: list[str] | None, rows: Rows) -> tuple[list[str], 
 
 
 def _formulas(table: Table) -> list[str]:
-    return [reduced(record.atoms.symbols) for record in table.records if record.atoms is not None]
+    return [reduced_formula(record.atoms.symbols) for record in table.records if record.atoms is not None]

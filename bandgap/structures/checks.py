@@ -14,7 +14,7 @@ from bandgap.structures.neighbours import (
     check_density,
     check_volume,
     close_pairs,
-    completed,
+    complete_cell,
 )
 from bandgap.structures.records import Limits, Problem, StructureRecord
 
@@ -95,7 +95,7 @@ def _check_cell(cell: Floats, pbc: tuple[bool, bool, bool]) -> None:
             "the structure is marked as periodic and has no lattice. Add the lattice, or set pbc"
             " to F."
         )
-    check_volume(completed(cell, pbc))
+    check_volume(complete_cell(cell, pbc))
 
 
 def _check_distances(draft: Draft, cell: Floats) -> None:

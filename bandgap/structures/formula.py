@@ -29,7 +29,7 @@ def parse_formula(text: str) -> dict[str, float]:
     return counts if all(count > 0 for count in counts.values()) else {}
 
 
-def compare(draft: Draft, formula: dict[str, float]) -> None:
+def warn_on_mismatch(draft: Draft, formula: dict[str, float]) -> None:
     """Add a warning if the atoms are not a multiple of the formula.
 
     Missing hydrogen atoms give no warning here; `bandgap.structures.checks` checks for them.
@@ -48,10 +48,10 @@ def compare(draft: Draft, formula: dict[str, float]) -> None:
         )
 
 
-def reduced(symbols: Iterable[str]) -> str:
+def reduced_formula(symbols: Iterable[str]) -> str:
     """Return the formula of atoms divided by the greatest common divisor of its counts.
 
-    >>> reduced(["C", "H", "O", "H", "H", "H", "H", "H", "C", "O", "H", "H"])
+    >>> reduced_formula(["C", "H", "O", "H", "H", "H", "H", "H", "C", "O", "H", "H"])
     'CH4O'
     """
     counts = Counter(symbols)

@@ -51,7 +51,7 @@ class RepeatedIds:
         return new_ids
 
 
-def renamed(record: StructureRecord, id: str) -> StructureRecord:
+def with_new_id(record: StructureRecord, id: str) -> StructureRecord:
     """Return the record with a new id, a warning, and the old id in info["original_id"]."""
     warning = Problem("warning", f"the id {record.id} is not unique; this structure is called {id}")
     info = {**record.info, "original_id": record.id}
@@ -59,15 +59,15 @@ def renamed(record: StructureRecord, id: str) -> StructureRecord:
 
 
 def without_renaming(problem: str, id: str) -> str:
-    """Return a record's problems without the warning that `renamed` added with this id."""
+    """Return a record's problems without the warning that `with_new_id` added with this id."""
     renaming = rf"the id .*? is not unique; this structure is called {re.escape(id)}(?=; |$)"
     return re.sub(rf"^{renaming}(; )?|; {renaming}", "", problem)
 
 
 def with_unique_ids(records: list[StructureRecord]) -> list[StructureRecord]:
-    """Return the records with unique ids; a repeated id gets a number (see `renamed`)."""
+    """Return the records with unique ids; a repeated id gets a number (see `with_new_id`)."""
     new_ids = RepeatedIds(record.id for record in records).new_ids()
     return [
-        renamed(record, new_ids[index]) if index in new_ids else record
+        with_new_id(record, new_ids[index]) if index in new_ids else record
         for index, record in enumerate(records)
     ]

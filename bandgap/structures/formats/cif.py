@@ -12,7 +12,7 @@ from gemmi import cif
 from bandgap.foundation.errors import shown
 from bandgap.structures.draft import Draft, Format, Unreadable, number, refused
 from bandgap.structures.elements import element_of
-from bandgap.structures.formula import compare, parse_formula
+from bandgap.structures.formula import parse_formula, warn_on_mismatch
 from bandgap.structures.operators import (
     Operations,
     operations_from_hall,
@@ -106,7 +106,7 @@ def _structure(block: cif.Block, place: str, *, limits: Limits) -> Draft:
     draft = from_sites(sites, cell=cell, operations=operations, operators_origin=origin, place=place, limits=limits)
     for note in notes:
         draft.warn(note)
-    compare(draft, formula)
+    warn_on_mismatch(draft, formula)
     return draft
 
 

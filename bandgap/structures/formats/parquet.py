@@ -64,7 +64,7 @@ def is_parquet(data: bytes) -> bool:
 def read_parquet(content: Content, *, limits: Limits) -> Iterator[Draft]:
     """Yield one draft for every row. Raises Unreadable on damage, and on a table without columns of structures."""
     row = 0
-    with closing(parquet_batches(content, (*_GEOMETRY, *TEXTS), most_bytes=limits.max_file_bytes)) as parts:
+    with closing(parquet_batches(content, (*_GEOMETRY, *TEXTS), max_bytes=limits.max_file_bytes)) as parts:
         layout = _layout(next(parts))
         for batch in parts:
             for draft in _drafts(batch, layout, limits=limits):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bandgap.foundation.errors import shown
 from bandgap.structures.draft import NUMBER, ROW, Draft, Format, Unreadable, coordinates, number
-from bandgap.structures.formula import compare, parse_formula
+from bandgap.structures.formula import parse_formula, warn_on_mismatch
 from bandgap.structures.operators import Operations, parse_operations
 from bandgap.structures.records import Limits
 from bandgap.structures.symmetry import Site, from_sites
@@ -77,7 +77,7 @@ def read_shelx(text: str, *, limits: Limits) -> list[Draft]:
     if not found.ended:
         draft.warn("the file has neither HKLF nor END; is it cut off?")
     counts = zip(found.elements, found.contents, strict=False)
-    compare(draft, parse_formula(" ".join(f"{element}{count:g}" for element, count in counts if count)))
+    warn_on_mismatch(draft, parse_formula(" ".join(f"{element}{count:g}" for element, count in counts if count)))
     return [draft]
 
 

@@ -24,7 +24,7 @@ from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.sources.domain import judge
 from bandgap.sources.stored import load_source
 from bandgap.structures import read_paths
-from bandgap.structures.formula import reduced
+from bandgap.structures.formula import reduced_formula
 from data.making.materials_project import CIFS, GROUPS, TABLE
 
 MEGABYTE = 1_000_000
@@ -45,7 +45,7 @@ def test_target_holds_carbon_and_hydrogen_and_the_source_never_both(demos):
 def test_records_agree_with_their_rows_and_with_the_manifest(name, demos):
     demo, known = demos[name], read_demo_manifest(inorganic_folder())["sets"][name]
     assert not [r.id for r in demo.records if r.status == "refused"]
-    assert [reduced(r.atoms.symbols) for r in demo.records] == demo.table["formula"].tolist()
+    assert [reduced_formula(r.atoms.symbols) for r in demo.records] == demo.table["formula"].tolist()
     assert [r.info["gap_eV"] for r in demo.records] == demo.gaps_eV.tolist()
     assert all(r.periodic for r in demo.records) and (demo.gaps_eV > 0).all()
     assert (demo.level_of_theory, demo.licence) == ("PBE", "CC-BY-4.0")
@@ -57,7 +57,7 @@ def test_records_agree_with_their_rows_and_with_the_manifest(name, demos):
 def test_no_family_stands_in_the_learned_and_in_the_held_out_part_and_no_formula_twice(demos):
     """A family is written here anew: group numbers of a periodic table in place of the symbols, and counts."""
     place = {symbol: k for k, group in enumerate(GROUPS) for symbol in group.split()}
-    formulas = [reduced(r.atoms.symbols) for demo in demos.values() for r in demo.records]
+    formulas = [reduced_formula(r.atoms.symbols) for demo in demos.values() for r in demo.records]
     assert len(set(formulas)) == len(formulas) == 2_400
     for name, n_held_out in (("source", 191), ("target", 69)):
         parts = {HELD_OUT: set(), "learned": set()}

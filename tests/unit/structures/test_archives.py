@@ -13,7 +13,7 @@ from bandgap.structures import Limits, StructureRecord, read_structures
 from tests.unit.structures.samples import METHANE_XYZ, cif
 
 NESTED = "an archive inside an archive is not opened. Unpack it once and upload what is inside."
-OUTSIDE = "its path leads out of the archive (it is absolute or holds ..). Pack the files again."
+OUTSIDE = "its path leads out of the archive (it is absolute or contains ..). Pack the files again."
 
 
 def zipped(members: dict[str, str | bytes], *, method: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -119,7 +119,8 @@ def test_members_share_the_archives_limit():
     line = METHANE_XYZ * 200
     data = zipped({"a.xyz": line, "b.xyz": line})
     records = read_structures(data, "set.zip", limits=Limits(max_archive_bytes=len(line) + 100))
-    assert records[-1].problem == "larger than 100 bytes when unpacked, what is left of the limit for the whole archive"
+    expected = "larger than 100 bytes when unpacked, the remainder of the limit for the whole archive"
+    assert records[-1].problem == expected
     assert len(records) == 201
 
 

@@ -16,7 +16,7 @@ from bandgap.datasets.gaps import labels_from_info
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.forks import can_fork
 from bandgap.structures import Limits, contents, read_paths, read_structures, spool
-from bandgap.structures.packed import unpacked
+from bandgap.structures.packed import unpack
 from bandgap.structures.reading import stream_paths
 from bandgap.structures.spool import Spool, Tally
 from tests.unit.structures.samples import METHANE_XYZ, PDB, POSCAR, cif
@@ -78,7 +78,7 @@ def test_spool_gives_the_records_of_one_reading_twice(folder):
 
 def test_records_that_are_read_ahead_are_those_of_one_reading(folder, monkeypatch):
     monkeypatch.setattr(spool, "_BATCH", 2)
-    ahead, records = Spool.ahead(lambda: stream_paths([folder])), read_paths([folder])
+    ahead, records = Spool.read_ahead(lambda: stream_paths([folder])), read_paths([folder])
     assert told(ahead) == told(records) == told(ahead)
     assert (ahead.is_read, len(ahead), ahead.known_len()) == (True, len(records), len(records))
     assert list(ahead.contents()) == list(Spool(stream_paths([folder])).contents())
@@ -98,7 +98,7 @@ def test_records_are_there_before_all_are_read_but_for_the_second_of_equal_ids(f
             dataclasses.replace(record, id=id) for record, id in zip(records, ("a-1", "b", "a-1-2"), strict=True)
         )
 
-    ahead = Spool.ahead(slowly)
+    ahead = Spool.read_ahead(slowly)
     walk = iter(ahead)
     assert [next(walk).id for _ in range(3)] == ["a-1", "a-2", "a-3"]
     assert not ahead.is_read and ahead.known_len() is None
@@ -113,7 +113,7 @@ def test_what_reading_ahead_raises_is_raised_where_records_are_needed():
         raise InputError("the disk is gone")
 
     with pytest.raises(InputError, match="^the disk is gone$"):
-        len(Spool.ahead(broken))
+        len(Spool.read_ahead(broken))
 
 
 def test_walks_through_a_spool_at_once_do_not_disturb_each_other(folder):
@@ -237,6 +237,6 @@ def test_packed_records_travel_to_another_process_as_they_are(folder):
     packed = list(kept.packed())
     assert all(one.record.atoms is None for one in packed)
     arrived = pickle.loads(pickle.dumps(packed))
-    assert told(map(unpacked, arrived)) == told(records) == told(map(unpacked, records))
+    assert told(map(unpack, arrived)) == told(records) == told(map(unpack, records))
     whole = len(pickle.dumps([r.atoms for r in records]))
     assert len(pickle.dumps([one.numbers for one in packed])) < 0.75 * whole
