@@ -12,7 +12,7 @@ from ase.build import bulk, molecule
 from bandgap.structures import ACCEPTED, Limits, read_paths, read_structures
 from bandgap.structures.contents import Content
 from bandgap.structures.formats import ase_db as ase_db_format
-from bandgap.structures.formats.ase_db import _bound, _opened
+from bandgap.structures.formats.ase_db import _limit_cost, _opened
 from tests.mutations import time_limit
 from tests.unit.structures.samples import ase_db
 
@@ -144,7 +144,7 @@ def test_column_that_the_database_computes_is_refused_in_a_table_of_pairs():
 def test_value_that_is_larger_than_its_file_is_not_made():
     content = Content.of(ase_db())
     with closing(_opened(content)) as db:
-        _bound(db, content.size)
+        _limit_cost(db, content.size)
         assert db.execute("SELECT length(zeroblob(100))").fetchone() == (100,)
         with pytest.raises(sqlite3.DataError, match="too big"):
             db.execute("SELECT zeroblob(2000000)").fetchone()

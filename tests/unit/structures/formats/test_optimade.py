@@ -53,7 +53,7 @@ def kind(name="Na", symbols=("Na",), shares=(1.0,)):
 
 
 REFUSED = {
-    "two elements": ({"species": [kind(symbols=("Na", "K"), shares=(0.5, 0.5))]}, "hold 'Na 0.5, K 0.5'."),
+    "two elements": ({"species": [kind(symbols=("Na", "K"), shares=(0.5, 0.5))]}, "contain 'Na 0.5, K 0.5'."),
     "part of an atom": ({"species": [kind(shares=(0.7,))]}, "Disordered structures are not supported"),
     "vacancy": ({"species": [kind(symbols=("vacancy",))]}, "vacancy"),
     "species of nothing": ({"species": [{}]}, "species must have name, chemical_symbols and concentration"),

@@ -85,7 +85,7 @@ def test_column_of_texts_gives_what_a_file_of_each_would(column):
 
 def test_several_structures_in_a_row_are_refused():
     (record,) = read_structures(parquet({"xyz": METHANE_XYZ * 2}), "a.parquet")
-    assert record.problem == "several structures in one row of the column xyz. Give each a row of its own"
+    assert record.problem == "several structures in one row of the column xyz. Give each structure its own row"
 
 
 ROWS = {
@@ -112,9 +112,12 @@ def test_row_that_cannot_be_used_is_refused_and_leaves_the_other(changes, words)
 SCHEMAS = {
     "predictions": ({"id": "a", "mean_eV": 1.0}, "a Parquet table without structures; its columns are id, mean_eV. "),
     "no elements": ({"positions": [[0.0] * 3]}, "a Parquet table without structures; its columns are positions. "),
-    "bytes": ({"cif": b"data_"}, "the column cif must hold text, that of a file in every row"),
-    "text": (WATER | {"positions": "0 0 0"}, "the column positions must hold lists of numbers, and holds string"),
-    "names": (WATER | {"numbers": ["O"]}, "the column numbers must hold a list of atomic numbers, and holds list<"),
+    "bytes": ({"cif": b"data_"}, "the column cif must contain text, that of a file in every row"),
+    "text": (WATER | {"positions": "0 0 0"}, "the column positions must contain lists of numbers, and contains string"),
+    "names": (
+        WATER | {"numbers": ["O"]},
+        "the column numbers must contain a list of atomic numbers, and contains list<",
+    ),
 }
 
 
@@ -129,7 +132,7 @@ def test_pickled_objects_and_types_of_other_programs_are_never_opened():
     buffer = io.BytesIO()
     pq.write_table(pa.table({"cif": [b"\x80\x04."]}, schema=kept), buffer)
     (record,) = read_structures(buffer.getvalue(), "a.parquet")
-    assert record.problem.startswith("the column cif must hold text")
+    assert record.problem.startswith("the column cif must contain text")
 
 
 def test_rows_before_damage_in_a_later_group_are_kept():

@@ -140,7 +140,7 @@ BAD = {
     "empty": ("0\nnothing\n", "no atoms in the structure"),
     "no comment": (
         METHANE_XYZ.replace("methane\n", ""),
-        "line 9 must be a comment, and holds an atom. Add a comment line, which may be empty.",
+        "line 9 must be a comment, and contains an atom. Add a comment line, which may be empty.",
     ),
 }  # fmt: skip
 
