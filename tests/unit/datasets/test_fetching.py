@@ -115,7 +115,7 @@ def test_file_arrives_whole_and_is_kept(base: str, site: Site, tmp_path: Path) -
 def test_download_that_was_cut_short_goes_on(base: str, site: Site, tmp_path: Path) -> None:
     site.most = 1_200_000
     for done in (1_200_000, 2_400_000):
-        with pytest.raises(InputError, match="Run the same command again: it goes on"):
+        with pytest.raises(InputError, match="Run the same command again: it resumes"):
             fetch(NAME, tmp_path, base=base)
         assert (tmp_path / f"{NAME}.part").read_bytes() == CONTENT[:done]
     assert fetch(NAME, tmp_path, base=base).read_bytes() == CONTENT

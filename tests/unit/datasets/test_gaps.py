@@ -42,13 +42,13 @@ def test_labels_from_info_hartree_is_converted():
             r"no structure has the key 'gap'. Keys with numbers: gap_eV \(2 of 2\), n \(1 of 2\)\.",
             id="absent",
         ),
-        pytest.param([record("a", name="x")], "No structure carries a number in its comment line", id="no-numbers"),
+        pytest.param([record("a", name="x")], "No structure has a number in its comment line", id="no-numbers"),
         pytest.param([record("a", gap=-0.1)], "set.extxyz, a: gap=-0.1 is not a band gap", id="negative"),
         pytest.param([record("a", gap="wide")], "set.extxyz, a: gap='wide' is not a band gap", id="text"),
         pytest.param([record("a", gap="a\nb" * 500)], r"gap='a\?ba\?b.*\.\.\.' is not a band gap", id="much-text"),
         pytest.param([record("a", gap=True)], "gap=True is not a band gap", id="flag"),
         pytest.param([record("a", gap=float("nan"))], "gap=nan is not a band gap", id="nan"),
-        pytest.param([record("a", gap=2684.0)], "gap=2684.0 eV is no band gap; is the unit right?", id="unit"),
+        pytest.param([record("a", gap=2684.0)], "gap=2684.0 eV is not a band gap; is the unit right?", id="unit"),
     ],
 )
 def test_labels_from_info_unusable_values_are_named(records, text):
