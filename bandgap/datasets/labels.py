@@ -107,7 +107,7 @@ def read_labels(
         is row 1.
     """
     where = name if isinstance(source, bytes) else Path(source).name
-    text = _decoded(source, where)
+    text = _decode(source, where)
     layout, header, rows = _table(text, column=column, where=where)
     table_unit = unit_of_name(header[layout.gap], unit, what=f"{where}: the header")
     usable_rows, problems = _usable_rows(rows, layout, width=len(header), where=where)
@@ -137,17 +137,17 @@ def read_labels(
     )
 
 
-def other_gaps(source: bytes, *, chosen: str, name: str) -> dict[str, Labels]:
+def other_gaps(source: bytes, *, gap_column: str, name: str) -> dict[str, Labels]:
     """Return the other gaps of a table by header, such as gap_pbe_eV in addition to gap_eV.
 
-    These are the columns with the word gap and a unit, except the one named `chosen`. They can be
+    These are the columns with the word gap and a unit, except `gap_column`. They can be
     baselines of a run. Columns that cannot be read are omitted.
     """
-    _, header, _ = _table(_decoded(source, name), column=chosen, where=name)
+    _, header, _ = _table(_decode(source, name), column=gap_column, where=name)
     labels_by_header = {}
     for cell in dict.fromkeys(header):
         words = set(words_of_name(cell))
-        if cell != chosen and words & _GAP_WORDS and words & set(UNIT_WORDS):
+        if cell != gap_column and words & _GAP_WORDS and words & set(UNIT_WORDS):
             with contextlib.suppress(InputError):
                 labels_by_header[cell] = read_labels(source, column=cell, name=name)
     return labels_by_header
@@ -160,7 +160,7 @@ def match_labels(ids: Sequence[str], files: Sequence[str], labels: Labels) -> Ma
     )
 
 
-def _decoded(source: Path | str | bytes, where: str) -> str:
+def _decode(source: Path | str | bytes, where: str) -> str:
     if isinstance(source, bytes):
         data = source
     else:
@@ -278,8 +278,8 @@ def _usable_rows(
     too_long = [f"{line} ({len(row)} cells)" for line, row in rows if any(row[width:])]
     if too_long:
         raise InputError(
-            f"{where}: {_rows(too_long)}: more cells than the header, which has {width}. If this is"
-            " a decimal comma, write a point, or separate the columns by semicolons."
+            f"{where}: {_row_list(too_long)}: more cells than the header, which has {width}. If"
+            " this is a decimal comma, write a point, or separate the columns by semicolons."
         )
     usable = []
     without_gap = []
@@ -295,12 +295,12 @@ def _usable_rows(
             usable.append((line, cells))
     if without_name:
         raise InputError(
-            f"{where}: {_rows(without_name)}: a gap without a name. Fill the id or file column, or"
-            " remove the row."
+            f"{where}: {_row_list(without_name)}: a gap without a name. Fill the id or file column,"
+            " or remove the row."
         )
     if not usable:
         raise InputError(f"{where}: the gap column is empty in every row.")
-    return usable, [f"{where}: {_rows(without_gap)}: no gap, left out."] if without_gap else []
+    return usable, [f"{where}: {_row_list(without_gap)}: no gap, left out."] if without_gap else []
 
 
 def _numbers(
@@ -321,7 +321,7 @@ def _numbers(
     if invalid:
         hint = " Decimal points and decimal commas are mixed; write points." if is_mixed else ""
         raise InputError(
-            f"{where}: {_rows(invalid)}: not a band gap. Accepted: plain numbers such as 2.68, "
+            f"{where}: {_row_list(invalid)}: not a band gap. Accepted: plain numbers such as 2.68, "
             f"from 0 to {LARGEST_GAP_EV:g} eV.{hint}"
         )
     return np.array(values)
@@ -357,6 +357,6 @@ def _without_repeats(
     return [rows[0] for rows in rows_of_name.values()]
 
 
-def _rows(lines: list[str]) -> str:
+def _row_list(lines: list[str]) -> str:
     more = f" and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
     return f"row{'s' if len(lines) > 1 else ''} {', '.join(lines[:_SHOWN])}{more}"

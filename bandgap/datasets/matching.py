@@ -38,8 +38,10 @@ class Matched:
     def summary(self) -> str:
         """One sentence on the numbers of matched and unmatched structures and labels."""
         unmatched = [
-            _some(self.unmatched_structures, "structure has", "structures have", "no label"),
-            _some(self.unmatched_labels, "label has", "labels have", "no structure"),
+            _count_with_examples(
+                self.unmatched_structures, "structure has", "structures have", "no label"
+            ),
+            _count_with_examples(self.unmatched_labels, "label has", "labels have", "no structure"),
         ]
         matched = f"{self.n_matched} of {self.gaps.size} structures have a label"
         return "; ".join([matched, *filter(None, unmatched)]) + "."
@@ -56,8 +58,8 @@ def match_names(
     """Match every structure to at most one label, and every label to at most one structure.
 
     The steps are, each for those that are still unmatched: equal ids; equal files with folder;
-    equal file names without folder; equal file names without ending, also compared with ids; the same
-    steps without regard to case. A step does not match a name that belongs to several structures or
+    equal file names without folder; equal file names without ending, also compared with ids; the
+    same steps without regard to case. A step does not match a name of several structures or
     labels. If such a name remains unmatched, it is reported in `problems`.
 
     Parameters
@@ -95,7 +97,9 @@ def match_names(
                 printed_name = names[label_side][labels[0]]
                 problems.setdefault(
                     printed_name,
-                    _ambiguous(printed_name, labels, [ids[i] + _in(files[i]) for i in candidates]),
+                    _ambiguous(
+                        printed_name, labels, [ids[i] + _file_text(files[i]) for i in candidates]
+                    ),
                 )
     gaps = np.full(len(ids), np.nan)
     for i, label in label_of_structure.items():
@@ -154,11 +158,11 @@ def _ambiguous(name: str, labels: list[int], structures: list[str]) -> str:
     )
 
 
-def _in(file: str) -> str:
+def _file_text(file: str) -> str:
     return f" in {file}" if file else ""
 
 
-def _some(names: Sequence[str], one: str, many: str, what: str) -> str:
+def _count_with_examples(names: Sequence[str], one: str, many: str, what: str) -> str:
     if not names:
         return ""
     examples = printable(", ".join(names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")

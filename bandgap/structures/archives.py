@@ -101,7 +101,7 @@ def gunzip(packed: Content, *, limits: Limits) -> Content:
                 yield stream
 
     try:
-        content = _within(opened, limits.max_file_bytes, opened)
+        content = _read_within_limit(opened, limits.max_file_bytes, opened)
     except (OSError, EOFError, zlib.error) as error:
         raise Unreadable(
             f"not a gzip file that can be opened ({reason_of(error)}). Is the file cut off?"
@@ -138,7 +138,7 @@ def _member(
         if entry.file_size > limit:
             _check_size(entry.file_size, entry.compress_size, limit=limit, limits=limits)
         # The size in the header may be wrong, so that the size is counted here.
-        content = _within(lambda: archive.open(entry), limit, reopened)
+        content = _read_within_limit(lambda: archive.open(entry), limit, reopened)
         _check_size(content.size, entry.compress_size, limit=limit, limits=limits)
         if suffix_of(name) in _ARCHIVES or content.head(_MAGIC_BYTES).startswith(
             (GZIP_MAGIC, *ZIP_MAGIC)
@@ -158,7 +158,7 @@ def _member(
 _Opened = Callable[[], AbstractContextManager[Stream]]
 
 
-def _within(open_now: _Opened, limit: int, reopen: _Opened) -> Content:
+def _read_within_limit(open_now: _Opened, limit: int, reopen: _Opened) -> Content:
     """Return the content of a stream, of which at most one byte beyond the limit is read.
 
     Small content is kept in memory. Larger content is opened again with `reopen` when it is read.

@@ -35,7 +35,7 @@ def to_record(draft: Draft, *, file: str, id: str, limits: Limits) -> StructureR
     atoms = None
     if not any(problem.severity == "refused" for problem in problems):
         try:
-            atoms, warnings = _checked(draft, limits)
+            atoms, warnings = _check_draft(draft, limits)
             problems += [Problem("warning", text) for text in warnings]
         except Unreadable as error:
             problems = [Problem("refused", str(error)), *problems]
@@ -45,7 +45,7 @@ def to_record(draft: Draft, *, file: str, id: str, limits: Limits) -> StructureR
     return StructureRecord(printable(id), file, draft.format, atoms, tuple(problems), draft.info)
 
 
-def _checked(draft: Draft, limits: Limits) -> tuple[Atoms, list[str]]:
+def _check_draft(draft: Draft, limits: Limits) -> tuple[Atoms, list[str]]:
     check_count(len(draft.symbols), limits)
     numbers, deuterium = to_numbers(draft.symbols, name=draft.name)
     cell = np.zeros((3, 3)) if draft.cell is None else draft.cell

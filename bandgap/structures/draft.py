@@ -116,7 +116,7 @@ class Format:
     read_lines: LinesReader | None = None
 
 
-def refused(text: str, *, suffix: str = "") -> Draft:
+def refused_draft(text: str, *, suffix: str = "") -> Draft:
     """Return the draft of a structure that cannot be read, for the reason `text`."""
     return Draft(suffix=suffix, problems=[Problem("refused", text)])
 

@@ -46,7 +46,7 @@ def parquet_batches(
     try:
         import pyarrow as pa
     except ImportError:
-        raise Unreadable(_reason(parquet_child.NO_PYARROW, max_bytes)) from None
+        raise Unreadable(_failure_message(parquet_child.NO_PYARROW, max_bytes)) from None
     command = [sys.executable, "-P", str(_DECODER), json.dumps(list(names)), str(max_bytes)]
     with content.on_disk() as file:
         decoder = subprocess.Popen(
@@ -62,10 +62,10 @@ def parquet_batches(
             yield batch
             n_rows += batch.num_rows
         if code := decoder.wait():
-            raise Unreadable(_reason(code, max_bytes, n_rows=n_rows))
+            raise Unreadable(_failure_message(code, max_bytes, n_rows=n_rows))
     except (pa.ArrowException, OSError):
         decoder.kill()
-        raise Unreadable(_reason(decoder.wait(), max_bytes, n_rows=n_rows)) from None
+        raise Unreadable(_failure_message(decoder.wait(), max_bytes, n_rows=n_rows)) from None
     finally:
         decoder.kill()
         decoder.stdout.close()
@@ -79,7 +79,7 @@ def _next_batch(reader: "pyarrow.RecordBatchReader") -> "pyarrow.RecordBatch | N
         return None
 
 
-def _reason(code: int, max_bytes: int, *, n_rows: int = 0) -> str:
+def _failure_message(code: int, max_bytes: int, *, n_rows: int = 0) -> str:
     if code == parquet_child.NO_PYARROW:
         return "Parquet is read by pyarrow, which is not installed here. Run pip install pyarrow"
     if code == parquet_child.TOO_LARGE:

@@ -134,16 +134,16 @@ def _from_path(path: Path, limits: Limits, *, max_records: int) -> Iterable[Stru
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
-            return [_refused(str(path), "no files in the folder")]
+            return [_refused_record(str(path), "no files in the folder")]
         if not stat.S_ISREG(status.st_mode):
-            return [_refused(str(path), "not a file but a device or a pipe")]
+            return [_refused_record(str(path), "not a file but a device or a pipe")]
         content = Content.at(path, size=status.st_size)
         if not _is_archive(content, str(path)) and content.size > limits.max_file_bytes:
-            return [_refused(str(path), _size_failure(content.size, limits))]
+            return [_refused_record(str(path), _size_failure(content.size, limits))]
     except FileNotFoundError:
-        return [_refused(str(path), "there is no such file")]
+        return [_refused_record(str(path), "there is no such file")]
     except (OSError, ValueError) as error:
-        return [_refused(str(path), _opening_failure(error))]
+        return [_refused_record(str(path), _opening_failure(error))]
     return _records(content, str(path), limits=limits, max_records=max_records)
 
 
@@ -178,7 +178,7 @@ def _from_archive(
                 return
             if member.refusal:
                 n_records += 1
-                yield _refused(file, member.refusal)
+                yield _refused_record(file, member.refusal)
                 continue
             for record in _from_file(
                 member.content, file, limits=limits, max_records=max_records - n_records
@@ -186,9 +186,9 @@ def _from_archive(
                 n_records += 1
                 yield record
         if not n_records:
-            yield _refused(name, "no files in the archive")
+            yield _refused_record(name, "no files in the archive")
     except Unreadable as error:
-        yield _refused(name, str(error))
+        yield _refused_record(name, str(error))
 
 
 def _from_file(
@@ -211,12 +211,12 @@ def _from_file(
             readable = text = Text(content)
             form = detect(text, base)
     except (Unreadable, OSError) as error:
-        yield _refused(
+        yield _refused_record(
             name, str(error) if isinstance(error, Unreadable) else _opening_failure(error)
         )
         return
     except MemoryError:
-        yield _refused(name, f"the file {NO_MEMORY}")
+        yield _refused_record(name, f"the file {NO_MEMORY}")
         return
     yield from _from_content(
         readable, form, name=name, stem=_stem(plain_name), limits=limits, max_records=max_records
@@ -243,7 +243,7 @@ def _from_content(
             f"{limits.max_structures:,} structures. {_SPLIT_ADVICE}"
         )
     if failure or not n_records:
-        yield _refused(name, failure or "no structures in the file", form=form.name)
+        yield _refused_record(name, failure or "no structures in the file", form=form.name)
 
 
 class _Drafts:
@@ -282,13 +282,13 @@ def _size_failure(n_bytes: int, limits: Limits) -> str:
 
 
 def _limit_record(file: str, limits: Limits) -> StructureRecord:
-    return _refused(
+    return _refused_record(
         file,
         f"not read: the limit of {limits.max_structures:,} structures was reached. {_SPLIT_ADVICE}",
     )
 
 
-def _refused(file: str, text: str, *, form: str = "") -> StructureRecord:
+def _refused_record(file: str, text: str, *, form: str = "") -> StructureRecord:
     return StructureRecord(
         printable(_stem(file)), file, form, None, (Problem("refused", printable(text)),)
     )

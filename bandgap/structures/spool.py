@@ -121,9 +121,9 @@ class Spool:
         summary = self._finish()
         return Tally.of(self) if summary.new_ids else summary.tally  # renaming adds warnings
 
-    def heads(self) -> "Heads":
+    def without_atoms(self) -> "RecordsWithoutAtoms":
         """Return the records without their atoms, to read ids, files or `info` of all of them."""
-        return Heads(self)
+        return RecordsWithoutAtoms(self)
 
     def _begin(self, read: Callable[[], Iterable[StructureRecord]], *, forked: bool) -> None:
         file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this object exists
@@ -172,7 +172,7 @@ class Spool:
             offset += _SIZES.size + len(data)
 
 
-class Heads:
+class RecordsWithoutAtoms:
     """The records of a spool without their atoms (see `Records`).
 
     Every iteration reads them from disk and keeps one of them in memory.

@@ -49,7 +49,7 @@ class Site:
         ):
             return replace(self, occupancy=factor)
         (images,) = _images(np.array([self.fractional]), operations)
-        return replace(self, occupancy=factor * _coinciding(images, cell))
+        return replace(self, occupancy=factor * _n_coinciding(images, cell))
 
 
 def from_sites(
@@ -132,14 +132,14 @@ def expand(
     if len(operations) <= 1:
         return fractional, np.arange(len(fractional))
     images = _images(fractional, operations)
-    multiplicities = [_coinciding(points, cell) for points in images]
+    multiplicities = [_n_coinciding(points, cell) for points in images]
     n_atoms = sum(len(operations) // multiplicity for multiplicity in multiplicities)
     if n_atoms > limits.max_atoms:
         raise Unreadable(
             f"the structure has {n_atoms:,} atoms in its cell; the limit is {limits.max_atoms:,}"
         )
     atom_images = [
-        points if multiplicity == 1 else _merged(points, cell)
+        points if multiplicity == 1 else _merge_coinciding(points, cell)
         for points, multiplicity in zip(images, multiplicities, strict=True)
     ]
     n_images = [len(points) for points in atom_images]
@@ -202,7 +202,7 @@ def _images(fractional: Floats, operations: Operations) -> Floats:
     return images - np.floor(images)
 
 
-def _coinciding(points: Floats, cell: Floats) -> int:
+def _n_coinciding(points: Floats, cell: Floats) -> int:
     """Return how many images (k, 3) of one atom coincide with the first.
 
     The operators form a group, so that the number is the same for every image.
@@ -210,7 +210,7 @@ def _coinciding(points: Floats, cell: Floats) -> int:
     return int(np.count_nonzero(_distances(points, points[0], cell=cell) < MERGE_ANGSTROM))
 
 
-def _merged(points: Floats, cell: Floats) -> Floats:
+def _merge_coinciding(points: Floats, cell: Floats) -> Floats:
     """Replace the images (k, 3) of one atom that coincide by their mean."""
     merged = []
     remaining = points

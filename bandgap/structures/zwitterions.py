@@ -82,9 +82,10 @@ def _protons(numbers: NDArray[np.int64], neighbours: Neighbours) -> list[int]:
     donors = {n for n in np.flatnonzero(numbers == N).tolist() if len(neighbours[n]) == 4}
     for c in np.flatnonzero(numbers == C).tolist():
         nitrogens = [n for n in neighbours[c] if has_three_neighbours(n)]
-        others = [k for k in neighbours[c] if not has_three_neighbours(k)]
+        other_neighbours = [k for k in neighbours[c] if not has_three_neighbours(k)]
         saturated = all(
-            numbers[k] == H or (numbers[k] == C and len(neighbours[k]) == 4) for k in others
+            numbers[k] == H or (numbers[k] == C and len(neighbours[k]) == 4)
+            for k in other_neighbours
         )
         if len(neighbours[c]) == 3 and len(nitrogens) >= 2 and saturated:
             donors.update(nitrogens)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from bandgap.foundation.errors import shown
 from bandgap.structures.contents import Content
-from bandgap.structures.draft import Draft, Format, Unreadable, refused
+from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
 from bandgap.structures.formats import aims, ase_db, cif, optimade, parquet, pdb, poscar, shelx, xyz
 from bandgap.structures.records import Limits
 from bandgap.structures.texts import Text
@@ -101,7 +101,7 @@ def read_content(content: Text | Content, form: Format, *, limits: Limits) -> It
             draft.format = draft.format or form.name
             yield draft
     except Unreadable as error:
-        draft = refused(str(error))
+        draft = refused_draft(str(error))
         draft.format = form.name
         yield draft
 

@@ -48,9 +48,9 @@ def read_aims(text: str, *, limits: Limits) -> list[Draft]:
         if len(atoms) > limits.max_atoms:
             raise Unreadable(f"the structure has more than {limits.max_atoms:,} atoms, the limit")
     if not_read:
-        line, found = not_read[0]
+        line, text_of_line = not_read[0]
         more = f" and {len(not_read) - 1} more" if len(not_read) > 1 else ""
-        draft.warn(f"line {line} ({shown(found)}){more} not understood and not read")
+        draft.warn(f"line {line} ({shown(text_of_line)}){more} not understood and not read")
     if len(vectors) not in (0, 3):
         raise Unreadable(
             f"expected no lattice_vector (a molecule) or three (a crystal), found {len(vectors)}"

@@ -21,7 +21,7 @@ import numpy as np
 
 from bandgap.foundation.errors import printable
 from bandgap.structures.contents import Content
-from bandgap.structures.draft import Draft, Format, Unreadable, refused
+from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
 from bandgap.structures.elements import ELEMENTS
 from bandgap.structures.records import InfoValue, Limits
 
@@ -78,7 +78,7 @@ def read_ase_db(content: Content, *, limits: Limits) -> Iterator[Draft]:
                 try:
                     draft = _draft(*cells, limits=limits)
                 except Unreadable as error:
-                    draft = refused(str(error))
+                    draft = refused_draft(str(error))
                 draft.info = pairs.of(number)
                 draft.id = next((str(draft.info[key]) for key in _IDS if key in draft.info), "")
                 draft.suffix = str(number)

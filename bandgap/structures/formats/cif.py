@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from gemmi import cif
 
 from bandgap.foundation.errors import shown
-from bandgap.structures.draft import Draft, Format, Unreadable, number, refused
+from bandgap.structures.draft import Draft, Format, Unreadable, number, refused_draft
 from bandgap.structures.elements import element_of
 from bandgap.structures.formula import parse_formula, warn_on_mismatch
 from bandgap.structures.operators import (
@@ -79,7 +79,7 @@ def read_cif(text: str, *, limits: Limits) -> Iterator[Draft]:
         draft.id = draft.id if has_several else ""
         yield draft
     if not n_drafts:
-        yield refused(_reason_without_atoms(text, len(blocks)))
+        yield refused_draft(_reason_without_atoms(text, len(blocks)))
 
 
 def _reason_without_atoms(text: str, n_blocks: int) -> str:
@@ -98,7 +98,7 @@ def _from_block(block: cif.Block, *, limits: Limits) -> Draft:
     try:
         draft = _structure(block, place, limits=limits)
     except Unreadable as error:
-        draft = refused(str(error))
+        draft = refused_draft(str(error))
     draft.id = name
     if name:
         draft.info["block"] = name
@@ -250,7 +250,7 @@ def _blocks_one_by_one(text: str, error: Exception, *, max_blocks: int) -> list[
     blocks: list[cif.Block | Draft] = []
     pieces = _pieces(text.split("\n"))
     if not pieces:
-        return [refused(f"not a CIF: {_located_message(error, 0)}")]
+        return [refused_draft(f"not a CIF: {_located_message(error, 0)}")]
     for first, lines in pieces[: max_blocks + 1]:
         try:
             blocks += cif.read_string("\n".join(lines) + "\n", check_level=0)
@@ -261,7 +261,7 @@ def _blocks_one_by_one(text: str, error: Exception, *, max_blocks: int) -> list[
                 f"block {name} is not valid CIF: {_located_message(block_error, first)}. Is the"
                 " file cut off?"
             )
-            draft = refused(sentence)
+            draft = refused_draft(sentence)
             draft.id = name
             blocks.append(draft)
     return blocks

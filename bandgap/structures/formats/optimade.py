@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bandgap.foundation.errors import shown
 from bandgap.foundation.json_nesting import MAX_NESTING, nesting_depth
-from bandgap.structures.draft import Draft, Format, Unreadable, refused
+from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
 from bandgap.structures.records import InfoValue, Limits
 
 MARK = "cartesian_site_positions"  # key of every structure with coordinates
@@ -57,7 +57,7 @@ def read_optimade(text: str, *, limits: Limits) -> Iterator[Draft]:
                 raise Unreadable("an entry of the response without attributes")
             draft = draft_of(attributes, limits=limits)
         except Unreadable as error:
-            draft = refused(str(error))
+            draft = refused_draft(str(error))
         draft.id = name if isinstance(name, str) else ""
         draft.suffix = str(number)
         yield draft

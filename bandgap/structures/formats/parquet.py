@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.structures.contents import Content
-from bandgap.structures.draft import Draft, Format, Unreadable, refused
+from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
 from bandgap.structures.elements import ELEMENTS
 from bandgap.structures.formats import cif, optimade, poscar, xyz
 from bandgap.structures.parquet_batches import parquet_batches
@@ -92,9 +92,10 @@ def _layout(schema: "pyarrow.Schema") -> _Layout:
         text = ""
         _check_lists(types)
     elif not text:
-        found = ", ".join(list(types)[:8]) or "none"
+        column_names = ", ".join(list(types)[:8]) or "none"
         raise Unreadable(
-            f"a Parquet table without structures; its columns are {found}. Accepted: {COLUMNS}"
+            f"a Parquet table without structures; its columns are {column_names}. Accepted:"
+            f" {COLUMNS}"
         )
     elif not _is_text(types[text]):
         raise Unreadable(f"the column {text} must contain text, that of a file in every row")
@@ -164,7 +165,7 @@ def _drafts(batch: "pyarrow.RecordBatch", layout: _Layout, *, limits: Limits) ->
                     {name: columns[name][k] for name in layout.geometry}, limits=limits
                 )
         except Unreadable as error:
-            draft = refused(str(error))
+            draft = refused_draft(str(error))
         draft.format = FORMAT.name
         draft.info = {**draft.info, **_info({name: values[k] for name, values in plain.items()})}
         draft.id = str(draft.info[layout.id]) if layout.id in draft.info else draft.id

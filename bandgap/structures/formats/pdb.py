@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import printable, shown
-from bandgap.structures.draft import Draft, Format, Unreadable, coordinates, number, refused
+from bandgap.structures.draft import Draft, Format, Unreadable, coordinates, number, refused_draft
 from bandgap.structures.elements import element_of
 from bandgap.structures.neighbours import THINNEST_ANGSTROM
 from bandgap.structures.operators import operations_from_symbol, parse_operations
@@ -54,11 +54,11 @@ def read_models(lines: Iterable[str], *, limits: Limits) -> Iterator[Draft]:
         try:
             draft = _structure(model, cryst, scale=scale, limits=limits)
         except Unreadable as error:
-            draft = refused(str(error))
+            draft = refused_draft(str(error))
         draft.suffix = model.name or "1"
         yield draft
     if not has_models:
-        yield refused("no atoms in the file (no ATOM or HETATM line)")
+        yield refused_draft("no atoms in the file (no ATOM or HETATM line)")
 
 
 def _models(lines: Iterable[str], max_atoms: int) -> Iterator[_Model]:

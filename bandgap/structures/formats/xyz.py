@@ -14,7 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import shown
-from bandgap.structures.draft import ROW, Draft, Format, Unreadable, coordinates, number, refused
+from bandgap.structures.draft import (
+    ROW,
+    Draft,
+    Format,
+    Unreadable,
+    coordinates,
+    number,
+    refused_draft,
+)
 from bandgap.structures.records import InfoValue, Limits, StructureRecord
 
 _COUNT = re.compile(r"\s*\d{1,9}\s*", re.ASCII)
@@ -67,7 +75,7 @@ def read_frames(lines: Iterable[str], *, limits: Limits) -> Iterator[Draft]:
         try:
             comment = _comment(frame.comment)
         except Unreadable as error:
-            draft = refused(f"line {frame.line + 1}: {error}", suffix=str(index))
+            draft = refused_draft(f"line {frame.line + 1}: {error}", suffix=str(index))
             draft.format = "extXYZ"
             yield draft
             continue
@@ -75,7 +83,7 @@ def read_frames(lines: Iterable[str], *, limits: Limits) -> Iterator[Draft]:
         try:
             draft = _draft(frame, comment)
         except Unreadable as error:
-            draft = refused(str(error))
+            draft = refused_draft(str(error))
             draft.info = comment.info
         draft.format = form
         draft.suffix = str(index)

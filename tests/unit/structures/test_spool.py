@@ -178,10 +178,10 @@ def test_text_of_a_file_is_not_held(tmp_path, name):
     assert len(data) > 19_000_000 > 12_000_000 > peak
 
 
-def test_heads_are_the_records_without_atoms_and_a_walk_holds_one_of_them(tmp_path):
+def test_without_atoms_yields_records_without_atoms_and_keeps_one_in_memory(tmp_path):
     (tmp_path / "a.extxyz").write_text(NAMED * 3, encoding="utf-8")
     whole = Spool(stream_paths([tmp_path / "a.extxyz"]))
-    heads = whole.heads()
+    heads = whole.without_atoms()
     assert len(heads) == 3 and all(head.atoms is None for head in heads)
     assert [(h.id, h.file, dict(h.info)) for h in heads] == [(r.id, r.file, dict(r.info)) for r in whole]
     np.testing.assert_array_equal(labels_from_info(heads, "gap_eV"), [0.1] * 3)
