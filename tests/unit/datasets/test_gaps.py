@@ -111,14 +111,14 @@ def test_numbers_take_the_unit_that_was_chosen() -> None:
 
 
 @pytest.mark.parametrize(("value", "unit"), [(-0.1, "eV"), (101.0, "eV"), (5.0, "Hartree")])
-def test_number_that_is_no_gap_is_named_with_its_structure(value: float, unit: str) -> None:
+def test_number_that_is_not_a_gap_is_refused_with_its_structure(value: float, unit: str) -> None:
     with pytest.raises(
         InputError, match=rf"energy in {unit} is not a band gap in b \({value:g}\)\. Accepted: 0 to 100"
     ):
         gaps_from_numbers(["a", "b"], np.array([1.0, value]), unit=unit, name="energy")  # type: ignore[arg-type]
 
 
-def test_new_gaps_win_and_mixed_levels_are_a_warning() -> None:
+def test_merged_gaps_prefers_new_gaps_and_warns_of_mixed_levels() -> None:
     merged, level, warnings = merged_gaps(np.array([1.0, 2.0, NAN]), np.array([NAN, 3.0, 4.0]), levels=("PBE", "HSE06"))
     assert merged.tolist() == [1.0, 3.0, 4.0] and level == "PBE; HSE06"
     assert len(warnings) == 1 and warnings[0].startswith("Levels of theory are mixed (PBE, HSE06).")

@@ -64,7 +64,7 @@ def test_read_oe62_rows_left_out_are_named_with_their_reason(tmp_path):
     assert [row.reason for row in read_oe62(write(tmp_path), level="pbe0").dropped] == ["no unoccupied levels at PBE0"]
 
 
-def test_read_oe62_geometry_stays_where_it_was(tmp_path):
+def test_read_oe62_geometry_is_not_moved(tmp_path):
     record = read_oe62(write(tmp_path), level="pbe").records[0]
     assert record.atoms.get_chemical_symbols() == ["O", "H", "H"]
     np.testing.assert_array_equal(record.atoms.positions[1], [50.0, 40.7632, 29.5227])

@@ -62,7 +62,7 @@ def folder(tmp_path):
     return tmp_path / "in"
 
 
-def test_spool_gives_the_records_of_one_reading_twice(folder):
+def test_spool_yields_the_same_records_twice(folder):
     records = read_paths([folder, folder / "absent.cif"])
     kept = Spool(stream_paths([folder, folder / "absent.cif"]))
     assert len(kept) == len(records) > 12
@@ -76,7 +76,7 @@ def test_spool_gives_the_records_of_one_reading_twice(folder):
             np.testing.assert_array_equal(own.atoms.pbc, other.atoms.pbc)
 
 
-def test_records_that_are_read_ahead_are_those_of_one_reading(folder, monkeypatch):
+def test_read_ahead_yields_the_records_of_read_paths(folder, monkeypatch):
     monkeypatch.setattr(spool, "_BATCH", 2)
     ahead, records = Spool.read_ahead(lambda: stream_paths([folder])), read_paths([folder])
     assert told(ahead) == told(records) == told(ahead)
@@ -86,7 +86,7 @@ def test_records_that_are_read_ahead_are_those_of_one_reading(folder, monkeypatc
 
 
 @pytest.mark.skipif(not can_fork(), reason="reads ahead in a fork")
-def test_records_are_there_before_all_are_read_but_for_the_second_of_equal_ids(folder, tmp_path, monkeypatch):
+def test_read_ahead_yields_records_before_the_end_until_an_id_repeats(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(spool, "_BATCH", 1)
     goes_on, records = tmp_path / "goes on", read_structures((METHANE_XYZ * 3).encode(), "a.xyz")
 
@@ -107,7 +107,7 @@ def test_records_are_there_before_all_are_read_but_for_the_second_of_equal_ids(f
     assert ahead.tally.counts == {"ready": 5, "warning": 1} == Tally.of(ahead).counts
 
 
-def test_what_reading_ahead_raises_is_raised_where_records_are_needed():
+def test_read_ahead_raises_errors_where_records_are_needed():
     def broken():
         yield from read_structures(METHANE_XYZ.encode(), "a.xyz")
         raise InputError("the disk is gone")
@@ -116,12 +116,12 @@ def test_what_reading_ahead_raises_is_raised_where_records_are_needed():
         len(Spool.read_ahead(broken))
 
 
-def test_walks_through_a_spool_at_once_do_not_disturb_each_other(folder):
+def test_parallel_iterations_through_a_spool_are_independent(folder):
     kept = Spool(stream_paths([folder]))
     assert [a.id == b.id for a, b in zip(kept, kept, strict=True)] == [True] * len(kept)
 
 
-def test_contents_of_a_spool_change_with_anything_that_was_read(folder):
+def test_contents_of_a_spool_differ_if_any_value_differs(folder):
     contents = {tuple(Spool(stream_paths([folder])).contents())}
     assert tuple(Spool(stream_paths([folder])).contents()) in contents
     for text in (FILES["a.extxyz"].replace("0.1", "0.2", 1), FILES["a.extxyz"].replace("-0.629", "-0.6290001", 1)):
@@ -130,7 +130,7 @@ def test_contents_of_a_spool_change_with_anything_that_was_read(folder):
     assert len(contents) == 3
 
 
-def test_contents_of_a_record_tell_the_id_that_it_gets():
+def test_contents_of_a_record_include_its_new_id():
     first, second, last = read_structures((METHANE_XYZ * 3).encode(), "a.xyz")
     again, taken = dataclasses.replace(second, id="a-1"), dataclasses.replace(last, id="a-1-2")
     short, long = Spool([first, again]), Spool([first, again, taken])
@@ -141,7 +141,7 @@ def test_contents_of_a_record_tell_the_id_that_it_gets():
 
 
 @pytest.mark.parametrize("packed", (False, True), ids=("file", "archive"))
-def test_stream_and_spool_hold_few_records_at_once(tmp_path, packed):
+def test_stream_and_spool_keep_few_records_in_memory(tmp_path, packed):
     path, alive, most = tmp_path / ("a.zip" if packed else "a.xyz"), weakref.WeakSet(), 0
     text = METHANE_XYZ * 500
     path.write_bytes(zipped({"a.xyz": text}) if packed else text.encode())
@@ -159,7 +159,7 @@ def test_stream_and_spool_hold_few_records_at_once(tmp_path, packed):
 
 
 @pytest.mark.parametrize("name", ("a.xyz", "a.xyz.gz", "a.zip", "a.pdb"))
-def test_text_of_a_file_is_not_held(tmp_path, name):
+def test_text_of_a_file_is_not_kept_in_memory(tmp_path, name):
     text, path, loose = (
         METHANE_XYZ + "# what no count announces\n" * 800_000,
         tmp_path / name,
@@ -208,13 +208,13 @@ def test_without_atoms_yields_records_without_atoms_and_keeps_one_in_memory(tmp_
     ),
     ids=range(10),
 )
-def test_frames_do_not_depend_on_how_much_text_is_read_at_once(monkeypatch, text, block):
+def test_frames_do_not_depend_on_the_block_size(monkeypatch, text, block):
     whole = told(read_structures(text.encode(), "a.xyz"))
     monkeypatch.setattr(contents, "BLOCK", block)
     assert told(read_structures(text.encode(), "a.xyz")) == whole
 
 
-def test_archive_read_from_its_path_is_the_one_read_from_its_bytes(tmp_path):
+def test_archive_gives_the_same_records_from_path_and_bytes(tmp_path):
     path = tmp_path / "z.zip"
     for data in (
         zipped({"a.cif": cif(), ".hidden": "x", "b/c.xyz": NAMED * 2}),
@@ -232,7 +232,7 @@ def test_archive_read_from_its_path_is_the_one_read_from_its_bytes(tmp_path):
     assert told(read_paths([path], limits=small)) == told(read_structures(path.read_bytes(), str(path), limits=small))
 
 
-def test_packed_records_travel_to_another_process_as_they_are(folder):
+def test_packed_records_are_equal_in_another_process(folder):
     kept, records = Spool(stream_paths([folder])), read_paths([folder])
     packed = list(kept.packed())
     assert all(one.record.atoms is None for one in packed)

@@ -68,13 +68,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("changes", "words"), REFUSED.values(), ids=REFUSED)
-def test_entry_that_cannot_be_used_is_refused_and_leaves_the_other(changes, words):
+def test_invalid_entry_is_refused_and_the_other_is_read(changes, words):
     water, other = read(optimade(**changes))
     assert water.status == "ready" and other.status == "refused"
     assert words in other.problem and other.id == "n/2"
 
 
-def test_response_that_is_cut_off_or_none_is_refused():
+def test_response_that_is_cut_off_or_invalid_is_refused():
     (record,) = read(optimade()[:-40])
     assert record.problem.startswith("not JSON that can be read (") and "Is the file cut off?" in record.problem
     (record,) = read('["data", {"data": 1, "cartesian_site_positions": 2}]')

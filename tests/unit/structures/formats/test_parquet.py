@@ -39,7 +39,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("changes", SHAPES.values(), ids=SHAPES)
-def test_structure_is_the_same_however_its_columns_are_shaped(changes):
+def test_structure_does_not_depend_on_the_nesting_of_columns(changes):
     row = {name: value for name, value in (SALT | changes).items() if value is not None}
     (record,) = read_structures(parquet(row), "set.parquet")
     (expected,) = read_structures(parquet(SALT), "set.parquet")
@@ -70,7 +70,7 @@ TEXTS = {"cif": cif(), "poscar": POSCAR, "xyz": METHANE_XYZ, "optimade": '{"data
 
 
 @pytest.mark.parametrize("column", TEXTS)
-def test_column_of_texts_gives_what_a_file_of_each_would(column):
+def test_column_of_texts_gives_the_structures_of_the_files(column):
     text = TEXTS[column]
     if column == "optimade":
         text = text % optimade().partition('"data": [')[2].partition(', {"id"')[0]
@@ -103,7 +103,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize(("changes", "words"), ROWS.values(), ids=ROWS)
-def test_row_that_cannot_be_used_is_refused_and_leaves_the_other(changes, words):
+def test_invalid_row_is_refused_and_the_other_is_read(changes, words):
     good, bad = read_structures(parquet(WATER, SALT | changes), "a.parquet")
     assert good.status == "ready" and bad.status == "refused" and bad.id == "salt"
     assert bad.problem.startswith(words)
@@ -170,7 +170,7 @@ def test_limits_hold_before_anything_is_unpacked():
     )
 
 
-def test_few_bytes_that_stand_for_many_equal_values_are_refused():
+def test_few_bytes_with_many_equal_values_are_refused():
     many = pa.table({"numbers": [np.ones(5_000_000, np.int64)], "positions": [[0.0, 0.0, 0.0]]})
     buffer = io.BytesIO()
     pq.write_table(many, buffer, compression="zstd")
@@ -179,7 +179,7 @@ def test_few_bytes_that_stand_for_many_equal_values_are_refused():
     assert record.problem.startswith("the table has more than 10.0 MB when unpacked")
 
 
-def test_file_is_known_by_its_bytes_and_also_packed(tmp_path):
+def test_file_is_recognised_by_its_bytes_also_when_packed(tmp_path):
     (tmp_path / "unnamed").write_bytes(parquet())
     assert [r.status for r in read_paths([tmp_path / "unnamed"])] == ["ready", "ready"]
     (record,) = read_structures(b"id,gap\n", "a.parquet")
