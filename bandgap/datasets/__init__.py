@@ -1,4 +1,4 @@
 """Labels, published data sets, and splits into training and test structures.
 
-Descriptors are in `bandgap.descriptors`, models in `bandgap.sources` and `bandgap.runs`.
+Not here: descriptors of structures, models.
 """

@@ -92,14 +92,14 @@ def read_oe62(path: Path | str, *, level: Level, progress: Progress = no_progres
     level
         Level of theory, a key of `LEVELS`.
     progress
-        Called after every 1,000 rows.
+        Called every 1,000 rows.
 
     Returns
     -------
     OE62
         Molecules in the order of the file. The id is the CSD refcode, or the index label without
         one. Rows without levels or with an invalid geometry are listed in `dropped`. The records
-        and one chunk of text are in memory.
+        and one chunk of text are in memory (measured on 61,489 rows, 290 MB: 330 MB, 25 s).
 
     Raises
     ------
@@ -108,7 +108,6 @@ def read_oe62(path: Path | str, *, level: Level, progress: Progress = no_progres
     """
     if level not in LEVELS:
         raise InputError(f"level is {level!r}. Accepted: {', '.join(get_args(Level))}.")
-    # Measured on 61,489 rows (290 MB): 25 s and 330 MB of memory.
     path = Path(path)
     occupied, unoccupied, label = LEVELS[level]
     molecules: list[tuple[StructureRecord, float, float]] = []

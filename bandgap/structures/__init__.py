@@ -1,7 +1,9 @@
 """Read structure files into checked records.
 
 Every structure gets one record with a verdict. A file without structures gets one record that
-says why. Descriptors and labels are in `bandgap.descriptors` and `bandgap.datasets`.
+says why.
+
+Not here: descriptors, labels.
 """
 
 from typing import TYPE_CHECKING
