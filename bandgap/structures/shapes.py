@@ -28,9 +28,8 @@ BATCH = 500  # shapes that are in memory while they are written
 
 _NUMBERS = ("density_g_cm3", "shortest_angstrom", "contact_angstrom")
 _JOINED = ("numbers", "positions", "bonds", "shifts")
-_ARRAYS: dict[
-    str, tuple[type[np.generic], tuple[int, ...]]
-] = {  # of the file: type and shape of a row
+_RowType = tuple[type[np.generic], tuple[int, ...]]
+_ARRAYS: dict[str, _RowType] = {  # of the file: type and shape of a row
     "atom_ends": (np.int64, ()),
     "bond_ends": (np.int64, ()),
     "numbers": (np.uint8, ()),

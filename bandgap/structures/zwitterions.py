@@ -2,8 +2,8 @@
 
 Data sets of molecules in the gas phase contain almost no ions, but amino acids and similar
 molecules crystallise as zwitterions. The descriptor of a charged geometry is far from the training
-data of a source network, the descriptor of the neutral tautomer is not. The two forms have similar
-gaps in the crystal, whose field stabilises the charges.
+data of a source network, the descriptor of the neutral tautomer is not. The field of the crystal
+stabilises the charges, so that its gap is close to the gap of the neutral form.
 
 Bonds are found by distance, and atoms are classified by their number of bonds. These groups have a
 proton to give:
