@@ -59,7 +59,7 @@ def spool_ahead(paths: Sequence[Path]) -> Spool:
     from bandgap.structures.spool import Spool
 
     _check_there(paths)
-    return Spool.ahead(lambda: stream_paths(paths, limits=STREAM_LIMITS))
+    return Spool.read_ahead(lambda: stream_paths(paths, limits=STREAM_LIMITS))
 
 
 def takes_long_to_read(paths: Sequence[Path]) -> bool:

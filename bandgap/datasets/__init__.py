@@ -1,4 +1,4 @@
-"""Labels, published data sets and splits, read into structures and gaps.
+"""Labels, published data sets, and splits into training and test structures.
 
-Not here: descriptors of them, models.
+Not here: descriptors of structures, models.
 """

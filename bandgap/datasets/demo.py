@@ -1,7 +1,8 @@
-"""Load the demo data that are shipped: two sources, two targets, sample CIF files and the source networks' folders.
+"""Load the demo data: two sources, two targets, sample CIF files, and folders of source networks.
 
-Molecules and molecular crystals are CC0; inorganic crystals are of the Materials Project under CC BY 4.0. In a checkout
-`data/making` makes them again; `data/README.md` says how they were made.
+Molecules and molecular crystals are CC0. Inorganic crystals are from the Materials Project under
+CC BY 4.0. In a checkout, the scripts in `data/making` make the files; `data/README.md` describes
+how.
 """
 
 import gzip
@@ -22,15 +23,16 @@ from bandgap.structures import Limits, read_structures
 DemoName = Literal["molecules", "crystals"]
 InorganicName = Literal["source", "target"]
 
-INORGANIC = "inorganic"  # folder of the second demo
-HELD_OUT = "held out"  # in the column `part` of its tables
+INORGANIC = "inorganic"  # folder of the inorganic demo
+HELD_OUT = "held out"  # value in the column `part` of its tables
 
 
 @dataclass(frozen=True, eq=False)
 class DemoSet(LabelledSet):
-    """A labelled set that is shipped, with its name and a table of its properties.
+    """A labelled set of the demo data, with its name and a table of properties.
 
-    The table has one row for each record, in the same order; its columns are described in data/README.md.
+    The table has one row for every record, in the same order. `data/README.md` describes its
+    columns.
     """
 
     name: str = field(kw_only=True)
@@ -38,9 +40,9 @@ class DemoSet(LabelledSet):
 
 
 def data_folder() -> Path:
-    """Return the folder of the demo data: inside an installed package, else the checkout's `data`.
+    """Return the folder of the demo data, in the installed package or in the checkout.
 
-    Raises ArtifactError where neither exists.
+    Raises ArtifactError if neither exists.
     """
     installed = Path(str(importlib.resources.files("bandgap"))) / "_data"
     checkout = Path(__file__).resolve().parents[2] / "data"
@@ -48,28 +50,35 @@ def data_folder() -> Path:
         if (folder / "manifest.json").is_file():
             return folder
     raise ArtifactError(
-        f"The demo data are missing: neither {installed} nor {checkout} holds a manifest.json. Install bandgap again, "
-        "or make them in a checkout with `python -m data.making molecular --out data`."
+        f"The demo data are missing: neither {installed} nor {checkout} contains a manifest.json."
+        " Install bandgap again, or make them in a checkout with `python -m data.making molecular"
+        " --out data`."
     )
 
 
 def load_demo(name: DemoName) -> DemoSet:
     """Return the demo molecules (the source) or crystals (the target) with their gaps.
 
-    Raises InputError on another name, ArtifactError on files that do not belong together.
+    Raises InputError for another name, and ArtifactError if files are missing or do not belong
+    together.
     """
     if name not in get_args(DemoName):
-        raise InputError(f"Demo data {name!r} do not exist. Accepted: {', '.join(get_args(DemoName))}.")
+        raise InputError(
+            f"Demo data {name!r} do not exist. Accepted: {', '.join(get_args(DemoName))}."
+        )
     return _load(data_folder(), name)
 
 
 def load_inorganic(name: InorganicName, *, folder: Path | None = None) -> DemoSet:
-    """Return crystals without carbon and hydrogen together (the source) or with both (the target), with PBE gaps.
+    """Return crystals with their PBE gaps, from the inorganic demo.
 
-    The column `part` of the table says which of them are held out. Raises as `load_demo`.
+    Crystals of the target contain both carbon and hydrogen, those of the source do not. The column
+    `part` of the table tells which crystals are held out. Errors are those of `load_demo`.
     """
     if name not in get_args(InorganicName):
-        raise InputError(f"Demo data {name!r} do not exist. Accepted: {', '.join(get_args(InorganicName))}.")
+        raise InputError(
+            f"Demo data {name!r} do not exist. Accepted: {', '.join(get_args(InorganicName))}."
+        )
     return _load(folder or inorganic_folder(), name)
 
 
@@ -81,7 +90,8 @@ def _load(folder: Path, name: str) -> DemoSet:
     table = pd.read_csv(folder / f"{name}.csv", keep_default_na=False)
     if [r.id for r in records] != table["id"].tolist():
         raise ArtifactError(
-            f"{folder}: {file}.gz and {name}.csv do not list the same structures. Install bandgap again."
+            f"{folder}: {file}.gz and {name}.csv do not list the same structures. Install bandgap"
+            " again."
         )
     gaps_eV = table["gap_eV"].to_numpy(dtype=np.float64)
     return DemoSet(
@@ -100,7 +110,7 @@ def demo_source_folder() -> Path:
 
 
 def inorganic_folder() -> Path:
-    """Return the folder of the second demo: its sets, their manifest, and its source network."""
+    """Return the folder of the inorganic demo: its sets, their manifest, and its source network."""
     return data_folder() / INORGANIC
 
 
@@ -110,32 +120,36 @@ def inorganic_source_folder() -> Path:
 
 
 def unlabelled_cifs() -> list[Path]:
-    """Return the sample CIF files, sorted: new crystals without gaps, the last four damaged on purpose."""
+    """Return the sample CIF files, sorted: crystals without gaps, the last four with faults."""
     return sorted((data_folder() / "new_crystals").glob("*.cif"))
 
 
 def read_demo_manifest(folder: Path | None = None) -> dict[str, Any]:
-    """Return the manifest of a demo: seed, checksums, and distributions of both sets; that of the first by default."""
+    """Return the manifest of a demo: seed, checksums, and distributions of both sets.
+
+    Without a folder, it is the manifest of the molecular demo.
+    """
     path = (folder or data_folder()) / "manifest.json"
     manifest: dict[str, Any] = parse_json(_bytes(path), what=str(path))
     return manifest
 
 
 def verify_demo_data(folder: Path | None = None) -> int:
-    """Compare every file of a demo with its checksum in the manifest and return how many there are.
+    """Compare the files of a demo with the checksums in its manifest; return the number of files.
 
-    The second demo has a folder of its own (`inorganic_folder`). Raises ArtifactError on the first file that is missing
-    or differs.
+    Without a folder, these are the files of the molecular demo; the inorganic demo is in
+    `inorganic_folder()`. Raises ArtifactError for the first file that is missing or differs.
     """
     folder = folder or data_folder()
     manifest = read_demo_manifest(folder)
     files = manifest["files"] | manifest.get("source_model", {}).get("files", {})
     for name, expected in files.items():
-        found = hashlib.sha256(_bytes(folder / name)).hexdigest()
-        if found != expected["sha256"]:
+        digest = hashlib.sha256(_bytes(folder / name)).hexdigest()
+        if digest != expected["sha256"]:
             raise ArtifactError(
-                f"{folder / name}: sha256 is {found[:12]}..., the manifest says {expected['sha256'][:12]}.... The "
-                "file was changed or cut off; install bandgap again."
+                f"{folder / name}: sha256 is {digest[:12]}..., the manifest says"
+                f" {expected['sha256'][:12]}.... The file was changed or cut off; install bandgap"
+                " again."
             )
     return len(files)
 
@@ -145,5 +159,6 @@ def _bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise ArtifactError(
-            f"{path}: a file of the demo data cannot be read ({error.strerror}). Install bandgap again."
+            f"{path}: a file of the demo data cannot be read ({error.strerror}). Install bandgap"
+            " again."
         ) from error

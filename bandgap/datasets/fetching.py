@@ -1,7 +1,7 @@
-"""Published data sets from their servers: a download that goes on where it ended, checked against published sums.
+"""Download published data sets, resume interrupted downloads, and check their checksums.
 
-OE62 lies at doi:10.14459/2019mp1507656 beside a list SHA512sums of its files, on a server that speaks FTP and rsync;
-user and password are both m1507656, as its page says.
+OE62 is at doi:10.14459/2019mp1507656, on a server for FTP and rsync, with a list SHA512sums of its
+files. User and password are both m1507656, as its page states.
 """
 
 import contextlib
@@ -24,15 +24,18 @@ OE62_FILES = ("df_62k.json", "df_31k.json", "df_5k.json")
 SUMS = "SHA512sums"
 SCHEMES = ("ftp", "http", "https")
 _BLOCK = 1 << 20
-_WAIT_S = 60.0
-_MOST_SUMS = 1_000_000  # bytes
+_TIMEOUT_S = 60.0
+_MAX_SUMS_BYTES = 1_000_000
 _LINE = re.compile(r"([0-9a-fA-F]{128})\s+\*?(?:\./)?(\S.*)")
 _FAILURES = (urllib.error.URLError, http.client.HTTPException, OSError, EOFError, ftplib.Error)
 
 
 @dataclass(frozen=True)
 class _Stream:
-    """The bytes of a file from a place on; `total` is the length of all of it, None where the server does not say."""
+    """The bytes of a file from position `first`.
+
+    `total` is the length of the whole file, None if the server does not report it.
+    """
 
     first: int
     total: int | None
@@ -40,123 +43,159 @@ class _Stream:
 
 
 def fetch(name: str, folder: Path, *, base: str = OE62, progress: Progress = no_progress) -> Path:
-    """Download a file that `SHA512sums` beside it lists, and return its path; one that is there and right is kept.
+    """Download a file that `SHA512sums` on the server lists, and return its path.
 
-    What an earlier attempt left in NAME.part is gone on with. Raises InputError that says what to do where the server
-    cannot be reached, the download ends early (what came is kept), or the sum is another (it is removed).
+    Parameters
+    ----------
+    name
+        Name of the file.
+    folder
+        Folder of the download. A complete file in it is not downloaded again. An incomplete one,
+        NAME.part, is resumed.
+    base
+        Address of the folder on the server: ftp, http or https.
+    progress
+        Called after every block.
+
+    Raises
+    ------
+    InputError
+        If the server cannot be reached, if the download ends early (the incomplete file is kept),
+        or if the checksum differs (the file is removed). The message says what to do.
     """
     if urlsplit(base).scheme not in SCHEMES:
-        raise InputError(f"{base}: accepted are addresses that begin with {', '.join(f'{s}://' for s in SCHEMES)}.")
+        raise InputError(
+            f"{base}: accepted are addresses that begin with"
+            f" {', '.join(f'{s}://' for s in SCHEMES)}."
+        )
     folder.mkdir(parents=True, exist_ok=True)
-    base, whole, part = base.rstrip("/") + "/", folder / name, folder / f"{name}.part"
-    with _reported(base, name):
-        expected = _sum_of(name, _text(base + SUMS), base)
-    if whole.exists():
-        if _sum(whole, progress) == expected:
-            return whole
-        raise InputError(f"{whole} is there and is not the published file. Move it away, and run the command again.")
+    base = base.rstrip("/") + "/"
+    target = folder / name
+    part = folder / f"{name}.part"
+    with _network_errors(base, name):
+        expected = _published_sha512(name, _text(base + SUMS), base)
+    if target.exists():
+        if _sha512(target, progress) == expected:
+            return target
+        raise InputError(
+            f"{target} exists and is not the published file. Move it away, and run the command"
+            " again."
+        )
     total: int | None = None
-    with _reported(base, name):
-        stream = _opened(base + name, part.stat().st_size if part.exists() else 0)
-        total, done = stream.total, stream.first
+    with _network_errors(base, name):
+        stream = _open(base + name, part.stat().st_size if part.exists() else 0)
+        total = stream.total
+        n_bytes = stream.first
         with contextlib.closing(stream.blocks), part.open("r+b" if part.exists() else "wb") as file:
             file.truncate(stream.first)
             file.seek(stream.first)
             for block in stream.blocks:
                 file.write(block)
-                done += len(block)
-                progress(Update(f"downloading {name}", done, total))
-    if total is not None and done < total:
+                n_bytes += len(block)
+                progress(Update(f"downloading {name}", n_bytes, total))
+    if total is not None and n_bytes < total:
         raise InputError(
-            f"{name}: the connection ended after {done:,} of {total:,} bytes. Run the same command again: it goes on."
+            f"{name}: the connection ended after {n_bytes:,} of {total:,} bytes. Run the same"
+            " command again: it resumes."
         )
-    found = _sum(part, progress)
-    if found != expected:
+    checksum = _sha512(part, progress)
+    if checksum != expected:
         part.unlink()
         raise InputError(
-            f"{name}: SHA-512 is {found[:16]}..., and {expected[:16]}... is published. The file was damaged on its way "
-            "and is removed; run the same command again."
+            f"{name}: SHA-512 is {checksum[:16]}..., and {expected[:16]}... is published. The file"
+            " was damaged on its way and is removed; run the same command again."
         )
-    part.replace(whole)
-    return whole
+    part.replace(target)
+    return target
 
 
 @contextlib.contextmanager
-def _reported(base: str, name: str) -> Iterator[None]:
-    """Say what failed and what to do; what came before stays."""
+def _network_errors(base: str, name: str) -> Iterator[None]:
+    """Convert errors of the network to InputError with the reason and what to do."""
     try:
         yield
     except _FAILURES as error:
-        reason = printable(" ".join(str(getattr(error, "reason", error)).split())) or type(error).__name__
+        reason = (
+            printable(" ".join(str(getattr(error, "reason", error)).split()))
+            or type(error).__name__
+        )
         server = urlsplit(base).hostname or base
         raise InputError(
-            f"{name}: {server} cannot be read ({reason}). Run the same command again: it goes on where it ended. "
-            "Without a network here, download the file on another machine (doi:10.14459/2019mp1507656) and give its "
-            "path, as in train-source --oe62 FILE."
+            f"{name}: {server} cannot be read ({reason}). Run the same command again: it resumes"
+            " where it ended. Without a network here, download the file on another machine"
+            " (doi:10.14459/2019mp1507656) and give its path, as in train-source --oe62 FILE."
         ) from error
 
 
-def _sum_of(name: str, text: str, base: str) -> str:
+def _published_sha512(name: str, text: str, base: str) -> str:
     for line in text.splitlines():
-        found = _LINE.fullmatch(line.strip())
-        if found and found[2].rpartition("/")[2] == name:
-            return found[1].lower()
-    raise InputError(f"{name} is not in {SUMS} of {urlsplit(base).hostname}. Is the address that of the data set?")
+        match = _LINE.fullmatch(line.strip())
+        if match and match[2].rpartition("/")[2] == name:
+            return match[1].lower()
+    raise InputError(
+        f"{name} is not in {SUMS} of {urlsplit(base).hostname}. Is the address that of the data"
+        " set?"
+    )
 
 
-def _sum(path: Path, progress: Progress) -> str:
-    digest, done, total = hashlib.sha512(), 0, path.stat().st_size
+def _sha512(path: Path, progress: Progress) -> str:
+    digest = hashlib.sha512()
+    n_bytes = 0
+    total = path.stat().st_size
     with path.open("rb") as file:
         while block := file.read(_BLOCK):
             digest.update(block)
-            done += len(block)
-            progress(Update(f"checking {path.name.removesuffix('.part')}", done, total))
+            n_bytes += len(block)
+            progress(Update(f"checking {path.name.removesuffix('.part')}", n_bytes, total))
     return digest.hexdigest()
 
 
 def _text(url: str) -> str:
     data = b""
-    stream = _opened(url, 0)
+    stream = _open(url, 0)
     with contextlib.closing(stream.blocks):
         for block in stream.blocks:
             data += block
-            if len(data) > _MOST_SUMS:
+            if len(data) > _MAX_SUMS_BYTES:
                 break
     return data.decode("utf-8", errors="replace")
 
 
-def _opened(url: str, first: int) -> _Stream:
+def _open(url: str, first: int) -> _Stream:
     return _by_ftp(url, first) if urlsplit(url).scheme == "ftp" else _by_http(url, first)
 
 
 def _by_http(url: str, first: int) -> _Stream:
-    """Open from byte `first` on where the server can; one that cannot, or has no more bytes, begins anew."""
+    """Open a file from byte `first`.
+
+    If the server cannot do this, or has no more bytes, the file is opened from its beginning.
+    """
     request = urllib.request.Request(url, headers={"Range": f"bytes={first}-"} if first else {})
     try:
-        answer = urllib.request.urlopen(request, timeout=_WAIT_S)
+        response = urllib.request.urlopen(request, timeout=_TIMEOUT_S)
     except urllib.error.HTTPError as error:
         if error.code != 416 or not first:
             raise
         error.close()
         return _by_http(url, 0)
-    first = first if answer.status == 206 else 0
-    length = answer.headers.get("Content-Length")
+    first = first if response.status == 206 else 0
+    length = response.headers.get("Content-Length")
 
     def blocks() -> Generator[bytes, None, None]:
-        with answer:
-            while block := answer.read1(_BLOCK):
+        with response:
+            while block := response.read1(_BLOCK):
                 yield block
 
     return _Stream(first, first + int(length) if length and length.isdigit() else None, blocks())
 
 
 def _by_ftp(url: str, first: int) -> _Stream:
-    place = urlsplit(url)
-    path = unquote(place.path).lstrip("/")
-    server = ftplib.FTP(timeout=_WAIT_S)
+    address = urlsplit(url)
+    path = unquote(address.path).lstrip("/")
+    server = ftplib.FTP(timeout=_TIMEOUT_S)
     try:
-        server.connect(place.hostname or "", place.port or ftplib.FTP_PORT)
-        server.login(unquote(place.username or ""), unquote(place.password or ""))
+        server.connect(address.hostname or "", address.port or ftplib.FTP_PORT)
+        server.login(unquote(address.username or ""), unquote(address.password or ""))
         server.voidcmd("TYPE I")
         total = server.size(path)
     except _FAILURES:

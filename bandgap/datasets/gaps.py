@@ -1,6 +1,7 @@
-"""Gaps and what they are of: units, limits, levels of theory, and gaps that structure files hold themselves.
+"""Units, limits and levels of theory of gaps, and gaps that structure files contain.
 
-A level of theory is free text such as PBE or GW that travels with gaps. Loads no ASE, as pages read it.
+A level of theory is free text such as PBE or GW. This module does not import ASE, because the
+dashboard's pages import it.
 """
 
 import math
@@ -17,16 +18,35 @@ from bandgap.structures.records import InfoValue, Records
 
 Floats = NDArray[np.float64]
 
-LARGEST_GAP_EV = 100.0  # several times the gap of solid helium or neon: beyond it, the unit is wrong
-_SHOWN, _KEYS_SHOWN = 5, 8
+LARGEST_GAP_EV = (
+    100.0  # several times the gap of solid helium or neon; a larger value has a wrong unit
+)
+_SHOWN = 5
+_KEYS_SHOWN = 8
 
 
 def labels_from_info(records: Records, key: str, *, unit: Unit | None = None) -> Floats:
-    """Return the gaps in eV (n,) that `info[key]` holds, NaN for records without the key.
+    """Return the gaps in `info[key]` of the records.
 
-    The key states their unit (gap_eV, gap_Ha), or `unit` does where it states none. Raises InputError when no record
-    has the key (naming the keys that there are), when no unit or another one is stated, and when a value is no gap:
-    text, a flag, negative, or larger than 100 eV.
+    Parameters
+    ----------
+    records
+        Structures.
+    key
+        Key of the gap, which may state its unit (gap_eV, gap_Ha).
+    unit
+        Unit of a key that states none.
+
+    Returns
+    -------
+    ndarray
+        Gaps (n,) in eV, NaN for records without the key.
+
+    Raises
+    ------
+    InputError
+        If no record has the key, if no unit or an unaccepted one is stated, or if a value is not a
+        gap: text, a flag, negative, or more than 100 eV.
     """
     _check_key(records, key)
     stated = unit_of_name(key, unit, what="the key", remedy=" Or say which it is: `--unit eV`.")
@@ -34,80 +54,124 @@ def labels_from_info(records: Records, key: str, *, unit: Unit | None = None) ->
 
 
 def baselines_from_info(records: Records, key: str) -> Floats:
-    """Return the baselines in eV (n,) of a new run, as `labels_from_info` returns gaps; the key must state the unit."""
+    """Return the baselines (n,) in eV of a new run, as `labels_from_info` returns gaps.
+
+    The key must state its unit.
+    """
     _check_key(records, key)
     remedy = " Rename the key of the baseline, for example to gap_pbe_eV."
-    return _numbers_of_key(records, key, unit=unit_of_name(key, None, what="the key", remedy=remedy))
+    return _numbers_of_key(
+        records, key, unit=unit_of_name(key, None, what="the key", remedy=remedy)
+    )
 
 
 def baselines_of_run(records: Records, key: str) -> Floats:
-    """Return the baselines in eV (n,) that a stored run asks for, as `labels_from_info` returns gaps.
+    """Return the baselines (n,) in eV for a stored run, as `labels_from_info` returns gaps.
 
-    A key without a unit is in eV: a run that learned from such a key was made by an earlier version, which took it so.
+    A key without a unit is in eV.
     """
     _check_key(records, key)
     return _numbers_of_key(records, key, unit=unit_of_run_baseline(key))
 
 
 def unit_of_run_baseline(name: str) -> Unit:
-    """Return the unit of the baseline of a stored run; see `baselines_of_run`. Raises InputError on another unit."""
+    """Return the unit of a stored run's baseline (see `baselines_of_run`). Raises InputError."""
     return unit_in_name(name, what="the baseline") or "eV"
 
 
-def gaps_from_numbers(ids: Sequence[str], values: Floats, *, unit: Unit | None, name: str) -> Floats:
-    """Return values (n,) of the files' number `name` as gaps in eV; NaN where a file gives none.
+def gaps_from_numbers(
+    ids: Sequence[str], values: Floats, *, unit: Unit | None, name: str
+) -> Floats:
+    """Return a number of the structure files as gaps in eV.
 
-    The name states their unit, or `unit` does where it states none. Raises InputError when no unit or another one is
-    stated, and when a value is no gap: negative, or larger than 100 eV.
+    Parameters
+    ----------
+    ids
+        Ids of the structures, for messages.
+    values
+        Numbers (n,), NaN for a file without one.
+    unit
+        Unit if the name states none.
+    name
+        Name of the number, which may state its unit.
+
+    Returns
+    -------
+    ndarray
+        Gaps (n,) in eV.
+
+    Raises
+    ------
+    InputError
+        If no unit or an unaccepted one is stated, or if a value is negative or more than 100 eV.
     """
     unit = unit_of_name(name, unit, what="the number", remedy=" Or choose its unit.")
     gaps = np.asarray(values, dtype=np.float64) * TO_EV[unit]
-    wrong = np.flatnonzero(~np.isnan(gaps) & ~((gaps >= 0.0) & (gaps <= LARGEST_GAP_EV)))
-    if wrong.size:
-        shown = ", ".join(f"{ids[i]} ({values[i]:g})" for i in wrong[:_SHOWN])
-        more = f" and {wrong.size - _SHOWN:,} more" if wrong.size > _SHOWN else ""
+    invalid = np.flatnonzero(~np.isnan(gaps) & ~((gaps >= 0.0) & (gaps <= LARGEST_GAP_EV)))
+    if invalid.size:
+        examples = ", ".join(f"{ids[i]} ({values[i]:g})" for i in invalid[:_SHOWN])
+        more = f" and {invalid.size - _SHOWN:,} more" if invalid.size > _SHOWN else ""
         raise InputError(
-            f"{name} in {unit} is not a band gap in {shown}{more}. Accepted: 0 to {LARGEST_GAP_EV:g} eV. "
-            "Is it another quantity, or the wrong unit?"
+            f"{name} in {unit} is not a band gap in {examples}{more}. Accepted: 0 to"
+            f" {LARGEST_GAP_EV:g} eV. Is it another quantity, or the wrong unit?"
         )
     return gaps
 
 
-def merged_gaps(present_eV: Floats, new_eV: Floats, *, levels: tuple[str, str]) -> tuple[Floats, str, tuple[str, ...]]:
-    """Return the new gaps (n,) with the present ones where there is no new one, their level of theory, and warnings.
+def merged_gaps(
+    present_eV: Floats, new_eV: Floats, *, levels: tuple[str, str]
+) -> tuple[Floats, str, tuple[str, ...]]:
+    """Merge new gaps into present ones.
 
-    `levels` are those of the present and of the new gaps; a level counts only when one of its gaps is kept.
+    Parameters
+    ----------
+    present_eV, new_eV
+        Gaps (n,), NaN for none. A new gap replaces the present one.
+    levels
+        Levels of theory of the present and of the new gaps.
+
+    Returns
+    -------
+    gaps_eV, level, warnings
+        Merged gaps (n,), their levels of theory joined by "; ", and warnings on mixed levels. The
+        level of the present gaps counts only if one of them remains.
     """
     merged = np.where(np.isnan(new_eV), present_eV, new_eV)
-    kept = bool((np.isnan(new_eV) & ~np.isnan(present_eV)).any())
-    stated = [part for level in (levels if kept else levels[1:]) for part in level.split(";")]
-    found = distinct_levels(stated)
-    warnings = [mixed_levels_warning(found)]
-    if kept and len(found) == 1 and not all(level.strip() for level in levels):
+    keeps_present = bool((np.isnan(new_eV) & ~np.isnan(present_eV)).any())
+    stated_levels = [
+        part for level in (levels if keeps_present else levels[1:]) for part in level.split(";")
+    ]
+    levels_of_gaps = distinct_levels(stated_levels)
+    warnings = [mixed_levels_warning(levels_of_gaps)]
+    if keeps_present and len(levels_of_gaps) == 1 and not all(level.strip() for level in levels):
         warnings.append(
-            f"Some gaps are of {found[0]}, the others state no level of theory. State it, to see mixed levels."
+            f"Some gaps are of {levels_of_gaps[0]}, the others state no level of theory. State it,"
+            " to see mixed levels."
         )
-    return merged, "; ".join(found), tuple(filter(None, warnings))
+    return merged, "; ".join(levels_of_gaps), tuple(filter(None, warnings))
 
 
 def distinct_levels(levels: Iterable[str]) -> tuple[str, ...]:
-    """Return the levels of theory that differ in more than case and blanks, in order; empty ones are left out."""
-    seen: dict[str, str] = {}
+    """Return the different levels of theory in order, without empty ones.
+
+    Levels that differ only in case and blanks are equal.
+    """
+    level_by_key: dict[str, str] = {}
     for level in levels:
-        words = printable(" ".join(level.split()))
-        if words:
-            seen.setdefault(words.casefold(), words)
-    return tuple(seen.values())
+        text = printable(" ".join(level.split()))
+        if text:
+            level_by_key.setdefault(text.casefold(), text)
+    return tuple(level_by_key.values())
 
 
 def mixed_levels_warning(levels: Iterable[str]) -> str:
-    """Return the warning for gaps of more than one level of theory, or "" where they all agree or state none."""
+    """Return a warning for gaps of more than one level of theory, otherwise ""."""
     names = distinct_levels(levels)
     if len(names) < 2:
         return ""
     return (
-        f"Levels of theory are mixed ({', '.join(names)}). Gaps of different levels differ systematically, often by "
-        "more than 1 eV; label one set at one level."
+        f"Levels of theory are mixed ({', '.join(names)}). Gaps of different levels differ"
+        " systematically, often by more than 1 eV; label one set at one level."
     )
 
 
@@ -117,14 +181,15 @@ def _check_key(records: Records, key: str) -> None:
 
 
 def _numbers_of_key(records: Records, key: str, *, unit: Unit) -> Floats:
-    """Return the values of a key in eV (n,), NaN for records without it; raises InputError when one is no gap."""
+    """Return the values (n,) of a key in eV. Raises InputError if one is not a gap."""
     gaps = np.full(len(records), np.nan)
     for i, record in enumerate(records):
         if key in record.info:
             gaps[i] = _gap(record, key) * TO_EV[unit]
             if not gaps[i] <= LARGEST_GAP_EV:
                 raise InputError(
-                    f"{_place(record)}: {key}={_shown(record.info[key])} {unit} is no band gap; is the unit right?"
+                    f"{_place(record)}: {key}={_shown(record.info[key])} {unit} is not a band gap;"
+                    " is the unit right?"
                 )
     return gaps
 
@@ -137,8 +202,8 @@ def _gap(record: StructureRecord, key: str) -> float:
         number = math.nan
     if not (math.isfinite(number) and number >= 0.0):
         raise InputError(
-            f"{_place(record)}: {key}={_shown(value)} is not a band gap. Accepted: a number from 0; leave the key out "
-            "where the gap is not known."
+            f"{_place(record)}: {key}={_shown(value)} is not a band gap. Accepted: a number from 0;"
+            " leave the key out where the gap is not known."
         )
     return number
 
@@ -159,6 +224,8 @@ def _keys_found(records: Records) -> str:
         if isinstance(value, (int, float)) and not isinstance(value, bool)
     )
     if not counts:
-        return "No structure carries a number in its comment line; give a CSV table of labels instead."
-    shown = ", ".join(f"{name} ({count} of {len(records)})" for name, count in counts.most_common(_KEYS_SHOWN))
-    return f"Keys with numbers: {shown}."
+        return "No structure has a number in its comment line; give a CSV table of labels instead."
+    keys = ", ".join(
+        f"{name} ({count} of {len(records)})" for name, count in counts.most_common(_KEYS_SHOWN)
+    )
+    return f"Keys with numbers: {keys}."

@@ -1,4 +1,4 @@
-"""Which label belongs to which structure, by id and by file name, from exact to lenient; never by guessing."""
+"""Match labels to structures by id and file name, first exactly and then less strictly."""
 
 import re
 from collections import defaultdict
@@ -12,8 +12,9 @@ from bandgap.foundation.errors import InputError, printable
 from bandgap.structures.formats import FORMATS
 
 _ENDINGS = re.compile(
-    rf"\.({'|'.join(suffix for form in FORMATS for suffix in form.suffixes)}|in|json|gz|zip)$", re.IGNORECASE
-)  # what may be left off a file name; other dots belong to the name
+    rf"\.({'|'.join(suffix for form in FORMATS for suffix in form.suffixes)}|in|json|gz|zip)$",
+    re.IGNORECASE,
+)  # endings that a name may omit; other dots are part of the name
 _SHOWN = 3
 
 Key = Callable[[str], str]
@@ -21,12 +22,12 @@ Key = Callable[[str], str]
 
 @dataclass(frozen=True, eq=False)
 class Matched:
-    """Gaps of the structures, in eV, NaN where no label was found, and what is left over on both sides."""
+    """Gaps of the structures, and the labels and structures without a partner."""
 
-    gaps: NDArray[np.float64]  # (n,) eV
+    gaps: NDArray[np.float64]  # (n,) eV, NaN without a label
     unmatched_labels: tuple[str, ...]
     unmatched_structures: tuple[str, ...]  # ids
-    problems: tuple[str, ...] = ()  # sentences on names that fit more than one structure or label
+    problems: tuple[str, ...] = ()  # messages on names of several structures or labels
 
     @property
     def n_matched(self) -> int:
@@ -35,10 +36,15 @@ class Matched:
 
     @property
     def summary(self) -> str:
-        """One sentence on what was matched and what was not."""
-        left = [_some(self.unmatched_structures, "structure has", "structures have", "no label")]
-        left.append(_some(self.unmatched_labels, "label has", "labels have", "no structure"))
-        return "; ".join([f"{self.n_matched} of {self.gaps.size} structures have a label", *filter(None, left)]) + "."
+        """One sentence on the numbers of matched and unmatched structures and labels."""
+        unmatched = [
+            _count_with_examples(
+                self.unmatched_structures, "structure has", "structures have", "no label"
+            ),
+            _count_with_examples(self.unmatched_labels, "label has", "labels have", "no structure"),
+        ]
+        matched = f"{self.n_matched} of {self.gaps.size} structures have a label"
+        return "; ".join([matched, *filter(None, unmatched)]) + "."
 
 
 def match_names(
@@ -49,40 +55,64 @@ def match_names(
     label_files: Sequence[str],
     gaps_eV: NDArray[np.float64],
 ) -> Matched:
-    """Give every structure (its id and its file) at most one label, and every label at most one structure.
+    """Match every structure to at most one label, and every label to at most one structure.
 
-    In this order, each step for what is still open: exact id; file with its folder; file name without folder; file name
-    without ending, also against ids; then the same without regard to case. A name that fits several structures or
-    several labels in a step is left open by it, and reported if it stays open. Ids are text: 00011 is not 11.
+    The steps are, each for those that are still unmatched: equal ids; equal files with folder;
+    equal file names without folder; equal file names without ending, also compared with ids; the
+    same steps without regard to case. A step does not match a name of several structures or
+    labels. If such a name remains unmatched, it is reported in `problems`.
+
+    Parameters
+    ----------
+    ids, files
+        Ids and files (n,) of the structures. Ids are text: 00011 differs from 11.
+    label_ids, label_files
+        Ids and files (m,) of the labels; either may be empty.
+    gaps_eV
+        Gaps (m,) in eV of the labels.
+
+    Raises
+    ------
+    InputError
+        If `ids` and `files` have different lengths.
     """
     if len(ids) != len(files):
-        raise InputError(f"{len(ids)=} but {len(files)=}. Give one id and one file for each structure.")
+        raise InputError(
+            f"{len(ids)=} but {len(files)=}. Give one id and one file for each structure."
+        )
     n_labels = len(gaps_eV)
     names = {"id": list(label_ids) or [""] * n_labels, "file": list(label_files) or [""] * n_labels}
     structures = {"id": list(ids), "file": list(files)}
-    partner: dict[int, int] = {}  # structure -> label
+    label_of_structure: dict[int, int] = {}
     problems: dict[str, str] = {}
     for label_side, structure_side, key in _steps():
-        offered = _groups(structures[structure_side], key)
-        used = set(partner.values())
+        structures_by_name = _groups(structures[structure_side], key)
+        matched_labels = set(label_of_structure.values())
         for name, labels in _groups(names[label_side], key).items():
-            fits = offered.get(name, [])
-            if len(labels) == 1 and len(fits) == 1:
-                if labels[0] not in used and fits[0] not in partner:
-                    partner[fits[0]] = labels[0]
-            elif fits:
-                shown = names[label_side][labels[0]]
-                problems.setdefault(shown, _ambiguous(shown, labels, [ids[i] + _in(files[i]) for i in fits]))
+            candidates = structures_by_name.get(name, [])
+            if len(labels) == 1 and len(candidates) == 1:
+                if labels[0] not in matched_labels and candidates[0] not in label_of_structure:
+                    label_of_structure[candidates[0]] = labels[0]
+            elif candidates:
+                printed_name = names[label_side][labels[0]]
+                problems.setdefault(
+                    printed_name,
+                    _ambiguous(
+                        printed_name, labels, [ids[i] + _file_text(files[i]) for i in candidates]
+                    ),
+                )
     gaps = np.full(len(ids), np.nan)
-    for i, label in partner.items():
+    for i, label in label_of_structure.items():
         gaps[i] = gaps_eV[label]
-    taken = set(partner.values())
-    left = [names["id"][i] or names["file"][i] for i in range(n_labels) if i not in taken]
+    used_labels = set(label_of_structure.values())
+    unmatched_names = [
+        names["id"][i] or names["file"][i] for i in range(n_labels) if i not in used_labels
+    ]
     return Matched(
         gaps=gaps,
-        unmatched_labels=tuple(left),
-        unmatched_structures=tuple(ids[i] for i in range(len(ids)) if i not in partner),
-        problems=tuple(text for name, text in problems.items() if name in left),
+        unmatched_labels=tuple(unmatched_names),
+        unmatched_structures=tuple(ids[i] for i in range(len(ids)) if i not in label_of_structure),
+        problems=tuple(text for name, text in problems.items() if name in unmatched_names),
     )
 
 
@@ -103,8 +133,8 @@ def _base(name: str) -> str:
 
 def _stem(name: str) -> str:
     base = _base(name)
-    while (short := _ENDINGS.sub("", base)) not in ("", base):
-        base = short
+    while (shorter := _ENDINGS.sub("", base)) not in ("", base):
+        base = shorter
     return base
 
 
@@ -117,20 +147,23 @@ def _groups(names: list[str], key: Key) -> dict[str, list[int]]:
 
 
 def _ambiguous(name: str, labels: list[int], structures: list[str]) -> str:
-    shown = ", ".join(structures[:_SHOWN]) + (
+    structure_names = ", ".join(structures[:_SHOWN]) + (
         f" and {len(structures) - _SHOWN} more" if len(structures) > _SHOWN else ""
     )
-    shown = printable(shown)
-    rows = f"{len(labels)} labels" if len(labels) > 1 else "One label"
-    return f"{rows} named {name!r} fit {shown}: not used. Give every structure a name of its own."
+    structure_names = printable(structure_names)
+    labels_text = f"{len(labels)} labels" if len(labels) > 1 else "One label"
+    return (
+        f"{labels_text} named {name!r} fit {structure_names}: not used. Give every structure a"
+        " different name."
+    )
 
 
-def _in(file: str) -> str:
+def _file_text(file: str) -> str:
     return f" in {file}" if file else ""
 
 
-def _some(names: Sequence[str], one: str, many: str, what: str) -> str:
+def _count_with_examples(names: Sequence[str], one: str, many: str, what: str) -> str:
     if not names:
         return ""
-    shown = printable(", ".join(names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
-    return f"{len(names)} {one if len(names) == 1 else many} {what} ({shown})"
+    examples = printable(", ".join(names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
+    return f"{len(names)} {one if len(names) == 1 else many} {what} ({examples})"

@@ -1,8 +1,9 @@
-"""OE62: molecules extracted from organic crystals, with orbital energies at several levels of theory.
+"""Read OE62: molecules from organic crystals, with orbital energies at several levels of theory.
 
-Stuke et al. (2020), Sci. Data 7, 58; files df_62k.json (61,489 molecules; PBE and PBE0), df_31k.json (adds PBE0 in
-water) and df_5k.json (adds GW), doi:10.14459/2019mp1507656, CC BY-SA 4.0. gap = LUMO - HOMO: the last of the occupied
-and the first of the unoccupied levels that a row lists, in eV.
+Reference: Stuke et al. (2020), Sci. Data 7, 58; doi:10.14459/2019mp1507656, CC BY-SA 4.0. The files
+are df_62k.json (61,489 molecules; PBE and PBE0), df_31k.json (adds PBE0 in water) and df_5k.json
+(adds GW). The gap is LUMO - HOMO in eV: the first unoccupied minus the last occupied level of a
+row.
 """
 
 from collections import Counter
@@ -23,12 +24,12 @@ from bandgap.structures.elements import ELEMENTS
 from bandgap.structures.neighbours import CLOSEST_ANGSTROM, LARGEST_ANGSTROM
 
 if TYPE_CHECKING:
-    from ase import Atoms  # not loaded with this module, whose levels pages read
+    from ase import Atoms  # slow to import; the dashboard's pages only need the levels
 
 Level = Literal["pbe", "pbe0", "pbe0_tzvp", "pbe0_qzvp", "pbe0_water", "gw_tzvp", "gw_qzvp", "gw"]
 
-# level: (column of occupied levels, column of unoccupied levels, words for tables). GW at the basis-set limit breaks
-# the pattern of the other names.
+# level: (column of occupied levels, column of unoccupied levels, label). The columns of GW at the
+# basis-set limit have names of another pattern.
 LEVELS: dict[Level, tuple[str, str, str]] = {
     "pbe": ("energies_occ_pbe", "energies_unocc_pbe", "PBE+vdW"),
     "pbe0": ("energies_occ_pbe0_vac_tier2", "energies_unocc_pbe0_vac_tier2", "PBE0"),
@@ -40,14 +41,14 @@ LEVELS: dict[Level, tuple[str, str, str]] = {
     "gw": ("cbs_occ_gw", "cbs_unocc_gw", "G0W0@PBE0 (basis-set limit)"),
 }
 
-_EVERY = 1000  # rows between two looks at progress and cancellation
+_ROWS_PER_UPDATE = 1000  # rows between two calls of `progress`
 _NUMBER_OF = {symbol: number for number, symbol in enumerate(ELEMENTS, start=1)}
-_LARGEST_EV = 1e5  # of a frontier level; what is larger is damage
+_LARGEST_EV = 1e5  # of a frontier level; a larger value is an error
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """A row that was left out: its id, its index label in the file and why."""
+    """A row that was omitted: its id, its index label in the file, and the reason."""
 
     id: str
     index: int | str
@@ -56,7 +57,7 @@ class Dropped:
 
 @dataclass(frozen=True, eq=False)
 class OE62:
-    """Molecules that have both levels, in the order of the file, and every row that was left out."""
+    """Molecules with HOMO and LUMO, in the order of the file, and the omitted rows."""
 
     records: list[StructureRecord]
     gaps_eV: NDArray[np.float64]  # (n,)
@@ -67,94 +68,134 @@ class OE62:
 
     @property
     def n_dropped(self) -> int:
-        """Number of rows left out."""
+        """Number of omitted rows."""
         return len(self.dropped)
 
     @property
     def summary(self) -> str:
-        """One sentence: rows read, kept, and left out by reason."""
+        """One sentence with the numbers of rows that were read, kept, and omitted by reason."""
         reasons = Counter(row.reason for row in self.dropped).most_common()
-        why = "".join(f"; {count:,} left out: {reason}" for reason, count in reasons)
-        return f"{len(self.records) + self.n_dropped:,} rows read, {len(self.records):,} kept{why}."
+        omitted = "".join(f"; {count:,} left out: {reason}" for reason, count in reasons)
+        return (
+            f"{len(self.records) + self.n_dropped:,} rows read, {len(self.records):,}"
+            f" kept{omitted}."
+        )
 
 
 def read_oe62(path: Path | str, *, level: Level, progress: Progress = no_progress) -> OE62:
-    """Read a published file, .json or .json.gz, with the gap at one level of theory.
+    """Read a published file with the gaps at one level of theory.
 
-    The id is the CSD refcode, or the index label where there is none. Rows whose levels were not computed, or whose
-    geometry cannot be read, are left out and listed in `dropped`. Needs the memory of the records and one chunk of
-    text: measured on 61,489 rows in 290 MB, 25 s and 330 MB. Raises InputError on a file in another layout and on a
-    level that the file does not have.
+    Parameters
+    ----------
+    path
+        A file of OE62, .json or .json.gz.
+    level
+        Level of theory, a key of `LEVELS`.
+    progress
+        Called every 1,000 rows.
+
+    Returns
+    -------
+    OE62
+        Molecules in the order of the file. The id is the CSD refcode, or the index label without
+        one. Rows without levels or with an invalid geometry are listed in `dropped`. The records
+        and one chunk of text are in memory (measured on 61,489 rows, 290 MB: 330 MB, 25 s).
+
+    Raises
+    ------
+    InputError
+        If the file has another layout, or does not have the level.
     """
     if level not in LEVELS:
         raise InputError(f"level is {level!r}. Accepted: {', '.join(get_args(Level))}.")
     path = Path(path)
-    occupied, unoccupied, words = LEVELS[level]
-    kept: list[tuple[StructureRecord, float, float]] = []
+    occupied, unoccupied, label = LEVELS[level]
+    molecules: list[tuple[StructureRecord, float, float]] = []
     dropped: list[Dropped] = []
-    seen: set[str] = set()
+    used_ids: set[str] = set()
     for number, (index, row) in enumerate(read_split_json(path)):
         if number == 0:
             _check_columns(row, level, path.name)
-        if number % _EVERY == 0:
-            progress(Update("reading OE62", done=number, message=f"{len(kept):,} molecules kept"))
-        name = _name(row, index, seen)
+        if number % _ROWS_PER_UPDATE == 0:
+            progress(
+                Update("reading OE62", done=number, message=f"{len(molecules):,} molecules kept")
+            )
+        name = _name(row, index, used_ids)
         try:
-            homo, lumo = _edge(row[occupied], last=True), _edge(row[unoccupied], last=False)
+            homo = _frontier_level(row[occupied], last=True)
+            lumo = _frontier_level(row[unoccupied], last=False)
             if homo is None or lumo is None:
-                raise _Unusable(f"no {'occupied' if homo is None else 'unoccupied'} levels at {words}")
+                raise _Unusable(
+                    f"no {'occupied' if homo is None else 'unoccupied'} levels at {label}"
+                )
             if not lumo >= homo:
                 raise _Unusable("HOMO above LUMO")
             if lumo - homo > LARGEST_GAP_EV:
                 raise _Unusable(f"a gap above {LARGEST_GAP_EV:g} eV")
             record = StructureRecord(name, path.name, "OE62", _atoms(row), (), {"index": index})
-            kept.append((record, homo, lumo))
+            molecules.append((record, homo, lumo))
         except _Unusable as error:
             dropped.append(Dropped(name, index, str(error)))
-    homos, lumos = (np.array([entry[i] for entry in kept], dtype=np.float64) for i in (1, 2))
-    return OE62([entry[0] for entry in kept], lumos - homos, homos, lumos, tuple(dropped), words)
+    homos, lumos = (
+        np.array([molecule[i] for molecule in molecules], dtype=np.float64) for i in (1, 2)
+    )
+    return OE62(
+        [molecule[0] for molecule in molecules], lumos - homos, homos, lumos, tuple(dropped), label
+    )
 
 
 class _Unusable(Exception):
-    """A row that is left out; the text is the reason."""
+    """A row that is omitted; the message is the reason."""
 
 
 def _check_columns(row: dict[str, Any], level: Level, name: str) -> None:
     if "xyz_pbe_relaxed" not in row:
         raise InputError(
-            f"{name}: column 'xyz_pbe_relaxed' is missing. Accepted: df_62k.json, df_31k.json, df_5k.json."
+            f"{name}: column 'xyz_pbe_relaxed' is missing. Accepted: df_62k.json, df_31k.json,"
+            " df_5k.json."
         )
-    present = [key for key, (occupied, unoccupied, _) in LEVELS.items() if occupied in row and unoccupied in row]
+    present = [
+        key
+        for key, (occupied, unoccupied, _) in LEVELS.items()
+        if occupied in row and unoccupied in row
+    ]
     if level not in present:
         raise InputError(
-            f"{name}: no levels of {level!r} ({LEVELS[level][0]}, {LEVELS[level][1]}). This file has: "
-            f"{', '.join(present) or 'none'}. df_31k.json adds pbe0_water, df_5k.json adds gw."
+            f"{name}: no levels of {level!r} ({LEVELS[level][0]}, {LEVELS[level][1]}). This file"
+            f" has: {', '.join(present) or 'none'}. df_31k.json adds pbe0_water, df_5k.json"
+            " adds gw."
         )
 
 
-def _name(row: dict[str, Any], index: int | str, seen: set[str]) -> str:
-    """Return the refcode, or the index label; one that came before gets the index label appended."""
+def _name(row: dict[str, Any], index: int | str, used_ids: set[str]) -> str:
+    """Return the refcode or the index label as id; a repeated one gets the index label appended."""
     refcode = row.get("refcode_csd")
-    name = printable(refcode.strip() if isinstance(refcode, str) and refcode.strip() else f"oe62_{index:>05}")
-    name = f"{name}_{index}" if name in seen else name
-    seen.add(name)
+    name = printable(
+        refcode.strip() if isinstance(refcode, str) and refcode.strip() else f"oe62_{index:>05}"
+    )
+    name = f"{name}_{index}" if name in used_ids else name
+    used_ids.add(name)
     return name
 
 
-def _edge(cell: object, *, last: bool) -> float | None:
-    """Return the last (HOMO) or first (LUMO) level of a cell; None where it was not computed.
+def _frontier_level(cell: object, *, last: bool) -> float | None:
+    """Return the last (HOMO) or first (LUMO) level of a cell, None if it was not computed.
 
-    A cell is a list, null, NaN, or a bare number where one virtual level is listed.
+    A cell is a list, null, NaN, or a number if it has only one level.
     """
     values = cell if isinstance(cell, list) else [cell]
     value = values[-1 if last else 0] if values else None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < _LARGEST_EV:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float))
+        or not abs(value) < _LARGEST_EV
+    ):
         return None
     return float(value)
 
 
 def _atoms(row: dict[str, Any]) -> "Atoms":
-    """Parse complete XYZ text: count, comment, then symbol x y z separated by blanks or tabs."""
+    """Return the atoms of an XYZ text: count, comment, and rows of symbol, x, y and z."""
     from ase import Atoms
 
     text = row["xyz_pbe_relaxed"]
@@ -168,9 +209,9 @@ def _atoms(row: dict[str, Any]) -> "Atoms":
         numbers = [_NUMBER_OF[cell[0]] for cell in cells]
         positions = np.array([(float(x), float(y), float(z)) for _, x, y, z, *_ in cells])
     except (KeyError, ValueError, IndexError):
-        raise _Unusable("geometry holds a line that is no atom") from None
+        raise _Unusable("geometry contains a line that is not an atom") from None
     if not (np.abs(positions) <= LARGEST_ANGSTROM).all():
-        raise _Unusable("geometry holds a line that is no atom")
+        raise _Unusable("geometry contains a line that is not an atom")
     if cKDTree(positions).query_pairs(CLOSEST_ANGSTROM):
-        raise _Unusable(f"geometry holds atoms closer than {CLOSEST_ANGSTROM} A")
+        raise _Unusable(f"geometry contains atoms closer than {CLOSEST_ANGSTROM} A")
     return Atoms(numbers=numbers, positions=positions)  # type: ignore[no-untyped-call]

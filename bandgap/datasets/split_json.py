@@ -1,7 +1,8 @@
-"""Rows of a pandas `orient="split"` JSON file, one at a time, so that a file of 400 MB needs the memory of one chunk.
+"""Read the rows of a pandas `orient="split"` JSON file one at a time.
 
-pandas.read_json holds the text, the parsed lists and the table at once (several GB for df_62k.json). Here the text is
-read in chunks and json's C scanner cuts one row after the other out of them.
+pandas.read_json has the text, the parsed lists and the table in memory together, several GB for
+df_62k.json. Here the text is read in chunks, and json's C scanner cuts rows out of them, so that a
+file of 400 MB needs the memory of one chunk.
 """
 
 import gzip
@@ -14,20 +15,26 @@ from typing import IO, Any
 from bandgap.foundation.errors import InputError, reason_of
 
 _CHUNK = 1 << 23  # characters; about 1,000 rows of OE62
-_LONGEST = 1 << 26  # characters of one value; the index of OE62 has half a million
+_LONGEST = 1 << 26  # characters of one value; the index of OE62 has about 500,000
 _BLANK = " \t\r\n"
 
 
 def read_split_json(path: Path) -> Iterator[tuple[int | str, dict[str, Any]]]:
-    """Yield (index label, {column: value}) of every row of a .json or .json.gz file, in the order of the file.
+    """Yield (index label, {column: value}) of every row of a .json or .json.gz file, in its order.
 
-    Raises InputError on a file that is absent, cut off, or not in that layout.
+    Raises InputError if the file is missing, cut off, or in another layout.
     """
     try:
-        with gzip.open(path, "rt", encoding="utf-8") if _is_gzip(path) else path.open(encoding="utf-8") as stream:
+        with (
+            gzip.open(path, "rt", encoding="utf-8")
+            if _is_gzip(path)
+            else path.open(encoding="utf-8")
+        ) as stream:
             yield from _rows(_Scanner(stream), name=path.name)
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{path}: cannot be read ({reason_of(error)}). Was the download complete?") from error
+        raise InputError(
+            f"{path}: cannot be read ({reason_of(error)}). Was the download complete?"
+        ) from error
 
 
 class _Scanner:
@@ -37,23 +44,23 @@ class _Scanner:
         self._stream = stream
         self._decode = json.JSONDecoder().raw_decode
         self._text = ""
-        self._at = 0
+        self._position = 0
 
     def peek(self) -> str:
-        """Return the next character that is not blank, "" at the end."""
+        """Return the next character that is not white space, "" at the end."""
         while True:
-            while self._at < len(self._text) and self._text[self._at] in _BLANK:
-                self._at += 1
-            if self._at < len(self._text):
-                return self._text[self._at]
-            if not self._more():
+            while self._position < len(self._text) and self._text[self._position] in _BLANK:
+                self._position += 1
+            if self._position < len(self._text):
+                return self._text[self._position]
+            if not self._read_chunk():
                 return ""
 
     def skip(self, character: str) -> bool:
-        """Step over `character` if it comes next, and say whether it did."""
+        """Skip `character` if it is the next one; return whether it was."""
         if self.peek() != character:
             return False
-        self._at += 1
+        self._position += 1
         return True
 
     def value(self) -> Any:
@@ -61,49 +68,70 @@ class _Scanner:
         self.peek()
         while True:
             try:
-                value, self._at = self._decode(self._text, self._at)
+                value, self._position = self._decode(self._text, self._position)
                 return value
             except ValueError:
-                if len(self._text) - self._at > _LONGEST or not self._more():
+                if len(self._text) - self._position > _LONGEST or not self._read_chunk():
                     raise
 
-    def _more(self) -> bool:
-        """Read a chunk, at least as much as is there already, so that a long value is not tried often."""
-        chunk = self._stream.read(max(_CHUNK, len(self._text) - self._at))
-        self._text, self._at = self._text[self._at :] + chunk, 0
+    def _read_chunk(self) -> bool:
+        """Read the next chunk; return whether there was one.
+
+        It is at least as long as the remaining text, so that a long value is parsed only a few
+        times.
+        """
+        chunk = self._stream.read(max(_CHUNK, len(self._text) - self._position))
+        self._text = self._text[self._position :] + chunk
+        self._position = 0
         return bool(chunk)
 
 
 def _rows(scanner: _Scanner, *, name: str) -> Iterator[tuple[int | str, dict[str, Any]]]:
-    head: dict[str, list[Any]] = {}
-    rows = 0
-    layout = f'{name}: not a table in the published layout, {{"columns": [...], "index": [...], "data": [...]}}.'
+    header: dict[str, list[Any]] = {}
+    n_rows = 0
+    layout_error = (
+        f'{name}: not a table in the published layout, {{"columns": [...], "index": [...], "data":'
+        " [...]}."
+    )
     if not scanner.skip("{"):
-        raise InputError(layout)
+        raise InputError(layout_error)
     try:
         while (key := scanner.value()) != "data":
             if not scanner.skip(":") or scanner.peek() != "[":
-                raise InputError(layout)
-            head[key] = scanner.value()
+                raise InputError(layout_error)
+            header[key] = scanner.value()
             if not scanner.skip(","):
-                raise InputError(layout)
-        if not ({"columns", "index"} <= set(head) and scanner.skip(":") and scanner.skip("[")):
-            raise InputError(layout)
-        if {*map(type, head["columns"])} - {str} or {*map(type, head["index"])} - {int, float, str}:
-            raise InputError(layout)
+                raise InputError(layout_error)
+        if not ({"columns", "index"} <= set(header) and scanner.skip(":") and scanner.skip("[")):
+            raise InputError(layout_error)
+        if {*map(type, header["columns"])} - {str} or {*map(type, header["index"])} - {
+            int,
+            float,
+            str,
+        }:
+            raise InputError(layout_error)
         while not scanner.skip("]"):
             row = scanner.value()
-            if rows >= len(head["index"]) or not isinstance(row, list) or len(row) != len(head["columns"]):
-                raise InputError(f"{name}, row {rows}: does not fit the {len(head['columns'])} columns and the index.")
-            yield head["index"][rows], dict(zip(head["columns"], row, strict=True))
-            rows += 1
+            if (
+                n_rows >= len(header["index"])
+                or not isinstance(row, list)
+                or len(row) != len(header["columns"])
+            ):
+                raise InputError(
+                    f"{name}, row {n_rows}: does not fit the {len(header['columns'])} columns and"
+                    " the index."
+                )
+            yield header["index"][n_rows], dict(zip(header["columns"], row, strict=True))
+            n_rows += 1
             scanner.skip(",")
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"{name}: the file ends or breaks after {rows:,} rows ({error}). Download it again."
+            f"{name}: the file ends or breaks after {n_rows:,} rows ({error}). Download it again."
         ) from error
-    if rows != len(head["index"]):
-        raise InputError(f"{name}: {rows:,} rows but {len(head['index']):,} index labels. Download it again.")
+    if n_rows != len(header["index"]):
+        raise InputError(
+            f"{name}: {n_rows:,} rows but {len(header['index']):,} index labels. Download it again."
+        )
 
 
 def _is_gzip(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Which structures train, validate and test: fixed by ids and seed alone, whatever order the files came in."""
+"""Split structures into training and test sets, by their ids and a seed only."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,9 +13,10 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Row numbers of the training and of the test structures, in the order in which they were drawn.
+    """Rows of the training and of the test structures, in the order in which they were drawn.
 
-    Those of `held_back` are labelled, but neither learned from nor tested on: conformal intervals rest on them.
+    The rows of `held_back` are labelled, and neither trained nor tested on. They calibrate
+    conformal intervals.
     """
 
     train: Rows
@@ -24,37 +25,68 @@ class Split:
 
 
 def permuted_split(ids: Sequence[str], *, n_test: int, n_train: int | None, seed: int) -> Split:
-    """Sort rows by id as text, permute them by `numpy.random.default_rng(seed)`, take test rows first, then training.
+    """Split rows at random.
 
-    `n_train` None takes all that is left. The same test rows come with every `n_train`, and the first of a larger
-    training set are the smaller one. Raises InputError when there are too few rows, or none to train on.
+    The rows are sorted by id as text and permuted by `numpy.random.default_rng(seed)`. The first
+    ones are the test rows, the next ones the training rows. The test rows do not depend on
+    `n_train`, and a smaller training set is the beginning of a larger one.
+
+    Parameters
+    ----------
+    ids
+        Ids (n,) of the structures.
+    n_test, n_train
+        Numbers of test and training rows; `n_train` None takes all remaining rows.
+    seed
+        Seed of the permutation.
+
+    Raises
+    ------
+    InputError
+        If there are too few rows, or none to train on.
     """
     n = len(ids)
     if n_test < 0 or (n_train is not None and n_train < 1):
         raise InputError(f"split: {n_test=}, {n_train=}. Accepted: n_test from 0, n_train from 1.")
-    wanted = n_test + (1 if n_train is None else n_train)
-    if wanted > n:
-        train = "at least 1" if n_train is None else f"{n_train:,}"
+    n_required = n_test + (1 if n_train is None else n_train)
+    if n_required > n:
+        n_train_text = "at least 1" if n_train is None else f"{n_train:,}"
         raise InputError(
-            f"split: {n_test:,} test and {train} training structures were asked for, but only {n:,} have a label. "
-            "Ask for fewer, or label more."
+            f"split: {n_test:,} test and {n_train_text} training structures were asked for, but"
+            f" only {n:,} have a label. Ask for fewer, or label more."
         )
     by_id = np.array(sorted(range(n), key=lambda i: ids[i]), dtype=np.int64)
-    drawn = by_id[np.random.default_rng(seed).permutation(n)]
+    permuted_rows = by_id[np.random.default_rng(seed).permutation(n)]
     end = n if n_train is None else n_test + n_train
-    return Split(train=drawn[n_test:end], test=drawn[:n_test])
+    return Split(train=permuted_rows[n_test:end], test=permuted_rows[:n_test])
 
 
-def grouped_split(ids: Sequence[str], *, groups: Sequence[str], n_test: int, n_train: int | None, seed: int) -> Split:
-    """Split as `permuted_split`, but leave no group, such as a formula, on both sides of the test set.
+def grouped_split(
+    ids: Sequence[str], *, groups: Sequence[str], n_test: int, n_train: int | None, seed: int
+) -> Split:
+    """Split rows at random without dividing groups, such as structures of one formula.
 
-    Groups are sorted as text and permuted by `numpy.random.default_rng(seed)`; a group is tested on if all of its rows
-    fit into what is left of `n_test`, so that the test set may be smaller than that. The other groups train, each in
-    one piece. Raises InputError when there are too few rows, or when no group is small enough for a test set.
+    Groups are sorted as text and permuted by `numpy.random.default_rng(seed)`. A group becomes part
+    of the test set if all its rows fit into the remainder of `n_test`, so that the test set may be
+    smaller than `n_test`. The other groups are the training set.
+
+    Parameters
+    ----------
+    ids, n_test, n_train, seed
+        As in `permuted_split`.
+    groups
+        Group (n,) of every structure.
+
+    Raises
+    ------
+    InputError
+        If there are too few rows, or if every group is larger than `n_test`.
     """
     if len(groups) != len(ids):
-        raise InputError(f"split: {len(ids)} structures but {len(groups)} groups: one for each is expected.")
-    permuted_split(ids, n_test=n_test, n_train=n_train, seed=seed)  # the same demands on the numbers
+        raise InputError(
+            f"split: {len(ids)} structures but {len(groups)} groups: one for each is expected."
+        )
+    permuted_split(ids, n_test=n_test, n_train=n_train, seed=seed)  # checks the numbers
     members: dict[str, list[int]] = {}
     for i in sorted(range(len(ids)), key=lambda i: ids[i]):
         members.setdefault(groups[i], []).append(i)
@@ -67,47 +99,68 @@ def grouped_split(ids: Sequence[str], *, groups: Sequence[str], n_test: int, n_t
     if n_test and not test:
         smallest = min(len(rows) for rows in members.values())
         raise InputError(
-            f"split: the smallest group has {smallest:,} structures, more than the {n_test:,} of the test set. "
-            "Ask for a larger test set, or split by single structures."
+            f"split: the smallest group has {smallest:,} structures, more than the {n_test:,} of"
+            " the test set. Ask for a larger test set, or split by single structures."
         )
     end = len(train) if n_train is None else n_train
     return Split(train=np.array(train[:end], dtype=np.int64), test=np.array(test, dtype=np.int64))
 
 
-def chosen_split(ids: Sequence[str], *, test_ids: Collection[str], n_train: int | None, seed: int) -> Split:
-    """Test on the rows of these ids, in their order by text, and train on others as `permuted_split` draws them.
+def split_by_test_ids(
+    ids: Sequence[str], *, test_ids: Collection[str], n_train: int | None, seed: int
+) -> Split:
+    """Split rows by the ids of the test structures, which are sorted as text.
 
-    Raises InputError for an id that is not there, and when there are too few rows to train on.
+    Training rows are drawn from the others as in `permuted_split`. Raises InputError for an unknown
+    id, and if there are too few rows to train on.
     """
-    wanted = set(test_ids)
-    if missing := sorted(wanted - set(ids)):
+    test_set = set(test_ids)
+    if missing := sorted(test_set - set(ids)):
         raise InputError(
-            f"split: {len(missing):,} of the {len(wanted):,} test structures are not among those with a label, such as "
-            f"{missing[0]}. Name test structures that are."
+            f"split: {len(missing):,} of the {len(test_set):,} test structures are not among those"
+            f" with a label, such as {missing[0]}. Name test structures that are."
         )
-    others = np.array([row for row, id in enumerate(ids) if id not in wanted], dtype=np.int64)
-    drawn = permuted_split([ids[row] for row in others], n_test=0, n_train=n_train, seed=seed)
-    test = sorted((row for row, id in enumerate(ids) if id in wanted), key=lambda row: ids[row])
-    return Split(train=others[drawn.train], test=np.array(test, dtype=np.int64))
+    other_rows = np.array([row for row, id in enumerate(ids) if id not in test_set], dtype=np.int64)
+    split = permuted_split([ids[row] for row in other_rows], n_test=0, n_train=n_train, seed=seed)
+    test = sorted((row for row, id in enumerate(ids) if id in test_set), key=lambda row: ids[row])
+    return Split(train=other_rows[split.train], test=np.array(test, dtype=np.int64))
 
 
 def hold_back(split: Split, *, share: float, groups: Sequence[str] | None = None) -> Split:
-    """Hold back a share of the training rows, the last that were drawn, rounded to whole rows.
+    """Hold back the last training rows for conformal intervals.
 
-    With `groups`, one for each row of the data, the cut moves to the end of a group; of one group, rows stay training.
-    Raises InputError for a share outside [0, 1), and where none would be held back or none be left to train on.
+    Parameters
+    ----------
+    split
+        Split without rows that are held back.
+    share
+        Share in [0, 1) of the training rows, rounded to whole rows.
+    groups
+        Group of every row of the data. With groups, fewer rows are held back, so that no group is
+        divided.
+
+    Raises
+    ------
+    InputError
+        If the share is outside [0, 1), or if no row is held back or left to train on.
     """
     n = split.train.size
-    count = round(share * n) if 0 <= share < 1 else -1
+    n_held_back = round(share * n) if 0 <= share < 1 else -1
     if share == 0:
         return split
     if groups is not None:
-        own = [groups[i] for i in split.train]
-        while 0 < count < n and own[n - count - 1] == own[n - count]:
-            count -= 1
-    if not 0 < count < n:
+        training_groups = [groups[i] for i in split.train]
+        while (
+            0 < n_held_back < n
+            and training_groups[n - n_held_back - 1] == training_groups[n - n_held_back]
+        ):
+            n_held_back -= 1
+    if not 0 < n_held_back < n:
         raise InputError(
-            f"share held back for conformal intervals: {share:g} of {n:,} training structures. Accepted: from 0 to "
-            "below 1, such as 0.2; at least one structure is held back, and one is left to train on."
+            f"share held back for conformal intervals: {share:g} of {n:,} training structures."
+            " Accepted: from 0 to below 1, such as 0.2; at least one structure is held back, and"
+            " one is left to train on."
         )
-    return replace(split, train=split.train[: n - count], held_back=split.train[n - count :])
+    return replace(
+        split, train=split.train[: n - n_held_back], held_back=split.train[n - n_held_back :]
+    )

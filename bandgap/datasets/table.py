@@ -1,4 +1,4 @@
-"""Labelled structures that a model can learn from: records, raw features and gaps."""
+"""Labelled structures for training: records, raw features and gaps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,10 +21,20 @@ NO_BASELINE = "has no value in the baseline's column."
 
 @dataclass(frozen=True, eq=False)
 class LabelledSet:
-    """Structures of one origin with their gaps (n,) in eV, NaN where there is none.
+    """Structures of one origin with their gaps.
 
-    `baseline_eV` (n,) is a gap of each structure at a cheaper level of theory, NaN where there is none; None where the
-    set has no baseline.
+    Parameters
+    ----------
+    records
+        Structures.
+    gaps_eV
+        Gaps (n,) in eV, NaN for none.
+    level_of_theory
+        Method of the gaps.
+    licence
+        Licence of the data.
+    baseline_eV
+        Gaps (n,) in eV at a cheaper level of theory, NaN for none; None without a baseline.
     """
 
     records: Sequence[StructureRecord]
@@ -36,7 +46,7 @@ class LabelledSet:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A labelled structure that the descriptor does not take: its elements that this lacks, or another reason."""
+    """A labelled structure that cannot be described: by the missing elements, or another reason."""
 
     id: str
     elements: tuple[str, ...] = ()
@@ -45,9 +55,20 @@ class LeftOut:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Labelled structures that can be learned from: records, raw features (n, p), gaps (n,) in eV; who was left out.
+    """Labelled structures for training.
 
-    `baseline_eV` (n,) is a value near the gap that every structure has beside its features, None where there is none.
+    Parameters
+    ----------
+    records
+        Structures.
+    features
+        Raw features (n, p) of the descriptor.
+    gaps_eV
+        Gaps (n,) in eV.
+    left_out
+        Labelled structures that were left out, with the reason.
+    baseline_eV
+        A value (n,) in eV near the gap that is known in addition to the features, or None.
     """
 
     records: list[StructureRecord]
@@ -71,32 +92,44 @@ class Table:
 
     @property
     def inputs(self) -> NDArray[np.floating[Any]]:
-        """What a posterior is given of every structure: its features, and behind them the baseline."""
+        """Inputs of a posterior: the features, with the baseline as last column if there is one."""
         return with_baseline_column(self.features, self.baseline_eV)
 
     def content(self) -> str:
         """Return a fingerprint of the structures and their gaps."""
-        return fingerprint([[r.id, r.content, float(g)] for r, g in zip(self.records, self.gaps_eV, strict=True)])
+        return fingerprint(
+            [[r.id, r.content, float(g)] for r, g in zip(self.records, self.gaps_eV, strict=True)]
+        )
 
     def facts(self, *, n_given: int, of_source: bool = True) -> dict[str, Any]:
-        """Return what a run's manifest says of its data, of `n_given` structures, and of those that were left out.
+        """Return the entries `data` and `left_out` of a run's manifest.
 
-        `of_source` says whether the descriptor that left them out is that of a source model.
+        `n_given` is the number of structures of the data set. `of_source` tells whether the
+        descriptor is that of a source model.
         """
-        data: dict[str, Any] = {"fingerprint": self.content(), "n_labelled": len(self), "n_given": n_given}
+        data: dict[str, Any] = {
+            "fingerprint": self.content(),
+            "n_labelled": len(self),
+            "n_given": n_given,
+        }
         data |= {} if of_source else {"of_source": False}
         return {"data": data, "left_out": [to_dict(structure) for structure in self.left_out]}
 
     def rows(self, rows: NDArray[np.int64]) -> "Table":
-        """Return the table of these rows, in their order."""
+        """Return the table of some rows, in their order."""
         baseline = None if self.baseline_eV is None else self.baseline_eV[rows]
-        return Table([self.records[i] for i in rows], self.features[rows], self.gaps_eV[rows], baseline_eV=baseline)
+        return Table(
+            [self.records[i] for i in rows],
+            self.features[rows],
+            self.gaps_eV[rows],
+            baseline_eV=baseline,
+        )
 
 
 def with_baseline_column(
     features: NDArray[np.floating[Any]], baseline_eV: NDArray[np.float64] | None
 ) -> NDArray[np.floating[Any]]:
-    """Return features (n, p) with a baseline (n,) as a last column, or as they are where there is none."""
+    """Return features (n, p) with a baseline (n,) as the last column, if there is one."""
     return features if baseline_eV is None else np.column_stack([features, baseline_eV])
 
 
@@ -112,60 +145,106 @@ def learnable(
     mapped_from_bytes: int | None = None,
     progress: Progress = no_progress,
 ) -> Table:
-    """Return the rows that can be learned from: not refused, with a gap, and inside the descriptor's species.
+    """Describe the structures that have a gap and return the table of those for training.
 
-    Features of `mapped_from_bytes` or more, where given, stand in a file that is mapped into memory.
-    With `baseline_eV` (n,), NaN where a structure has none, such structures are left out too.
-    Raises InputError when the lengths differ, and when nothing is left (with the first reason, and what to do about
-    elements that the descriptor, which is that of a source or the user's own choice, lacks).
+    Parameters
+    ----------
+    records
+        Structures; refused ones are skipped.
+    gaps_eV
+        Gaps (n,) in eV; structures with NaN are skipped.
+    descriptor
+        Descriptor; structures with other elements are left out.
+    of_source
+        Whether the descriptor is that of a source model, for the advice in the error message.
+    baseline_eV
+        Baselines (n,) in eV; structures with NaN are left out.
+    cache, n_jobs, progress
+        As in `featurize`.
+    mapped_from_bytes
+        Size from which the features are kept in a file that is mapped into memory.
+
+    Raises
+    ------
+    InputError
+        If the lengths differ, or if no structure remains, with the first reason and what to do.
     """
     gaps = np.asarray(gaps_eV, dtype=np.float64)
     if len(records) != gaps.shape[0]:
-        raise InputError(f"{len(records)} structures but {gaps.shape[0]} gaps: one gap (or NaN) for each is expected.")
-    usable = [i for i, record in enumerate(records) if record.status != "refused" and np.isfinite(gaps[i])]
-    kept = [records[i] for i in usable]
+        raise InputError(
+            f"{len(records)} structures but {gaps.shape[0]} gaps: one gap (or NaN) for each is"
+            " expected."
+        )
+    usable = [
+        i for i, record in enumerate(records) if record.status != "refused" and np.isfinite(gaps[i])
+    ]
+    labelled = [records[i] for i in usable]
     described = featurize(
-        kept, descriptor, cache=cache, n_jobs=n_jobs, mapped_from_bytes=mapped_from_bytes, progress=progress
+        labelled,
+        descriptor,
+        cache=cache,
+        n_jobs=n_jobs,
+        mapped_from_bytes=mapped_from_bytes,
+        progress=progress,
     )
-    known = None if baseline_eV is None else np.asarray(baseline_eV, dtype=np.float64)[usable]
+    baselines = None if baseline_eV is None else np.asarray(baseline_eV, dtype=np.float64)[usable]
     texts = [None if p is None else p.text for p in described.problems]
-    if known is not None:
-        texts = [t or (None if np.isfinite(b) else NO_BASELINE) for t, b in zip(texts, known, strict=True)]
+    if baselines is not None:
+        texts = [
+            t or (None if np.isfinite(b) else NO_BASELINE)
+            for t, b in zip(texts, baselines, strict=True)
+        ]
     rows = [k for k, text in enumerate(texts) if text is None]
     if not rows:
-        found = [text for text in texts if text is not None] or [r.problem for r in records if r.problem]
-        reason = found[0] if found else "no structure has a gap"
+        reasons = [text for text in texts if text is not None] or [
+            r.problem for r in records if r.problem
+        ]
+        reason = reasons[0] if reasons else "no structure has a gap"
         raise InputError(
-            f"None of {len(records)} structures can be learned from: {reason}{_remedy(kept, descriptor, of_source)}"
+            f"None of {len(records)} structures can be learned from:"
+            f" {reason}{_remedy(labelled, descriptor, of_source)}"
         )
-    left_out = [_left_out(kept[k], text, descriptor) for k, text in enumerate(texts) if text is not None]
-    baseline = None if known is None else known[rows]
+    left_out = [
+        _left_out(labelled[k], text, descriptor) for k, text in enumerate(texts) if text is not None
+    ]
+    baseline = None if baselines is None else baselines[rows]
     features = chosen_rows(described.features, np.array(rows, dtype=np.int64))
-    return Table([kept[k] for k in rows], features, gaps[usable][rows], left_out, baseline)
+    return Table([labelled[k] for k in rows], features, gaps[usable][rows], left_out, baseline)
 
 
 def _left_out(record: StructureRecord, problem: str, descriptor: MBTRConfig) -> LeftOut:
-    lacking = tuple(sorted(elements_of(record) - set(descriptor.elements)))
-    return LeftOut(record.id, lacking) if lacking else LeftOut(record.id, problem=problem)
+    missing_elements = tuple(sorted(elements_of(record) - set(descriptor.elements)))
+    return (
+        LeftOut(record.id, missing_elements)
+        if missing_elements
+        else LeftOut(record.id, problem=problem)
+    )
 
 
 def _remedy(records: Sequence[StructureRecord], descriptor: MBTRConfig, of_source: bool) -> str:
-    """Say how the elements of these structures can be described; nothing where the descriptor has them all."""
+    """Return advice if the structures have elements that the descriptor lacks, otherwise ""."""
     present = set().union(*(elements_of(record) for record in records)) & set(ELEMENTS)
     if present <= set(descriptor.elements):
         return ""
     if not of_source:
-        return " Leave out `--preset` and `--species`: the descriptor is then made for the elements of the structures."
+        return (
+            " Leave out `--preset` and `--species`: the descriptor is then made for the elements of"
+            " the structures."
+        )
     species = " ".join(sorted(present, key=ELEMENTS.index))
     return (
-        " The descriptor is that of the source model. Train one for these elements, on other structures that hold them "
-        f'if there are any: `bandgap train-source --structures PATH --labels CSV --species "{species}" --out SOURCE`, '
-        "then `bandgap transfer --source SOURCE`; or on the page Source models from a data set of such structures with "
+        " The descriptor is that of the source model. Train one for these elements, on other"
+        " structures that contain them "
+        "if there are any: `bandgap train-source --structures PATH --labels CSV --species"
+        f' "{species}" --out SOURCE`, '
+        "then `bandgap transfer --source SOURCE`; or on the page Source models from a data set of"
+        " such structures with "
         'the descriptor "for the elements of these structures". Or do without a source '
-        '(--source none; on the page Train "No source model"), by a method such as gaussian_process.'
+        '(--source none; on the page Train "No source model"), by a method such as'
+        " gaussian_process."
     )
 
 
 def elements_of(record: StructureRecord) -> set[str]:
-    """Return the element symbols of a structure; empty when it was refused."""
+    """Return the element symbols of a structure, empty if it is refused."""
     return set() if record.atoms is None else {str(symbol) for symbol in record.atoms.symbols}

@@ -17,7 +17,7 @@ from bandgap.descriptors.parts import Part
 from bandgap.foundation.config import APART
 from bandgap.foundation.errors import ConfigError
 from bandgap.networks.graph_config import GraphConfig
-from bandgap.structures.neighbours import close_vectors, completed
+from bandgap.structures.neighbours import close_vectors, complete_cell
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -57,7 +57,7 @@ def graph_of(atoms: "Atoms", config: GraphConfig) -> "Graphs":
     from bandgap.networks.megnet import Graphs
 
     pbc = tuple(bool(axis) for axis in atoms.pbc)
-    cell = completed(np.asarray(atoms.cell.array, dtype=np.float64), pbc)  # type: ignore[arg-type]
+    cell = complete_cell(np.asarray(atoms.cell.array, dtype=np.float64), pbc)  # type: ignore[arg-type]
     i, j, vectors = close_vectors(
         np.asarray(atoms.positions, dtype=np.float64),
         cell=cell,

@@ -31,7 +31,7 @@ from bandgap.runs.requests import PredictRequest
 from bandgap.runs.stored import DOMAIN, DRAWS, Run
 from bandgap.storage.manifests import MANIFEST
 from bandgap.structures import StructureRecord
-from bandgap.structures.packed import PackedRecord, unpacked
+from bandgap.structures.packed import PackedRecord, unpack
 from bandgap.structures.spool import Spool
 
 FIRST = 128  # structures that are predicted before processes are forked
@@ -54,7 +54,7 @@ class Chunk:
     @property
     def records(self) -> tuple[StructureRecord, ...]:
         """The structures, made anew of packed ones at every call."""
-        return tuple(map(unpacked, self.given))
+        return tuple(map(unpack, self.given))
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def _predicted(
     progress: Progress = no_progress,
 ) -> Found:
     given, baseline, labelled = part
-    records = tuple(map(unpacked, given))
+    records = tuple(map(unpack, given))
     described = featurize(records, run.descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
     drawn = draw_records(run, records, described, baseline_eV=baseline)
     predictions = record_predictions(run, records, drawn)

@@ -4,10 +4,10 @@ from collections.abc import Collection
 
 import numpy as np
 
-from bandgap.datasets.splits import Rows, Split, chosen_split, grouped_split, hold_back, permuted_split
+from bandgap.datasets.splits import Rows, Split, grouped_split, hold_back, permuted_split, split_by_test_ids
 from bandgap.datasets.table import Table
 from bandgap.foundation.errors import InputError
-from bandgap.structures.formula import reduced
+from bandgap.structures.formula import reduced_formula
 
 
 def split_of(
@@ -49,7 +49,7 @@ def split_on(
     table: Table, *, test_ids: Collection[str], n_train: int | None, seed: int, conformal_share: float = 0.0
 ) -> Split:
     """Test on the structures of these ids; the seed draws the training rows from the others."""
-    return hold_back(chosen_split(table.ids, test_ids=test_ids, n_train=n_train, seed=seed), share=conformal_share)
+    return hold_back(split_by_test_ids(table.ids, test_ids=test_ids, n_train=n_train, seed=seed), share=conformal_share)
 
 
 def _drawn(ids: list[str], groups: list[str] | None, *, n_test: int, n_train: int | None, seed: int) -> Split:
@@ -64,4 +64,4 @@ def _of(table: Table, groups: list[str] | None, rows: Rows) -> tuple[list[str], 
 
 
 def _formulas(table: Table) -> list[str]:
-    return [reduced(record.atoms.symbols) for record in table.records if record.atoms is not None]
+    return [reduced_formula(record.atoms.symbols) for record in table.records if record.atoms is not None]

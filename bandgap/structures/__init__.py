@@ -1,4 +1,7 @@
-"""Structure files in, checked records out: one verdict for every structure, and for every file that holds none.
+"""Read structure files into checked records.
+
+Every structure gets one record with a verdict. A file without structures gets one record that
+says why.
 
 Not here: descriptors, labels.
 """
@@ -12,13 +15,23 @@ if TYPE_CHECKING:
     from bandgap.structures.reading import read_paths, read_structures
     from bandgap.structures.records import DEFAULT_LIMITS, Limits, Problem, StructureRecord
 
-__all__ = ["ACCEPTED", "DEFAULT_LIMITS", "Limits", "Problem", "StructureRecord", "read_paths", "read_structures"]
+__all__ = [
+    "ACCEPTED",
+    "DEFAULT_LIMITS",
+    "Limits",
+    "Problem",
+    "StructureRecord",
+    "read_paths",
+    "read_structures",
+]
 
 __getattr__ = names_of(
     __name__,
     {
         "ACCEPTED": "bandgap.structures.formats",
         **dict.fromkeys(("read_paths", "read_structures"), "bandgap.structures.reading"),
-        **dict.fromkeys(("DEFAULT_LIMITS", "Limits", "Problem", "StructureRecord"), "bandgap.structures.records"),
+        **dict.fromkeys(
+            ("DEFAULT_LIMITS", "Limits", "Problem", "StructureRecord"), "bandgap.structures.records"
+        ),
     },
 )

@@ -1,4 +1,4 @@
-"""Zip archives and gzipped files, unpacked within limits as they are read; nothing is ever written to disk."""
+"""Unpack zip archives and gzip files in memory, within limits, as they are read."""
 
 import contextlib
 import gzip
@@ -21,19 +21,26 @@ from bandgap.structures.records import Limits
 ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 GZIP_MAGIC = b"\x1f\x8b"
 _MAGIC_BYTES = 4
-_RATIO_FROM_BYTES = 1_000_000  # a small file may be all zeros
+_RATIO_FROM_BYTES = 1_000_000  # smaller files may have any compression ratio
 _IGNORED = {"__macosx", "thumbs.db", "desktop.ini"}
 _DAMAGE = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, RuntimeError, NotImplementedError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    OSError,
+    ValueError,
+    RuntimeError,
+    NotImplementedError,
     MemoryError,
-)  # fmt: skip
+)
 _NESTED = "an archive inside an archive is not opened. Unpack it once and upload what is inside."
 _ARCHIVES = {"zip", "gz", "tgz", "tar", "bz2", "xz", "7z", "rar"}
 
 
 @dataclass(frozen=True)
 class Member:
-    """One file of an archive: its content, or the sentence that says why it was not opened."""
+    """One file of an archive: its content, or the reason why it was not opened."""
 
     name: str
     content: Content = field(default_factory=lambda: Content.of(b""))
@@ -41,19 +48,24 @@ class Member:
 
 
 def is_ignored(path: str) -> bool:
-    """Return whether a path is hidden or what macOS and Windows leave beside files (.DS_Store, __MACOSX)."""
+    """Return whether a path is hidden, or a file of macOS or Windows such as __MACOSX."""
     parts = path.replace("\\", "/").split("/")
-    return any(part.lower() in _IGNORED or (part.startswith(".") and part not in (".", "..")) for part in parts)
+    return any(
+        part.lower() in _IGNORED or (part.startswith(".") and part not in (".", ".."))
+        for part in parts
+    )
 
 
 def unzip(source: bytes | Path, *, limits: Limits) -> Iterator[Member]:
-    """Yield the files of a zip archive (its bytes, or its path), each within the limits or with its refusal.
+    """Yield the files of a zip archive, each with its content or the reason why it was refused.
 
-    Raises Unreadable when the archive as a whole cannot be opened.
+    `source` is the archive's bytes or its path. Raises Unreadable if the archive cannot be opened.
     """
     size = len(source) if isinstance(source, bytes) else source.stat().st_size
     if size > limits.max_archive_bytes:
-        raise Unreadable(f"the archive has {megabytes(size)}; the limit is {megabytes(limits.max_archive_bytes)}")
+        raise Unreadable(
+            f"the archive has {megabytes(size)}; the limit is {megabytes(limits.max_archive_bytes)}"
+        )
 
     def opened() -> zipfile.ZipFile:
         return zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)
@@ -61,32 +73,39 @@ def unzip(source: bytes | Path, *, limits: Limits) -> Iterator[Member]:
     try:
         archive = opened()
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError, UnicodeError) as error:
-        raise Unreadable(f"not a zip archive that can be opened ({reason_of(error)}). Is the file cut off?") from None
-    left = limits.max_archive_bytes
+        raise Unreadable(
+            f"not a zip archive that can be opened ({reason_of(error)}). Is the file cut off?"
+        ) from None
+    n_bytes_left = limits.max_archive_bytes
     with archive:
         for entry in archive.infolist():
-            if entry.filename.endswith("/") or is_ignored(entry.filename):  # its is_dir fails on a name without letters
+            # `ZipInfo.is_dir` fails if the name is empty.
+            if entry.filename.endswith("/") or is_ignored(entry.filename):
                 continue
-            member = _member(archive, entry, opened, left=left, limits=limits)
-            left -= member.content.size
+            member = _member(archive, entry, opened, n_bytes_left=n_bytes_left, limits=limits)
+            n_bytes_left -= member.content.size
             yield member
 
 
 def gunzip(packed: Content, *, limits: Limits) -> Content:
-    """Return the content of a gzipped file, which is unpacked once to check it.
+    """Return the content of a gzip file, which is unpacked once to check it.
 
-    Raises Unreadable on damage, and over the limits of size and compression ratio.
+    Raises Unreadable if the file is damaged, or beyond the limits of size or compression ratio.
     """
 
     @contextlib.contextmanager
     def opened() -> Iterator[gzip.GzipFile]:
-        with packed.opened() as file, gzip.GzipFile(fileobj=file) as stream:  # type: ignore[call-overload]
-            yield stream
+        with packed.opened() as file:
+            stream = gzip.GzipFile(fileobj=file)  # type: ignore[call-overload]
+            with stream:
+                yield stream
 
     try:
-        content = _within(opened, limits.max_file_bytes, opened)
+        content = _read_within_limit(opened, limits.max_file_bytes, opened)
     except (OSError, EOFError, zlib.error) as error:
-        raise Unreadable(f"not a gzip file that can be opened ({reason_of(error)}). Is the file cut off?") from None
+        raise Unreadable(
+            f"not a gzip file that can be opened ({reason_of(error)}). Is the file cut off?"
+        ) from None
     _check_size(content.size, packed.size, limit=limits.max_file_bytes, limits=limits)
     if content.head(_MAGIC_BYTES).startswith((GZIP_MAGIC, *ZIP_MAGIC)):
         raise Unreadable(_NESTED)
@@ -94,7 +113,7 @@ def gunzip(packed: Content, *, limits: Limits) -> Content:
 
 
 def megabytes(n_bytes: int) -> str:
-    """Return a size as the user reads it."""
+    """Return a size in MB, or in bytes if it is small, for messages."""
     return f"{n_bytes / 1e6:,.1f} MB" if n_bytes >= 100_000 else f"{n_bytes:,} bytes"
 
 
@@ -103,49 +122,67 @@ def _member(
     entry: zipfile.ZipInfo,
     opened: Callable[[], zipfile.ZipFile],
     *,
-    left: int,
+    n_bytes_left: int,
     limits: Limits,
 ) -> Member:
     name = printable(entry.filename)
 
     @contextlib.contextmanager
-    def later() -> Iterator[Stream]:
-        with opened() as again, again.open(entry) as stream:
+    def reopened() -> Iterator[Stream]:
+        with opened() as zip_file, zip_file.open(entry) as stream:
             yield stream
 
     try:
         _check_entry(entry)
-        limit = min(limits.max_file_bytes, left)
+        limit = min(limits.max_file_bytes, n_bytes_left)
         if entry.file_size > limit:
             _check_size(entry.file_size, entry.compress_size, limit=limit, limits=limits)
-        content = _within(lambda: archive.open(entry), limit, later)  # the size in the header may be a lie
+        # The size in the header may be wrong, so that the size is counted here.
+        content = _read_within_limit(lambda: archive.open(entry), limit, reopened)
         _check_size(content.size, entry.compress_size, limit=limit, limits=limits)
-        if suffix_of(name) in _ARCHIVES or content.head(_MAGIC_BYTES).startswith((GZIP_MAGIC, *ZIP_MAGIC)):
+        if suffix_of(name) in _ARCHIVES or content.head(_MAGIC_BYTES).startswith(
+            (GZIP_MAGIC, *ZIP_MAGIC)
+        ):
             raise Unreadable(_NESTED)
     except Unreadable as error:
         return Member(name, refusal=str(error))
     except _DAMAGE as error:
         reason = reason_of(error)
-        return Member(name, refusal=f"damaged in the archive, or packed in a way that is not supported ({reason})")
+        return Member(
+            name,
+            refusal=f"damaged in the archive, or packed in a way that is not supported ({reason})",
+        )
     return Member(name, content)
 
 
 _Opened = Callable[[], AbstractContextManager[Stream]]
 
 
-def _within(now: _Opened, limit: int, later: _Opened) -> Content:
-    """Return what a stream gives, in memory where it is little; of more than the limit, one byte more is looked at."""
-    first, size = b"", 0
-    with now() as stream:
+def _read_within_limit(open_now: _Opened, limit: int, reopen: _Opened) -> Content:
+    """Return the content of a stream, of which at most one byte beyond the limit is read.
+
+    Small content is kept in memory. Larger content is opened again with `reopen` when it is read.
+    """
+    first_block = b""
+    size = 0
+    with open_now() as stream:
         while block := stream.read(min(BLOCK, limit + 1 - size)):
-            first, size = first or block, size + len(block)
-    return Content.of(first) if size == len(first) and size <= SMALL else Content(size, later)
+            first_block = first_block or block
+            size += len(block)
+    return (
+        Content.of(first_block)
+        if size == len(first_block) and size <= SMALL
+        else Content(size, reopen)
+    )
 
 
 def _check_entry(entry: zipfile.ZipInfo) -> None:
     path = entry.filename.replace("\\", "/")
     if path.startswith("/") or path[1:2] == ":" or ".." in path.split("/"):
-        raise Unreadable("its path leads out of the archive (it is absolute or holds ..). Pack the files again.")
+        raise Unreadable(
+            "its path leads out of the archive (it is absolute or contains ..). Pack the files"
+            " again."
+        )
     if entry.flag_bits & 0x1:
         raise Unreadable("encrypted in the archive. Pack it without a password.")
     if stat.S_ISLNK(entry.external_attr >> 16):
@@ -157,5 +194,9 @@ def _check_size(size: int, packed: int, *, limit: int, limits: Limits) -> None:
         ratio = limits.max_compression_ratio
         raise Unreadable(f"compressed more than {ratio} to 1, as no structure file is; not opened")
     if size > limit:
-        whole = "what is left of the limit for the whole archive" if limit < limits.max_file_bytes else "the limit"
-        raise Unreadable(f"larger than {megabytes(limit)} when unpacked, {whole}")
+        meaning = (
+            "the remainder of the limit for the whole archive"
+            if limit < limits.max_file_bytes
+            else "the limit"
+        )
+        raise Unreadable(f"larger than {megabytes(limit)} when unpacked, {meaning}")

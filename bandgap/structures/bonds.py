@@ -1,4 +1,4 @@
-"""Bonds by distance, the molecules that they make, and how large these are; a network of bonds is no molecule."""
+"""Find bonds by distance, the molecules that they form, and the sizes of the molecules."""
 
 import numpy as np
 from ase import Atoms
@@ -9,13 +9,13 @@ from scipy.sparse.csgraph import connected_components
 
 from bandgap.structures.neighbours import close_pairs
 
-BOND = 1.25  # largest length of a bond in sums of covalent radii
+BOND = 1.25  # largest bond length divided by the sum of the covalent radii
 
 Indices = NDArray[np.intp]
 
 
 def bonds(atoms: Atoms) -> tuple[Indices, Indices]:
-    """Return the atoms i < j (bond,) of every bond; one between an atom and its own image is left out."""
+    """Return the atoms i < j (bond,) of every bond, without bonds of an atom to its own image."""
     radii = BOND * covalent_radii[np.asarray(atoms.numbers)]
     i, j, distances = close_pairs(
         np.asarray(atoms.positions),
@@ -36,17 +36,18 @@ def molecules(atoms: Atoms) -> tuple[int, Indices]:
 
 
 def molecule_sizes(atoms: Atoms, *, largest: int) -> NDArray[np.int64]:
-    """Return for every atom (n,) the number of atoms other than hydrogen in its molecule, within 1 and `largest`.
+    """Return for every atom (n,) the number of non-hydrogen atoms in its molecule, 1 to `largest`.
 
-    Atoms of a network of bonds, which has no end, have the size `largest`. A group is a network when it grows with the
-    cell: in a cell doubled along every periodic axis.
+    Atoms of an infinite network of bonds have the size `largest`. A bonded group is a network if it
+    has more atoms in a cell that is doubled along every periodic axis.
     """
     count, group = molecules(atoms)
-    heavy = np.bincount(group, weights=np.asarray(atoms.numbers) > 1, minlength=count)
+    n_heavy = np.bincount(group, weights=np.asarray(atoms.numbers) > 1, minlength=count)
     if atoms.pbc.any():
-        doubled = atoms.repeat([2 if periodic else 1 for periodic in atoms.pbc])  # type: ignore[no-untyped-call]
-        _, wide = molecules(doubled)
-        grown = np.bincount(wide)[wide[: len(atoms)]] > np.bincount(group)[group]
-        endless = np.bincount(group, weights=grown, minlength=count) > 0
-        heavy = np.where(endless, largest, heavy)
-    return np.clip(heavy, 1, largest).astype(np.int64)[group]
+        repeats = [2 if periodic else 1 for periodic in atoms.pbc]
+        doubled = atoms.repeat(repeats)  # type: ignore[no-untyped-call]
+        _, doubled_group = molecules(doubled)
+        grows = np.bincount(doubled_group)[doubled_group[: len(atoms)]] > np.bincount(group)[group]
+        is_network = np.bincount(group, weights=grows, minlength=count) > 0
+        n_heavy = np.where(is_network, largest, n_heavy)
+    return np.clip(n_heavy, 1, largest).astype(np.int64)[group]

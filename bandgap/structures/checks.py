@@ -1,4 +1,4 @@
-"""From a draft to a record: every check that a structure passes before anything is computed from it."""
+"""Check the draft of a structure and make its record, before anything is computed from it."""
 
 import numpy as np
 from ase import Atoms
@@ -14,26 +14,28 @@ from bandgap.structures.neighbours import (
     check_density,
     check_volume,
     close_pairs,
-    completed,
+    complete_cell,
 )
 from bandgap.structures.records import Limits, Problem, StructureRecord
 
 NO_HYDROGEN = "no hydrogen atoms in the file; the model was trained with hydrogens, expect a shift"
 NO_MEMORY = "needs more memory than there is"
 _CARBON, _HYDROGEN = 6, 1
-_CHAINS = {5, 7, 8, 9, 14, 15, 16, 17, 34, 35, 53}  # with carbon, what organic molecules consist of: B N O F Si P S ...
-_BONDS_OF_CARBON = {6: (1.15, 1.70), 7: (1.36, 1.60), 8: (1.36, 1.55)}  # Angstrom; leaves out CN-, CO and carbonate
+# Elements next to carbon in organic molecules: B N O F Si P S Cl Se Br I.
+_ORGANIC = {5, 7, 8, 9, 14, 15, 16, 17, 34, 35, 53}
+# Shortest and longest bond of carbon to an element, Angstrom; excludes CN-, CO and carbonate.
+_BONDS_OF_CARBON = {6: (1.15, 1.70), 7: (1.36, 1.60), 8: (1.36, 1.55)}
 
 Floats = NDArray[np.float64]
 
 
 def to_record(draft: Draft, *, file: str, id: str, limits: Limits) -> StructureRecord:
-    """Check a draft and return its record, refused with the sentence that says why when it fails."""
+    """Check a draft and return its record, refused with the reason if a check fails."""
     problems = list(draft.problems)
     atoms = None
     if not any(problem.severity == "refused" for problem in problems):
         try:
-            atoms, warnings = _checked(draft, limits)
+            atoms, warnings = _check_draft(draft, limits)
             problems += [Problem("warning", text) for text in warnings]
         except Unreadable as error:
             problems = [Problem("refused", str(error)), *problems]
@@ -43,7 +45,7 @@ def to_record(draft: Draft, *, file: str, id: str, limits: Limits) -> StructureR
     return StructureRecord(printable(id), file, draft.format, atoms, tuple(problems), draft.info)
 
 
-def _checked(draft: Draft, limits: Limits) -> tuple[Atoms, list[str]]:
+def _check_draft(draft: Draft, limits: Limits) -> tuple[Atoms, list[str]]:
     check_count(len(draft.symbols), limits)
     numbers, deuterium = to_numbers(draft.symbols, name=draft.name)
     cell = np.zeros((3, 3)) if draft.cell is None else draft.cell
@@ -55,12 +57,14 @@ def _checked(draft: Draft, limits: Limits) -> tuple[Atoms, list[str]]:
     warnings = [DEUTERIUM] if deuterium else []
     if _lacks_hydrogen(draft, np.array(numbers), cell):
         warnings.append(NO_HYDROGEN)
-    atoms = Atoms(numbers=numbers, positions=draft.positions, cell=cell, pbc=draft.pbc)  # type: ignore[no-untyped-call]
+    atoms = Atoms(  # type: ignore[no-untyped-call]
+        numbers=numbers, positions=draft.positions, cell=cell, pbc=draft.pbc
+    )
     return atoms, warnings
 
 
 def check_count(n_atoms: int, limits: Limits) -> None:
-    """Raise Unreadable when a structure has no atoms, or more than the limit."""
+    """Raise Unreadable if a structure has no atoms, or more than the limit."""
     if n_atoms == 0:
         raise Unreadable("no atoms in the structure")
     if n_atoms > limits.max_atoms:
@@ -68,17 +72,18 @@ def check_count(n_atoms: int, limits: Limits) -> None:
 
 
 def _check_finite(draft: Draft, cell: Floats) -> None:
-    largest = float(np.abs(draft.positions).max()), float(np.abs(cell).max())
-    if largest[0] <= LARGEST_ANGSTROM and largest[1] <= LARGEST_ANGSTROM:  # False where one is not a number
+    largest = [float(np.abs(draft.positions).max()), float(np.abs(cell).max())]
+    if all(value <= LARGEST_ANGSTROM for value in largest):  # False if one of them is NaN
         return
     if not np.isfinite(cell).all():
-        raise Unreadable("the unit cell holds a value that is not a finite number")
+        raise Unreadable("the unit cell contains a value that is not a finite number")
     finite = np.isfinite(draft.positions).all(axis=1)
     if not finite.all():
         atom = int(np.argmin(finite))
         raise Unreadable(f"the position of atom {draft.name(atom)} is not a finite number")
     raise Unreadable(
-        f"a coordinate or cell vector of {max(largest):.3g} A is out of all proportion; is the unit right?"
+        f"a coordinate or cell vector of {max(largest):.3g} A is too large for a structure; is the"
+        " unit right?"
     )
 
 
@@ -86,8 +91,11 @@ def _check_cell(cell: Floats, pbc: tuple[bool, bool, bool]) -> None:
     if not any(pbc):
         return
     if not np.linalg.norm(cell[np.array(pbc)], axis=1).all():
-        raise Unreadable("the structure is marked as periodic and has no lattice. Add the lattice, or set pbc to F.")
-    check_volume(completed(cell, pbc))
+        raise Unreadable(
+            "the structure is marked as periodic and has no lattice. Add the lattice, or set pbc"
+            " to F."
+        )
+    check_volume(complete_cell(cell, pbc))
 
 
 def _check_distances(draft: Draft, cell: Floats) -> None:
@@ -100,27 +108,28 @@ def _check_distances(draft: Draft, cell: Floats) -> None:
     )
     if not len(distances):
         return
-    worst = int(np.argmin(distances))
-    more = f" ({len(distances) - 1:,} more such pairs)" if len(distances) > 1 else ""
+    closest = int(np.argmin(distances))
+    further_pairs = f" ({len(distances) - 1:,} more such pairs)" if len(distances) > 1 else ""
     raise Unreadable(
-        f"atoms {draft.name(int(i[worst]))} and {draft.name(int(j[worst]))} are {distances[worst]:.2f} A apart{more}. "
-        f"Atoms closer than {CLOSEST_ANGSTROM} A are not accepted; look for disorder, doubled atoms or a wrong unit."
+        f"atoms {draft.name(int(i[closest]))} and {draft.name(int(j[closest]))} are"
+        f" {distances[closest]:.2f} A apart{further_pairs}. Atoms closer than {CLOSEST_ANGSTROM} A"
+        " are not accepted; look for disorder, doubled atoms or a wrong unit."
     )
 
 
 def _lacks_hydrogen(draft: Draft, numbers: NDArray[np.int_], cell: Floats) -> bool:
-    """Return whether a structure without hydrogen is organic: by its formula or its carbon bonds."""
-    present = set(numbers.tolist())
-    if _HYDROGEN in present or _CARBON not in present:
+    """Return whether hydrogen is missing: from an organic structure, by its formula or bonds."""
+    elements = set(numbers.tolist())
+    if _HYDROGEN in elements or _CARBON not in elements:
         return False
     if draft.expects_hydrogen:
         return True
-    if not present & _CHAINS:
+    if not elements & _ORGANIC:
         return False
     i, j, distances = close_pairs(draft.positions, cell=cell, pbc=draft.pbc, cutoff_angstrom=1.7)
     for end, other in ((i, j), (j, i)):
-        for element, (shortest, longest) in _BONDS_OF_CARBON.items():
-            bonded = (numbers[end] == _CARBON) & (numbers[other] == element)
+        for partner, (shortest, longest) in _BONDS_OF_CARBON.items():
+            bonded = (numbers[end] == _CARBON) & (numbers[other] == partner)
             if (bonded & (distances > shortest) & (distances < longest)).any():
                 return True
     return False

@@ -1,4 +1,4 @@
-"""The bytes of a file, read in blocks as often as they are needed; only small files are held."""
+"""The bytes of a file, which can be read repeatedly; only small files are kept in memory."""
 
 import contextlib
 import io
@@ -9,43 +9,57 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol, Self
 
-SMALL = 1_000_000  # bytes that are held
-BLOCK = 1_000_000  # bytes that are read at once of what is not held
+SMALL = 1_000_000  # largest size in bytes that is kept in memory
+BLOCK = 1_000_000  # bytes of one read of a larger file
 
 
 class Stream(Protocol):
-    """What bytes are read from."""
+    """An open binary stream."""
 
     def read(self, size: int = -1, /) -> bytes: ...
 
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """So many bytes, which every stream that is opened gives from their beginning on."""
+    """Bytes that can be read repeatedly.
+
+    Parameters
+    ----------
+    size
+        Number of bytes.
+    opened
+        Opens a new stream at the beginning of the bytes.
+    path
+        Path of a file with exactly these bytes, None if there is none.
+    """
 
     size: int
     opened: Callable[[], AbstractContextManager[Stream]]
-    path: Path | None = None  # of the file that holds these bytes and no others
+    path: Path | None = None
 
     @classmethod
     def of(cls, data: bytes) -> Self:
-        """Return bytes that are held."""
+        """Return the content of bytes in memory."""
         return cls(len(data), lambda: io.BytesIO(data))
 
     @classmethod
     def at(cls, path: Path, *, size: int) -> Self:
-        """Return those of a file of this size. Raises OSError where it cannot be read."""
-        found = cls(size, lambda: path.open("rb"), path)
-        return found.held() or found
+        """Return the content of a file of this size. Raises OSError if it cannot be read."""
+        content = cls(size, lambda: path.open("rb"), path)
+        return content.in_memory() or content
 
-    def held(self) -> Self | None:
-        """Return the same bytes in memory, None where they are many."""
+    def in_memory(self) -> Self | None:
+        """Return the same bytes kept in memory, None if there are more than `SMALL`."""
         with self.opened() as stream:
             data = stream.read(SMALL + 1)
-        return None if len(data) > SMALL else type(self)(len(data), lambda: io.BytesIO(data), self.path)
+        return (
+            None
+            if len(data) > SMALL
+            else type(self)(len(data), lambda: io.BytesIO(data), self.path)
+        )
 
     def head(self, size: int) -> bytes:
-        """Return the first bytes, at most so many."""
+        """Return the first `size` bytes, or all if there are fewer."""
         with self.opened() as stream:
             return stream.read(size)
 
@@ -55,25 +69,25 @@ class Content:
             return stream.read()
 
     def blocks(self, *, after: int = 0) -> Iterator[bytes]:
-        """Yield the bytes piece by piece, without the first `after`."""
+        """Yield the bytes in blocks, without the first `after` bytes."""
         with self.opened() as stream:
             stream.read(after)
             while block := stream.read(BLOCK):
                 yield block
 
     def is_blank(self) -> bool:
-        """Return whether there are only blanks and line ends, or nothing."""
+        """Return whether the content is empty or has only white space."""
         return not any(block.strip() for block in self.blocks())
 
     @contextlib.contextmanager
     def on_disk(self) -> Iterator[IO[bytes]]:
-        """Open the file that holds these bytes, or one without a name that is written for them."""
+        """Open the file of these bytes, or an unnamed temporary file with them."""
         if self.path is not None:
             with self.path.open("rb") as file:
                 yield file
             return
-        with tempfile.TemporaryFile() as written:
+        with tempfile.TemporaryFile() as copy:
             for block in self.blocks():
-                written.write(block)
-            written.seek(0)
-            yield written
+                copy.write(block)
+            copy.seek(0)
+            yield copy

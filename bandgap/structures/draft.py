@@ -1,4 +1,4 @@
-"""What a file format is, and a structure as its reader found it, before it is checked."""
+"""File formats, and structures as their readers return them, before they are checked."""
 
 import math
 import re
@@ -15,110 +15,140 @@ from bandgap.structures.records import InfoValue, Limits, Problem
 if TYPE_CHECKING:
     from bandgap.structures.contents import Content
 
-LARGEST_NUMBER = 1e100  # in a file; products of three are finite, and what is larger than 1e5 is refused later
-_NOT_PYTHON = str.maketrans({"D": "e", "d": "e"})
-# Possessive: never tried again with fewer digits, as a damaged file may hold a hundred thousand of them in a row.
+# Largest number in a file. Products of three are finite; coordinates above 1e5 are refused later.
+LARGEST_NUMBER = 1e100
+_FORTRAN_EXPONENT = str.maketrans({"D": "e", "d": "e"})
+# Possessive quantifiers: a damaged file may contain 100,000 digits in a row, and backtracking
+# through them would take very long.
 NUMBER = r"[+-]?(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eEdD][+-]?\d++)?+"
 ROW = rf"{NUMBER}[ \t]+{NUMBER}[ \t]+{NUMBER}"
 _NUMBER = re.compile(NUMBER)
 
 
 class Unreadable(Exception):
-    """A structure that cannot be read; the text is the sentence that the user gets as its verdict."""
+    """A structure that cannot be read; the message is the reason in its verdict."""
 
 
 @dataclass
 class Draft:
-    """One structure of a file, or with `problems` of severity "refused" the reason why there is none."""
+    """One structure of a file before the checks.
+
+    A problem of severity "refused" states why the structure cannot be read.
+    """
 
     symbols: list[str] = field(default_factory=list)  # as written, not yet checked
-    positions: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 3)))  # (atom, 3), Angstrom
+    # (atom, 3), Angstrom
+    positions: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 3)))
     cell: NDArray[np.float64] | None = None  # (3, 3), rows are vectors, Angstrom
     pbc: tuple[bool, bool, bool] = (False, False, False)
-    format: str = ""  # that of its file where the reader names no other
-    id: str = ""  # the id that the file itself gives
-    suffix: str = ""  # tells structures of one file apart when the file gives no ids
-    names: list[str] = field(default_factory=list)  # the file's names of the atoms, empty where it has none
+    format: str = ""  # the format of the file if empty
+    id: str = ""  # the id in the file, empty if it has none
+    suffix: str = ""  # distinguishes structures of a file without ids
+    names: list[str] = field(default_factory=list)  # of the atoms in the file, may be empty
     info: dict[str, InfoValue] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
-    expects_hydrogen: bool = False  # the file's own formula holds hydrogen
+    expects_hydrogen: bool = False  # the formula in the file contains hydrogen
 
     def warn(self, text: str) -> None:
-        """Add a problem that leaves the structure usable."""
+        """Add a warning; the structure stays usable."""
         self.problems.append(Problem("warning", text))
 
     def name(self, atom: int) -> str:
-        """Return what the user calls atom number `atom` (from 0)."""
+        """Return the name of an atom (index from 0) for messages."""
         if self.names:
             return self.names[atom]
         return f"{atom + 1} ({self.symbols[atom][:20]})"
 
 
 class Reader(Protocol):
-    """Text and limits to drafts. What it raises as Unreadable becomes the verdict on the file."""
+    """Reads the text of a file. Raises Unreadable with the reason why it cannot be read."""
 
     def __call__(self, text: str, *, limits: Limits) -> Iterable[Draft]: ...
 
 
 class LinesReader(Protocol):
-    """As `Reader`, of a text by its lines, of which it holds few; it may walk through them more than once."""
+    """Like `Reader`, for the lines of a text, of which it keeps few; it may iterate repeatedly."""
 
     def __call__(self, lines: Iterable[str], *, limits: Limits) -> Iterable[Draft]: ...
 
 
 class ContentReader(Protocol):
-    """As `Reader`, of a format that is no text."""
+    """Like `Reader`, for a binary format."""
 
     def __call__(self, content: "Content", *, limits: Limits) -> Iterable[Draft]: ...
 
 
 @dataclass(frozen=True)
 class Format:
-    """A format of structure files: how it is told from others, and its reader. One stands at the end of each file.
+    """A format of structure files: how it is recognised, and its readers.
 
-    One that is no text has no `read`, but `is_it`, which knows its first bytes, and `read_content`. `read_lines` reads
-    what `read` does, where a file can hold any number of structures.
+    Parameters
+    ----------
+    name
+        Name on records and in verdicts.
+    label
+        Name in messages that list the accepted formats.
+    read
+        Reader of a text, None for a binary format.
+    patterns
+        Regular expressions that all match in a text of this format.
+    suffixes
+        Suffixes of file names.
+    names
+        Beginnings of file names, with any suffix. Structures of such files get the folder's name
+        as id.
+    has_signature
+        For a binary format: whether the first bytes of a file are those of this format.
+    read_content
+        Reader of a binary format.
+    read_lines
+        Reader of the same text by its lines, for files with any number of structures.
     """
 
-    name: str  # on records and in verdicts
-    words: str  # where the user is told what is accepted
+    name: str
+    label: str
     read: Reader | None
-    content: tuple[re.Pattern[str], ...]  # all are found in a text of this format
+    patterns: tuple[re.Pattern[str], ...]
     suffixes: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()  # that files begin with, whatever their suffix; the folder then gives the id
-    is_it: Callable[[bytes], bool] | None = None
+    names: tuple[str, ...] = ()
+    has_signature: Callable[[bytes], bool] | None = None
     read_content: ContentReader | None = None
     read_lines: LinesReader | None = None
 
 
-def refused(text: str, *, suffix: str = "") -> Draft:
-    """Return the draft of a structure that its reader refuses with the sentence `text`."""
+def refused_draft(text: str, *, suffix: str = "") -> Draft:
+    """Return the draft of a structure that cannot be read, for the reason `text`."""
     return Draft(suffix=suffix, problems=[Problem("refused", text)])
 
 
 def number(text: str) -> float:
-    """Return the number that `text` is; Fortran's 1.0D-5 and Mathematica's 1.0*^-5 are understood.
+    """Return the number in a text, also as Fortran (1.0D-5) and Mathematica (1.0*^-5) write it.
 
-    Raises ValueError when it is none.
+    Raises ValueError if the text is not a number.
     """
     try:
         return float(text)
     except ValueError:
         plain = text.replace("*^", "e")
         if _NUMBER.fullmatch(plain):
-            return float(plain.translate(_NOT_PYTHON))
+            return float(plain.translate(_FORTRAN_EXPONENT))
         raise
 
 
-def coordinates(tokens: list[str], *, line: int, what: str = "three coordinates") -> tuple[float, float, float]:
-    """Return the first three tokens as numbers that arithmetic can bear; `line` counts from 1. Raises Unreadable."""
-    found = f"line {line}: expected {what}, found {shown(' '.join(tokens[:3]))}"
+def coordinates(
+    tokens: list[str], *, line: int, what: str = "three coordinates"
+) -> tuple[float, float, float]:
+    """Return the first three tokens as finite numbers.
+
+    Raises Unreadable, with the number of the line (from 1) and what was expected, if they are not.
+    """
+    message = f"line {line}: expected {what}, found {shown(' '.join(tokens[:3]))}"
     try:
         x, y, z = (number(token) for token in tokens[:3])
     except ValueError:
-        raise Unreadable(found) from None
+        raise Unreadable(message) from None
     if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(z)):
-        raise Unreadable(f"{found}, which is not finite")
+        raise Unreadable(f"{message}, which is not finite")
     if max(abs(x), abs(y), abs(z)) > LARGEST_NUMBER:
-        raise Unreadable(f"{found}, which is out of all proportion")
+        raise Unreadable(f"{message}, which is too large for a structure")
     return x, y, z

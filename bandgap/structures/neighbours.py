@@ -1,4 +1,4 @@
-"""Pairs of atoms closer than a cutoff, with every periodic image counted, also in cells that are long and skewed."""
+"""Find the pairs of atoms within a cutoff, with all periodic images, in cells of any shape."""
 
 import itertools
 import math
@@ -9,20 +9,26 @@ from scipy.spatial import cKDTree
 
 from bandgap.structures.draft import Unreadable
 
-CLOSEST_ANGSTROM = 0.5  # the shortest bond is H2's, 0.74; closer means disorder, doubled atoms or a wrong unit
-THINNEST_ANGSTROM = 0.5
-# Spheres 0.5 A apart fill no volume denser than their closest packing, sqrt(2) / 0.5^3; diamond has 0.18 atoms per A^3.
+# Smallest distance of two atoms. The shortest bond, of H2, has 0.74 A; closer atoms mean disorder,
+# doubled atoms or a wrong unit.
+CLOSEST_ANGSTROM = 0.5
+THINNEST_ANGSTROM = 0.5  # smallest distance of opposite faces of a cell
+# Largest number of atoms in 1 A^3: closest packing of points CLOSEST_ANGSTROM apart. Diamond has
+# 0.18 atoms per A^3.
 DENSEST = math.sqrt(2) / CLOSEST_ANGSTROM**3
-LARGEST_ANGSTROM = 1e5  # larger coordinates are garbage, and their squares leave no digits for distances
-MAX_CLOSE_PAIRS = 1_000_000  # of atoms that are too close; 1,000 atoms at one point have half of that
+# Larger coordinates are errors, and their squares have no digits left for distances.
+LARGEST_ANGSTROM = 1e5
+MAX_CLOSE_PAIRS = 1_000_000  # of atoms that are too close; 1,000 atoms at one point have half of it
 Floats = NDArray[np.float64]
-Pairs = tuple[NDArray[np.intp], NDArray[np.intp], Floats]  # atoms i and j (pair,), and a number or vector of each pair
+# Atoms i and j (pair,), and a distance (pair,) or vector (pair, 3).
+Pairs = tuple[NDArray[np.intp], NDArray[np.intp], Floats]
 
 
 def heights(cell: Floats) -> Floats:
-    """Return the three distances (3,) between opposite faces of the cell (3, 3), 0 for a cell without volume.
+    """Return the distances (3,) between opposite faces of a cell (3, 3), 0 without volume.
 
-    Volume over area, in Python's numbers: an inverse, which a thin cell has none of, would overflow with a warning.
+    A distance is the volume divided by the area of the face. The inverse of the cell is not used,
+    because a thin cell has none.
     """
     a, b, c = cell.tolist()
     normals = [_cross(b, c), _cross(c, a), _cross(a, b)]
@@ -36,31 +42,38 @@ def _cross(a: list[float], b: list[float]) -> tuple[float, float, float]:
 
 
 def check_volume(cell: Floats) -> None:
-    """Raise Unreadable when a cell (3, 3) has no volume, or is so thin that an atom would meet its own image."""
+    """Raise Unreadable if a cell (3, 3) has no volume or is thinner than `THINNEST_ANGSTROM`."""
     thinnest = float(heights(cell).min())
     if thinnest < THINNEST_ANGSTROM:
-        raise Unreadable(f"the unit cell has no volume: its opposite faces are {thinnest:.2g} A apart")
+        raise Unreadable(
+            f"the unit cell has no volume: its opposite faces are {thinnest:.2g} A apart"
+        )
 
 
 def check_density(n_atoms: int, cell: Floats) -> None:
-    """Raise Unreadable when so many atoms in a periodic cell (3, 3) cannot all be `CLOSEST_ANGSTROM` apart.
+    """Raise Unreadable if the atoms of a periodic cell (3, 3) must be closer than the limit.
 
-    Looks at no position, so that it bounds a search for pairs before it starts.
+    The positions are not needed, so that this check can bound the cost of a search for pairs.
     """
     volume = abs(float(np.linalg.det(cell)))
     if n_atoms > DENSEST * volume:
         raise Unreadable(
-            f"{n_atoms:,} atoms in a unit cell of {volume:.3g} A^3: some would be closer than {CLOSEST_ANGSTROM} A, "
-            "which is not accepted. Is the unit of the cell right?"
+            f"{n_atoms:,} atoms in a unit cell of {volume:.3g} A^3: some would be closer than"
+            f" {CLOSEST_ANGSTROM} A, which is not accepted. Is the unit of the cell right?"
         )
 
 
-def completed(cell: Floats, pbc: tuple[bool, bool, bool]) -> Floats:
-    """Return the cell (3, 3) with unit vectors, normal to what repeats, in place of the directions that do not."""
+def complete_cell(cell: Floats, pbc: tuple[bool, bool, bool]) -> Floats:
+    """Return a cell (3, 3) of full rank for a structure that may have fewer periodic directions.
+
+    Vectors that are not periodic are replaced by unit vectors normal to the periodic ones.
+    """
     periodic = np.array(pbc)
     full = np.array(cell, dtype=float)
     if not periodic.all():
-        full[~periodic] = np.linalg.svd(full[periodic])[2][periodic.sum() :] if periodic.any() else np.eye(3)
+        full[~periodic] = (
+            np.linalg.svd(full[periodic])[2][periodic.sum() :] if periodic.any() else np.eye(3)
+        )
     return full
 
 
@@ -72,12 +85,34 @@ def close_pairs(
     cutoff_angstrom: float,
     max_pairs: int | None = None,
 ) -> Pairs:
-    """Return atoms i <= j (pair,) and their distances (pair,), Angstrom, for all pairs within the cutoff.
+    """Return the pairs of atoms within a cutoff, and their distances.
 
-    positions (n, 3); an atom pairs with its own image where a cell vector is that short. The cell has passed
-    `check_volume`. Raises Unreadable as `close_vectors`.
+    Parameters
+    ----------
+    positions
+        Positions (n, 3), Angstrom.
+    cell
+        Cell vectors as rows (3, 3), Angstrom, which have passed `check_volume`.
+    pbc
+        Whether each cell vector is periodic.
+    cutoff_angstrom
+        Largest distance.
+    max_pairs
+        Largest number of pairs of atoms and images, None for any.
+
+    Returns
+    -------
+    i, j, distances
+        Atoms i <= j (pair,) and distances (pair,), Angstrom. i = j is an atom and its own image.
+
+    Raises
+    ------
+    Unreadable
+        If there are more than `max_pairs` pairs.
     """
-    i, j, vectors = close_vectors(positions, cell=cell, pbc=pbc, cutoff_angstrom=cutoff_angstrom, max_pairs=max_pairs)
+    i, j, vectors = close_vectors(
+        positions, cell=cell, pbc=pbc, cutoff_angstrom=cutoff_angstrom, max_pairs=max_pairs
+    )
     distances: Floats = np.linalg.norm(vectors, axis=1)
     return i, j, distances
 
@@ -90,32 +125,43 @@ def close_vectors(
     cutoff_angstrom: float,
     max_pairs: int | None = None,
 ) -> Pairs:
-    """Return the pairs of `close_pairs` with the vector (pair, 3), Angstrom, from atom i to j or to the image of j.
+    """Return the pairs of `close_pairs` and the vectors (pair, 3), Angstrom, from atom i to j.
 
-    Raises Unreadable for more than `max_pairs` pairs of atoms and images, which are counted before any is stored.
+    A vector leads to the image of atom j that is close. Parameters and errors are those of
+    `close_pairs`.
     """
     if not any(pbc):
         first, second = _pairs(positions, cutoff_angstrom, max_pairs)
-        apart: Floats = positions[second] - positions[first]
-        return first, second, apart
-    points, origin, shift = _with_images(positions, completed(cell, pbc), np.array(pbc), cutoff_angstrom)
-    first, second = _pairs(points, cutoff_angstrom, max_pairs)  # atoms at home come before images
-    i, j = origin[first], origin[second]
-    image: NDArray[np.bool_] = np.any(shift, axis=1)
-    keep = ~image[first] & (~image[second] | (i < j) | ((i == j) & _is_positive(shift[second])))  # each pair once
+        differences: Floats = positions[second] - positions[first]
+        return first, second, differences
+    points, atom_of_point, shifts = _with_images(
+        positions, complete_cell(cell, pbc), np.array(pbc), cutoff_angstrom
+    )
+    first, second = _pairs(points, cutoff_angstrom, max_pairs)  # atoms come before images
+    i, j = atom_of_point[first], atom_of_point[second]
+    is_image: NDArray[np.bool_] = np.any(shifts, axis=1)
+    # Each pair with an image is found twice; one of the two is kept.
+    keep = ~is_image[first] & (
+        ~is_image[second] | (i < j) | ((i == j) & _is_positive(shifts[second]))
+    )
     vectors: Floats = points[second] - points[first]
     return i[keep], j[keep], vectors[keep]
 
 
-def _pairs(points: Floats, cutoff_angstrom: float, max_pairs: int | None) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the points i < j (pair,) of every pair within the cutoff."""
+def _pairs(
+    points: Floats, cutoff_angstrom: float, max_pairs: int | None
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the points i < j (pair,) of every pair within the cutoff.
+
+    The pairs are counted before they are stored.
+    """
     tree = cKDTree(points)
     if max_pairs is not None:
         n_pairs = (int(tree.count_neighbors(tree, cutoff_angstrom)) - len(points)) // 2
         if n_pairs > max_pairs:
             raise Unreadable(
-                f"{n_pairs:,} pairs of atoms are closer than {cutoff_angstrom:g} A; the limit is {max_pairs:,}. Look "
-                "for doubled atoms or a wrong unit."
+                f"{n_pairs:,} pairs of atoms are closer than {cutoff_angstrom:g} A; the limit is"
+                f" {max_pairs:,}. Look for doubled atoms or a wrong unit."
             )
     pairs = tree.query_pairs(cutoff_angstrom, output_type="ndarray")
     if not len(pairs):
@@ -124,7 +170,7 @@ def _pairs(points: Floats, cutoff_angstrom: float, max_pairs: int | None) -> tup
 
 
 def _is_positive(shift: NDArray[np.int_]) -> NDArray[np.bool_]:
-    """Return whether the first number of each row that is not zero is above zero."""
+    """Return whether the first non-zero number of each row is positive."""
     positive: NDArray[np.bool_] = shift @ np.array([10**12, 10**6, 1]) > 0
     return positive
 
@@ -132,12 +178,19 @@ def _is_positive(shift: NDArray[np.int_]) -> NDArray[np.bool_]:
 def _with_images(
     positions: Floats, full: Floats, periodic: NDArray[np.bool_], cutoff: float
 ) -> tuple[Floats, NDArray[np.intp], NDArray[np.int_]]:
-    """Return the atoms wrapped into the cell and their images near it, whose image each is, and moved by which cell."""
+    """Return the atoms in the cell and their images within the cutoff around it.
+
+    The result is the points (point, 3), the atom of each point (point,), and the cell (point, 3) by
+    which it is shifted; the atoms, with shift zero, come first.
+    """
     fractional = np.linalg.solve(full.T, positions.T).T
     fractional = np.where(periodic, fractional - np.floor(fractional), fractional)
     margin = np.where(periodic, cutoff / np.maximum(heights(full), 1e-9), np.inf)
     reach = [int(np.ceil(m)) if p else 0 for m, p in zip(margin, periodic, strict=True)]
-    shifts = np.array(sorted(itertools.product(*(range(-r, r + 1) for r in reach)), key=any))  # home first
-    moved = fractional + shifts[:, None]  # (shift, atom, 3)
-    which, origin = np.nonzero(((moved >= -margin) & (moved <= 1 + margin)).all(axis=2))
-    return moved[which, origin] @ full, origin, shifts[which]
+    all_shifts = itertools.product(*(range(-r, r + 1) for r in reach))
+    shifts = np.array(sorted(all_shifts, key=any))  # zero first
+    shifted = fractional + shifts[:, None]  # (shift, atom, 3)
+    shift_of_point, atom_of_point = np.nonzero(
+        ((shifted >= -margin) & (shifted <= 1 + margin)).all(axis=2)
+    )
+    return shifted[shift_of_point, atom_of_point] @ full, atom_of_point, shifts[shift_of_point]

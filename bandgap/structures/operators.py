@@ -1,7 +1,8 @@
-"""Symmetry operators: from triplets and from symbols of space groups, and checked against the cell.
+"""Read symmetry operators from triplets or space group symbols, and check them against the cell.
 
-An operator x -> R x + t is a symmetry of a crystal only where R maps the cell onto itself, R^T G R = G for the metric
-tensor G (International Tables for Crystallography A, section 1.5.2 and 3.5).
+An operator x -> R x + t is a symmetry of a crystal only if R maps the cell onto itself, which is
+R^T G R = G for the metric tensor G (International Tables for Crystallography A, sections 1.5.2 and
+3.5).
 """
 
 import gemmi
@@ -12,14 +13,20 @@ from bandgap.structures.draft import Unreadable
 from bandgap.structures.unit_cells import UnitCell
 
 Floats = NDArray[np.float64]
-Operations = NDArray[np.float64]  # (operation, 3, 4): rotation and translation in fractions of the cell
+# (operation, 3, 4): rotation, and translation in fractions of the cell.
+Operations = NDArray[np.float64]
 _MAX_OPERATIONS = 2_000  # the largest space groups have 192
 
 
 def parse_operations(triplets: list[str]) -> Operations:
-    """Return operators such as "-x, y+1/2, -z" as matrices, each once. Raises Unreadable on one that is none."""
+    """Return operators such as "-x, y+1/2, -z" as matrices (operation, 3, 4), without duplicates.
+
+    Raises Unreadable if a triplet is not an operator, or if there are more than 2,000.
+    """
     if len(triplets) > _MAX_OPERATIONS:
-        raise Unreadable(f"the file lists {len(triplets):,} symmetry operators; no space group has that many")
+        raise Unreadable(
+            f"the file lists {len(triplets):,} symmetry operators; no space group has that many"
+        )
     operations: dict[str, gemmi.Op] = {}
     for triplet in triplets:
         try:
@@ -31,22 +38,28 @@ def parse_operations(triplets: list[str]) -> Operations:
 
 
 def operations_from_symbol(symbol: str, cell: UnitCell) -> Operations | None:
-    """Return the operators of a Hermann-Mauguin symbol, written as in P 21/c, P2(1)/c or P2_1/c; None if unknown.
+    """Return the operators of a Hermann-Mauguin symbol such as P 21/c, P2(1)/c or P2_1/c.
 
-    Where one symbol has several settings (hexagonal or rhombohedral axes of R -3 m, the unique axis of P 21), those of
-    the first one that fits the cell, and where none fits, those of the first: `check_operations` then refuses them.
+    A symbol may have several settings: hexagonal or rhombohedral axes of R -3 m, or the unique axis
+    of P 21. The result is the first setting that fits the cell. If none fits, it is the first one,
+    which `check_operations` refuses. An unknown symbol gives None.
     """
     plain = symbol.translate(str.maketrans("", "", "()_")).strip()
     alpha, _, gamma = cell.angles
     group = gemmi.find_spacegroup_by_name(plain, alpha, gamma) if plain else None
     if group is None:
         return None
-    settings = [_matrices(list(setting.operations())) for setting in (group, *_other_unique_axes(group, plain))]
-    return next((operations for operations in settings if _misfit(operations, cell) is None), settings[0])
+    settings = [
+        _matrices(list(setting.operations()))
+        for setting in (group, *_other_unique_axes(group, plain))
+    ]
+    return next(
+        (operations for operations in settings if _misfit(operations, cell) is None), settings[0]
+    )
 
 
 def operations_from_hall(symbol: str) -> Operations | None:
-    """Return the operators of a Hall symbol such as -P 2ybc; None if it is not understood."""
+    """Return the operators of a Hall symbol such as -P 2ybc; None if it is unknown."""
     try:
         return _matrices(list(gemmi.symops_from_hall(symbol)))
     except (RuntimeError, ValueError):
@@ -54,9 +67,9 @@ def operations_from_hall(symbol: str) -> Operations | None:
 
 
 def check_operations(operations: Operations, cell: UnitCell, *, origin: str) -> None:
-    """Raise Unreadable when an operator does not map the cell onto itself, within the digits of the cell.
+    """Raise Unreadable if an operator does not map the cell onto itself, within its precision.
 
-    `origin` says in the sentence where the operators come from, such as "of space group R 3".
+    `origin` tells in the message where the operators come from, such as "of space group R 3".
     """
     misfit = _misfit(operations, cell)
     if misfit is None:
@@ -64,18 +77,22 @@ def check_operations(operations: Operations, cell: UnitCell, *, origin: str) -> 
     lengths = ", ".join(f"{length:g}" for length in cell.lengths)
     angles = ", ".join(f"{angle:g}" for angle in cell.angles)
     raise Unreadable(
-        f"the symmetry operator {_triplet(operations[misfit])} {origin} does not map the unit cell onto itself "
-        f"(lengths {lengths} A, angles {angles}): it belongs to other axes or to another cell. Export all atoms of the "
-        "cell in P 1, or list the operators of these axes (_space_group_symop_operation_xyz of a CIF)."
+        f"the symmetry operator {_triplet(operations[misfit])} {origin} does not map the unit cell"
+        f" onto itself (lengths {lengths} A, angles {angles}): it belongs to other axes or to"
+        " another cell. Export all atoms of the cell in P 1, or list the operators of these axes"
+        " (_space_group_symop_operation_xyz of a CIF)."
     )
 
 
 def _misfit(operations: Operations, cell: UnitCell) -> int | None:
-    """Return the first operator with R^T G R != G by more than the error of G explains, None where all fit."""
+    """Return the first operator for which R^T G R differs from G by more than the error of G.
+
+    None if there is none.
+    """
     rotations = operations[:, :, :3]
     change = np.abs(_transformed(rotations, cell.metric) - cell.metric)
-    explained = _transformed(np.abs(rotations), cell.metric_error) + cell.metric_error
-    misfits = np.flatnonzero((change > explained).any(axis=(1, 2)))
+    allowed_change = _transformed(np.abs(rotations), cell.metric_error) + cell.metric_error
+    misfits = np.flatnonzero((change > allowed_change).any(axis=(1, 2)))
     return int(misfits[0]) if misfits.size else None
 
 
@@ -86,7 +103,10 @@ def _transformed(rotations: Floats, metric: Floats) -> Floats:
 
 
 def _other_unique_axes(group: gemmi.SpaceGroup, symbol: str) -> list[gemmi.SpaceGroup]:
-    """Return the settings that a short monoclinic symbol, which gemmi takes for unique axis b, may mean as well."""
+    """Return the settings with unique axis c and a that a short monoclinic symbol may mean as well.
+
+    gemmi reads such a symbol with unique axis b.
+    """
     is_full_symbol = symbol.replace(" ", "").upper() == group.hm.replace(" ", "").upper()
     if group.crystal_system_str() != "monoclinic" or is_full_symbol:
         return []
@@ -94,11 +114,15 @@ def _other_unique_axes(group: gemmi.SpaceGroup, symbol: str) -> list[gemmi.Space
     (element,) = [axis for axis in axes if axis != "1"]
     names = f"{lattice} 1 1 {element}", f"{lattice} {element} 1 1"
     settings = [gemmi.find_spacegroup_by_name(name) for name in names]
-    return [setting for setting in settings if setting is not None and setting.number == group.number]
+    return [
+        setting for setting in settings if setting is not None and setting.number == group.number
+    ]
 
 
 def _matrices(operations: list[gemmi.Op]) -> Operations:
-    return np.array([np.array(operation.float_seitz(), dtype=float)[:3] for operation in operations])
+    return np.array(
+        [np.array(operation.float_seitz(), dtype=float)[:3] for operation in operations]
+    )
 
 
 def _triplet(operation: Floats) -> str:

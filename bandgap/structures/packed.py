@@ -1,7 +1,7 @@
-"""Records as bytes: of a file on the disk, and on their way to another process.
+"""Convert records to bytes and back, to store them on disk or to send them to another process.
 
-A record is a line of JSON and the numbers of its atoms. Making atoms of these, and pickling atoms, takes many times
-what passing the bytes on takes.
+A record becomes a line of JSON and the numbers of its atoms as float64. To pass on these bytes is
+many times faster than to create or pickle `ase.Atoms`.
 """
 
 import dataclasses
@@ -17,25 +17,26 @@ from bandgap.structures.records import Problem, StructureRecord
 
 @dataclass(frozen=True, eq=False)
 class PackedRecord:
-    """A record whose atoms are still bytes: `record` has none."""
+    """A record without atoms, and its atoms as bytes."""
 
     record: StructureRecord
-    numbers: bytes | None  # float64: atomic numbers, positions, cell, pbc; None of a refused structure
+    # Atomic numbers, positions, cell and pbc as float64; None for a refused structure.
+    numbers: bytes | None
 
-    def unpacked(self) -> StructureRecord:
+    def unpack(self) -> StructureRecord:
         """Return the record with its atoms."""
         if self.numbers is None:
             return self.record
         return dataclasses.replace(self.record, atoms=_atoms(np.frombuffer(self.numbers)))
 
 
-def unpacked(record: StructureRecord | PackedRecord) -> StructureRecord:
-    """Return the record, whether it is packed or not."""
-    return record.unpacked() if isinstance(record, PackedRecord) else record
+def unpack(record: StructureRecord | PackedRecord) -> StructureRecord:
+    """Return a record with its atoms, from a packed or a complete record."""
+    return record.unpack() if isinstance(record, PackedRecord) else record
 
 
 def parts_of(record: StructureRecord) -> tuple[bytes, bytes]:
-    """Return a record's line of JSON, and the numbers of its atoms as float64."""
+    """Return a record's line of JSON, and the numbers of its atoms as bytes of float64."""
     atoms = record.atoms
     head: dict[str, Any] = {
         "id": record.id,
@@ -51,14 +52,20 @@ def parts_of(record: StructureRecord) -> tuple[bytes, bytes]:
 
 
 def from_parts(head: bytes, numbers: bytes) -> PackedRecord:
-    """Return the record of what `parts_of` gave."""
-    found = json.loads(head)
-    problems = tuple(Problem(severity, text) for severity, text in found["problems"])
-    record = StructureRecord(found["id"], found["file"], found["format"], None, problems, found["info"])
-    return PackedRecord(record, None if found["n_atoms"] is None else numbers)
+    """Return the packed record from the two values of `parts_of`."""
+    values = json.loads(head)
+    problems = tuple(Problem(severity, text) for severity, text in values["problems"])
+    record = StructureRecord(
+        values["id"], values["file"], values["format"], None, problems, values["info"]
+    )
+    return PackedRecord(record, None if values["n_atoms"] is None else numbers)
 
 
 def _atoms(numbers: np.ndarray[Any, np.dtype[np.float64]]) -> Atoms:
     n = (numbers.size - 12) // 4
-    places, cell, pbc = numbers[n : 4 * n].reshape(n, 3), numbers[4 * n : 4 * n + 9].reshape(3, 3), numbers[-3:] != 0
-    return Atoms(numbers=numbers[:n].astype(int), positions=places, cell=cell, pbc=pbc)  # type: ignore[no-untyped-call]
+    return Atoms(  # type: ignore[no-untyped-call]
+        numbers=numbers[:n].astype(int),
+        positions=numbers[n : 4 * n].reshape(n, 3),
+        cell=numbers[4 * n : 4 * n + 9].reshape(3, 3),
+        pbc=numbers[-3:] != 0,
+    )

@@ -1,8 +1,8 @@
-"""Parquet decoded in a process of its own, batch after batch: damage may abort the decoder or ask for any memory.
+"""Decode Parquet files in a separate process, in batches of rows.
 
-pyarrow's reader is written in C++ and ends its process on some damaged files (pyarrow 26: "Definition level histogram
-size mismatch"); a hundred bytes may also stand for a billion equal values. Here both end one child and become a
-sentence; what comes back over the pipe was validated there.
+A damaged file may end pyarrow's process (pyarrow 26: "Definition level histogram size mismatch"),
+and a file of 100 bytes may describe a billion equal values. Here such files end only the decoder
+process, and become an error message. The decoder validates the batches before it sends them.
 """
 
 import json
@@ -19,57 +19,72 @@ from bandgap.structures.draft import Unreadable
 if TYPE_CHECKING:
     import pyarrow
 
-_CHILD = Path(parquet_child.__file__)
+_DECODER = Path(parquet_child.__file__)
 _DAMAGED = "a damaged Parquet file. Is it cut off? Write it again"
 
 
 def parquet_batches(
-    content: Content, names: Sequence[str], *, most_bytes: int
+    content: Content, names: Sequence[str], *, max_bytes: int
 ) -> "Generator[pyarrow.Schema | pyarrow.RecordBatch, None, None]":
-    """Yield the schema of a Parquet file, then batches of its columns of these names and of all plain columns.
+    """Yield the schema of a Parquet file, then batches of its rows.
 
-    Raises Unreadable on damage, where the table unpacks to more than `most_bytes`, and where pyarrow is not installed.
+    Parameters
+    ----------
+    content
+        The file.
+    names
+        Columns of the batches, in addition to all plain columns (see `is_plain`).
+    max_bytes
+        Largest size of the unpacked columns.
+
+    Raises
+    ------
+    Unreadable
+        If the file is damaged, if it unpacks to more than `max_bytes`, or if pyarrow is not
+        installed.
     """
     try:
         import pyarrow as pa
     except ImportError:
-        raise Unreadable(_reason(parquet_child.NO_PYARROW, most_bytes)) from None
-    words = [sys.executable, "-P", str(_CHILD), json.dumps(list(names)), str(most_bytes)]
+        raise Unreadable(_failure_message(parquet_child.NO_PYARROW, max_bytes)) from None
+    command = [sys.executable, "-P", str(_DECODER), json.dumps(list(names)), str(max_bytes)]
     with content.on_disk() as file:
-        child = subprocess.Popen(words, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    assert child.stdout is not None  # it is a pipe
-    rows = 0
+        decoder = subprocess.Popen(
+            command, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+    assert decoder.stdout is not None  # because of stdout=PIPE
+    n_rows = 0
     try:
-        pipe = pa.PythonFile(child.stdout, "r")
+        pipe = pa.PythonFile(decoder.stdout, "r")
         yield pa.ipc.open_stream(pipe).read_all().schema
         reader = pa.ipc.open_stream(pipe)
-        while (batch := _next(reader)) is not None:
+        while (batch := _next_batch(reader)) is not None:
             yield batch
-            rows += batch.num_rows
-        if code := child.wait():
-            raise Unreadable(_reason(code, most_bytes, rows=rows))
+            n_rows += batch.num_rows
+        if code := decoder.wait():
+            raise Unreadable(_failure_message(code, max_bytes, n_rows=n_rows))
     except (pa.ArrowException, OSError):
-        child.kill()
-        raise Unreadable(_reason(child.wait(), most_bytes, rows=rows)) from None
+        decoder.kill()
+        raise Unreadable(_failure_message(decoder.wait(), max_bytes, n_rows=n_rows)) from None
     finally:
-        child.kill()
-        child.stdout.close()
-        child.wait()
+        decoder.kill()
+        decoder.stdout.close()
+        decoder.wait()
 
 
-def _next(reader: "pyarrow.RecordBatchReader") -> "pyarrow.RecordBatch | None":
+def _next_batch(reader: "pyarrow.RecordBatchReader") -> "pyarrow.RecordBatch | None":
     try:
         return reader.read_next_batch()
     except StopIteration:
         return None
 
 
-def _reason(code: int, most_bytes: int, *, rows: int = 0) -> str:
+def _failure_message(code: int, max_bytes: int, *, n_rows: int = 0) -> str:
     if code == parquet_child.NO_PYARROW:
         return "Parquet is read by pyarrow, which is not installed here. Run pip install pyarrow"
     if code == parquet_child.TOO_LARGE:
         return (
-            f"the table has more than {most_bytes / 1e6:,.1f} MB when unpacked, which is the limit. Split it, or leave "
-            "out columns that are not needed"
+            f"the table has more than {max_bytes / 1e6:,.1f} MB when unpacked, which is the limit."
+            " Split it, or leave out columns that are not needed"
         )
-    return f"{_DAMAGED} (after row {rows:,})" if rows else _DAMAGED
+    return f"{_DAMAGED} (after row {n_rows:,})" if n_rows else _DAMAGED

@@ -1,4 +1,4 @@
-"""What reading a structure file gives: the record, its problems and the limits that it was read under."""
+"""Records of structures that were read from files, their problems, and the limits of reading."""
 
 import dataclasses
 import hashlib
@@ -12,7 +12,7 @@ import numpy as np
 from bandgap.foundation.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ase import Atoms  # pages read the formats' names, and must not load it
+    from ase import Atoms  # slow to import; the dashboard's pages only need the formats' names
 
 Severity = Literal["warning", "refused"]
 Status = Literal["ready", "warning", "refused"]
@@ -21,7 +21,7 @@ InfoValue = float | int | str | bool
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that the user should know about a structure, in one sentence."""
+    """A warning, or the reason why a structure is refused, in one sentence."""
 
     severity: Severity
     text: str
@@ -29,11 +29,25 @@ class Problem:
 
 @dataclass(frozen=True)
 class Limits:
-    """How much is read before a file, a structure or an archive is refused; every limit can be set.
+    """Largest sizes and counts that are read; a file, structure or archive beyond them is refused.
 
-    `max_file_bytes` holds for one structure file after decompression, `max_archive_bytes` for a zip archive, both as
-    it is and unpacked. `max_compression_ratio` is unpacked over packed size, looked at above 1 MB only.
-    Raises ConfigError when a limit is not a positive whole number.
+    Parameters
+    ----------
+    max_file_bytes
+        Size of one structure file after decompression.
+    max_archive_bytes
+        Size of a zip archive, both packed and unpacked.
+    max_compression_ratio
+        Unpacked size divided by packed size, checked for files of more than 1 MB unpacked.
+    max_atoms
+        Number of atoms of one structure.
+    max_structures
+        Number of structures of one call.
+
+    Raises
+    ------
+    ConfigError
+        If a limit is not a whole number of at least 1.
     """
 
     max_file_bytes: int = 200_000_000
@@ -46,33 +60,46 @@ class Limits:
         for limit in dataclasses.fields(self):
             value = getattr(self, limit.name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ConfigError(f"Limits.{limit.name}: found {value!r}. Accepted: a whole number of at least 1.")
+                raise ConfigError(
+                    f"Limits.{limit.name}: found {value!r}. Accepted: a whole number of at least 1."
+                )
 
 
 DEFAULT_LIMITS = Limits()
-STREAM_LIMITS = Limits(  # of a reader that keeps no structures: any number of them
+STREAM_LIMITS = Limits(  # for readers that do not keep the structures in memory
     max_file_bytes=2_000_000_000, max_archive_bytes=20_000_000_000, max_structures=sys.maxsize
 )
 
 
 @dataclass(frozen=True, eq=False)
 class StructureRecord:
-    """One structure as it was read, or the reason why it was not.
+    """One structure of a file, or the reason why it is refused.
 
-    `atoms` is None exactly when the structure is refused; positions and cell are in Angstrom. `info` holds the
-    key=value pairs of an extXYZ comment line (numbers as numbers, ids as text), and for CIF the block's name.
+    Parameters
+    ----------
+    id, file
+        Id of the structure, and name or path of its file.
+    format
+        Name of the file format, "" if it was not recognised.
+    atoms
+        Positions and cell in Angstrom; None if and only if the structure is refused.
+    problems
+        Warnings, and reasons of a refusal.
+    info
+        Further values of the file: the key=value pairs of an extXYZ comment line (numbers as
+        numbers, ids as text), other columns of a table, or the name of a CIF block.
     """
 
     id: str
     file: str
-    format: str  # "CIF", "POSCAR", "XYZ", "extXYZ", "PDB", "SHELX", "FHI-aims", or "" when it was not recognised
+    format: str  # such as "CIF" or "extXYZ"
     atoms: "Atoms | None"
     problems: tuple[Problem, ...] = ()
     info: Mapping[str, InfoValue] = field(default_factory=dict)
 
     @property
     def status(self) -> Status:
-        """Return the most severe of the problems, or "ready"."""
+        """Return the severity of the most severe problem, "ready" without problems."""
         severities = {problem.severity for problem in self.problems}
         return "refused" if "refused" in severities else "warning" if severities else "ready"
 
@@ -83,18 +110,24 @@ class StructureRecord:
 
     @property
     def verdict(self) -> str:
-        """Return the line that the user reads: "ready", "usable: ..." or "refused: ..."."""
-        words = {"ready": "ready", "warning": f"usable: {self.problem}", "refused": f"refused: {self.problem}"}
-        return words[self.status]
+        """Return the verdict for the user: "ready", "usable: ..." or "refused: ..."."""
+        verdicts = {
+            "ready": "ready",
+            "warning": f"usable: {self.problem}",
+            "refused": f"refused: {self.problem}",
+        }
+        return verdicts[self.status]
 
     @property
     def formula(self) -> str:
-        """Return the Hill formula, "" when the structure was refused."""
-        return "" if self.atoms is None else str(self.atoms.symbols.get_chemical_formula(mode="hill"))
+        """Return the Hill formula, "" if the structure is refused."""
+        return (
+            "" if self.atoms is None else str(self.atoms.symbols.get_chemical_formula(mode="hill"))
+        )
 
     @property
     def n_atoms(self) -> int:
-        """Return the number of atoms (of the cell, when periodic), 0 when the structure was refused."""
+        """Return the number of atoms (in the cell if periodic), 0 if the structure is refused."""
         return 0 if self.atoms is None else len(self.atoms)
 
     @property
@@ -104,23 +137,30 @@ class StructureRecord:
 
     @property
     def content(self) -> str:
-        """Return SHA-256 (hexadecimal) of what defines the structure, "" when it was refused.
+        """Return the SHA-256 digest (hexadecimal) of the geometry, "" if the structure is refused.
 
-        Hashed in this order as little-endian float64: numbers (n,), positions (n, 3), cell (3, 3), pbc (3,).
+        The input is, in this order and as little-endian float64: atomic numbers (n,), positions
+        (n, 3), cell (3, 3) and pbc (3,).
         """
         if self.atoms is None:
             return ""
         digest = hashlib.sha256()
-        for part in (self.atoms.numbers, self.atoms.positions, self.atoms.cell.array, self.atoms.pbc):
-            digest.update(np.ascontiguousarray(np.asarray(part, dtype="<f8") + 0.0).tobytes())  # -0.0 becomes 0.0
+        for array in (
+            self.atoms.numbers,
+            self.atoms.positions,
+            self.atoms.cell.array,
+            self.atoms.pbc,
+        ):
+            values = np.asarray(array, dtype="<f8") + 0.0  # the sum turns -0.0 into 0.0
+            digest.update(np.ascontiguousarray(values).tobytes())
         return digest.hexdigest()
 
 
 class Records(Protocol):
-    """Records that can be counted and walked through again and again, be they a list or on the disk."""
+    """Records that can be counted and iterated repeatedly: a list, or a file on disk."""
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of records."""
 
     def __iter__(self) -> Iterator[StructureRecord]:
-        """Walk through them, in one order."""
+        """Iterate over the records, always in the same order."""

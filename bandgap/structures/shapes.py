@@ -1,6 +1,8 @@
-"""Structures as a viewer needs them: atoms, bonds, cell and a few numbers; one file for a data set, read row by row.
+"""Store shapes of structures for a viewer: atoms, bonds, cell and a few numbers.
 
-Loads numpy and safetensors only, so that pages can read what the worker wrote when it checked the files.
+One file has the shapes of a data set, and one row can be read without the others. The worker
+writes it when it checks structure files. The dashboard's pages read it, therefore this module
+imports only numpy and safetensors.
 """
 
 import tempfile
@@ -22,11 +24,12 @@ from bandgap.foundation.tensor_files import LongTensor, write_tensors
 FORMAT = "bandgap-shapes-1"
 
 Floats = NDArray[np.float64]
-BATCH = 500  # shapes that are held while they are written
+BATCH = 500  # shapes that are in memory while they are written
 
 _NUMBERS = ("density_g_cm3", "shortest_angstrom", "contact_angstrom")
 _JOINED = ("numbers", "positions", "bonds", "shifts")
-_ARRAYS: dict[str, tuple[type[np.generic], tuple[int, ...]]] = {  # of the file, with the width of their rows
+_RowType = tuple[type[np.generic], tuple[int, ...]]
+_ARRAYS: dict[str, _RowType] = {  # of the file: type and shape of a row
     "atom_ends": (np.int64, ()),
     "bond_ends": (np.int64, ()),
     "numbers": (np.uint8, ()),
@@ -42,14 +45,15 @@ _ARRAYS: dict[str, tuple[type[np.generic], tuple[int, ...]]] = {  # of the file,
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """Atoms of a structure with its molecules in one piece, Angstrom; distances are NaN where there is no such pair."""
+    """Atoms of a structure with whole molecules, in Angstrom; a distance without a pair is NaN."""
 
     numbers: NDArray[np.uint8]  # (atom,)
     positions: Floats  # (atom, 3)
-    cell: Floats  # (3, 3), zero where nothing repeats
+    cell: Floats  # (3, 3), zero for a direction that is not periodic
     pbc: NDArray[np.bool_]  # (3,)
     bonds: NDArray[np.uint16]  # (bond, 2)
-    shifts: NDArray[np.int8]  # (bond, 3) cells between the first atom and the image of the second that it is bonded to
+    # (bond, 3): cells between the second atom and its image that is bonded to the first atom.
+    shifts: NDArray[np.int8]
     density_g_cm3: float = float("nan")
     shortest_angstrom: float = float("nan")  # of all pairs of atoms
     shortest_pair: tuple[int, int] = (0, 0)
@@ -59,21 +63,25 @@ class Shape:
 
     @property
     def bond_vectors(self) -> Floats:
-        """Vectors (bond, 3) in Angstrom from the first atom of each bond to the second, or to its image."""
-        first, second = self.positions[self.bonds[:, 0]], self.positions[self.bonds[:, 1]]
+        """Vectors (bond, 3), Angstrom, from the first atom of a bond to the second or its image."""
+        first = self.positions[self.bonds[:, 0]]
+        second = self.positions[self.bonds[:, 1]]
         return np.asarray(second + self.shifts @ self.cell - first, dtype=np.float64)
 
 
 def save_shapes(path: Path, shapes: Iterable[Shape | None]) -> None:
-    """Write one shape for every row of a data set, None for a refused structure; about 21 bytes an atom.
+    """Write one shape for every row of a data set, None for a refused structure.
 
-    Needs the memory of `BATCH` shapes: the others lie in unnamed files until all are there.
+    The file has about 21 bytes for an atom. `BATCH` shapes are in memory at a time; the others are
+    in temporary files until all are available.
     """
     with ExitStack() as opened:
         files = {name: opened.enter_context(tempfile.TemporaryFile()) for name in _ARRAYS}
-        lengths, rest = dict.fromkeys(_ARRAYS, 0), iter(shapes)
-        while batch := [shape or _NOTHING for shape in islice(rest, BATCH)]:
-            for name, array in _arrays(batch, atoms=lengths["numbers"], bonds=lengths["bonds"]).items():
+        lengths = dict.fromkeys(_ARRAYS, 0)
+        remaining = iter(shapes)
+        while batch := [shape or _EMPTY for shape in islice(remaining, BATCH)]:
+            arrays = _arrays(batch, n_atoms=lengths["numbers"], n_bonds=lengths["bonds"])
+            for name, array in arrays.items():
                 files[name].write(array.tobytes())
                 lengths[name] += len(array)
         tensors = {
@@ -84,56 +92,66 @@ def save_shapes(path: Path, shapes: Iterable[Shape | None]) -> None:
 
 
 def has_shapes(path: Path, n: int) -> bool:
-    """Return whether a file holds the shapes of so many rows."""
+    """Return whether a file contains the shapes of `n` rows."""
     try:
         with safe_open(str(path), framework="numpy") as stored:
-            found = (stored.metadata() or {}).get("format"), stored.get_slice("cells").get_shape()[0]
+            stored_format = (stored.metadata() or {}).get("format")
+            n_rows = stored.get_slice("cells").get_shape()[0]
     except DAMAGE:
         return False
-    return found == (FORMAT, n)
+    return bool(stored_format == FORMAT and n_rows == n)
 
 
-def _arrays(shapes: Sequence[Shape], *, atoms: int, bonds: int) -> dict[str, NDArray[np.generic]]:
-    """Return the arrays of some shapes by name; so many atoms and bonds stand before them."""
-    found: dict[str, Any] = {
-        "atom_ends": atoms + np.cumsum([len(s.numbers) for s in shapes]),
-        "bond_ends": bonds + np.cumsum([len(s.bonds) for s in shapes]),
+def _arrays(
+    shapes: Sequence[Shape], *, n_atoms: int, n_bonds: int
+) -> dict[str, NDArray[np.generic]]:
+    """Return the arrays of shapes by name; `n_atoms` and `n_bonds` come before them in the file."""
+    arrays: dict[str, Any] = {
+        "atom_ends": n_atoms + np.cumsum([len(s.numbers) for s in shapes]),
+        "bond_ends": n_bonds + np.cumsum([len(s.bonds) for s in shapes]),
         **{name: np.concatenate([getattr(s, name) for s in shapes]) for name in _JOINED},
         "cells": [s.cell for s in shapes],
         "pbc": [s.pbc for s in shapes],
         "scalars": [[getattr(s, name) for name in _NUMBERS] for s in shapes],
         "counts": [[*s.shortest_pair, *s.contact_pair, s.n_molecules] for s in shapes],
     }
-    return {name: np.asarray(found[name], dtype).reshape(-1, *width) for name, (dtype, width) in _ARRAYS.items()}
+    return {
+        name: np.asarray(arrays[name], dtype).reshape(-1, *width)
+        for name, (dtype, width) in _ARRAYS.items()
+    }
 
 
 def load_shape(path: Path, row: int) -> Shape | None:
     """Return the shape of one row without reading the others, None for a refused structure.
 
-    Raises ArtifactError where the file is absent or damaged, or has no such row.
+    Raises ArtifactError if the file is missing or damaged, or has no such row.
     """
     try:
         with safe_open(str(path), framework="numpy") as stored:
             if (stored.metadata() or {}).get("format") != FORMAT:
                 raise ValueError("another format")
-            part = stored.get_slice
-            if not 0 <= row < part("cells").get_shape()[0]:
+            tensor = stored.get_slice
+            if not 0 <= row < tensor("cells").get_shape()[0]:
                 raise ValueError(f"no row {row}")
-            start = [int(part(name)[row - 1 : row][0]) if row else 0 for name in ("atom_ends", "bond_ends")]
-            end = [int(part(name)[row : row + 1][0]) for name in ("atom_ends", "bond_ends")]
+            start = [
+                int(tensor(name)[row - 1 : row][0]) if row else 0
+                for name in ("atom_ends", "bond_ends")
+            ]
+            end = [int(tensor(name)[row : row + 1][0]) for name in ("atom_ends", "bond_ends")]
             if end[0] == start[0]:
                 return None
-            atoms, bonds = slice(start[0], end[0]), slice(start[1], end[1])
-            density, shortest, contact = part("scalars")[row : row + 1][0].astype(float)
-            counts = [int(value) for value in part("counts")[row : row + 1][0]]
-            bonded = end[1] > start[1]  # an empty part at the end of a tensor is out of its bounds
+            atoms = slice(start[0], end[0])
+            bonds = slice(start[1], end[1])
+            density, shortest, contact = tensor("scalars")[row : row + 1][0].astype(float)
+            counts = [int(value) for value in tensor("counts")[row : row + 1][0]]
+            has_bonds = end[1] > start[1]  # an empty slice at the end is out of bounds
             return Shape(
-                numbers=part("numbers")[atoms],
-                positions=part("positions")[atoms].astype(np.float64),
-                cell=part("cells")[row : row + 1].astype(np.float64).reshape(3, 3),
-                pbc=part("pbc")[row : row + 1][0].astype(bool),
-                bonds=part("bonds")[bonds] if bonded else _NOTHING.bonds,
-                shifts=part("shifts")[bonds] if bonded else _NOTHING.shifts,
+                numbers=tensor("numbers")[atoms],
+                positions=tensor("positions")[atoms].astype(np.float64),
+                cell=tensor("cells")[row : row + 1].astype(np.float64).reshape(3, 3),
+                pbc=tensor("pbc")[row : row + 1][0].astype(bool),
+                bonds=tensor("bonds")[bonds] if has_bonds else _EMPTY.bonds,
+                shifts=tensor("shifts")[bonds] if has_bonds else _EMPTY.shifts,
                 density_g_cm3=float(density),
                 shortest_angstrom=float(shortest),
                 shortest_pair=(counts[0], counts[1]),
@@ -142,24 +160,28 @@ def load_shape(path: Path, row: int) -> Shape | None:
                 n_molecules=counts[4],
             )
     except DAMAGE as error:
-        raise ArtifactError(f"{path.name}: the stored structures cannot be read ({error}).") from error
+        raise ArtifactError(
+            f"{path.name}: the stored structures cannot be read ({error})."
+        ) from error
 
 
 def cell_lengths_angles(cell: Floats) -> tuple[Floats, Floats]:
-    """Return the lengths (3,) in Angstrom and the angles alpha, beta, gamma (3,) in degrees of a cell (3, 3).
+    """Return the lengths (3,) in Angstrom and the angles (3,) in degrees of a cell (3, 3).
 
-    Angles with a vector of length zero are NaN.
+    The angles are alpha, beta and gamma. Angles with a vector of length zero are NaN.
 
     >>> [value.tolist() for value in cell_lengths_angles(np.diag([3.0, 4.0, 5.0]))]
     [[3.0, 4.0, 5.0], [90.0, 90.0, 90.0]]
     """
     lengths = np.linalg.norm(cell, axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        cosines = [cell[i] @ cell[j] / (lengths[i] * lengths[j]) for i, j in ((1, 2), (0, 2), (0, 1))]
+        cosines = [
+            cell[i] @ cell[j] / (lengths[i] * lengths[j]) for i, j in ((1, 2), (0, 2), (0, 1))
+        ]
     return lengths, np.degrees(np.arccos(np.clip(cosines, -1.0, 1.0)))
 
 
-_NOTHING = Shape(
+_EMPTY = Shape(
     numbers=np.zeros(0, np.uint8),
     positions=np.zeros((0, 3)),
     cell=np.zeros((3, 3)),

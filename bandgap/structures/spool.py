@@ -1,8 +1,8 @@
-"""Records on disk, in their order: what is read once and needed twice, however many structures there are.
+"""Store records on disk in their order, so that they are read once and can be used repeatedly.
 
-A record is the sizes of its two parts (`packed`) and these; the file has no name, so that nothing
-is left of it when the process ends. Where a process may be forked, another can read while this one goes on with
-something else (`Spool.ahead`).
+A stored record consists of the sizes of its two parts (see `bandgap.structures.packed`) and the
+parts. The file has no name, so that it disappears when the process ends. If processes can be
+forked, a second process can read while this one continues (`Spool.read_ahead`).
 """
 
 import json
@@ -16,29 +16,29 @@ from dataclasses import dataclass, field
 from typing import IO, Self
 
 from bandgap.foundation.forks import ForkedItems, can_fork
-from bandgap.structures.ids import DoubleIds, renamed
+from bandgap.structures.ids import RepeatedIds, with_new_id
 from bandgap.structures.packed import PackedRecord, from_parts, parts_of
 from bandgap.structures.records import StructureRecord
 
-SHOWN = 3  # refused structures of which a tally has the reasons
-_BATCH = 256  # records between two words of a process that reads ahead
-_SIZES = struct.Struct("<qq")  # bytes of the JSON, bytes of the numbers
+SHOWN = 3  # number of refused structures whose reasons a tally keeps
+_BATCH = 256  # records between two reports of a process that reads ahead
+_SIZES = struct.Struct("<qq")  # number of bytes of the JSON and of the numbers
 
 
 @dataclass
 class Tally:
-    """How many records are ready, usable with a warning and refused, and the first of these as (file, reason)."""
+    """Number of records by status, and the first refused ones as (file, reason)."""
 
     counts: Counter[str] = field(default_factory=Counter)
     refused: list[tuple[str, str]] = field(default_factory=list)
 
     @classmethod
     def of(cls, records: Iterable[StructureRecord]) -> Self:
-        """Count records."""
-        found = cls()
+        """Return the tally of records."""
+        tally = cls()
         for record in records:
-            found.add(record)
-        return found
+            tally.add(record)
+        return tally
 
     def add(self, record: StructureRecord) -> None:
         """Count one more record."""
@@ -48,18 +48,19 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class _Whole:
-    """What is known once all records are read."""
+class _Summary:
+    """Facts that are available after all records were read."""
 
     n: int
-    new_ids: dict[int, str]  # by place, of records whose own id was there before
-    tally: Tally  # of records with the ids that they have by themselves
+    new_ids: dict[int, str]  # by index, of records with a repeated id
+    tally: Tally  # before ids are made unique
 
 
 class Spool:
-    """Records that were read from a stream (`stream_paths`); every walk through it gives them anew, ids made unique.
+    """Records of a stream (see `stream_paths`) that are stored on disk, with unique ids.
 
-    While it reads it holds the ids (`DoubleIds`), and afterwards only those that came twice.
+    Every iteration reads them from disk. All ids are in memory during reading, and afterwards only
+    the repeated ones.
     """
 
     def __init__(self, records: Iterable[StructureRecord]) -> None:
@@ -67,11 +68,11 @@ class Spool:
         self._finish()
 
     @classmethod
-    def ahead(cls, read: Callable[[], Iterable[StructureRecord]]) -> Self:
-        """Begin to read in a fork of this process; where none can be made, read all at once.
+    def read_ahead(cls, read: Callable[[], Iterable[StructureRecord]]) -> Self:
+        """Start to read in a fork of this process; read all records first if none can be made.
 
-        A walk gives records as soon as they are there; what needs all of them waits. What `read` and its records raise
-        is raised where they are needed.
+        Iteration yields records as soon as they are read. Methods that need all records wait. An
+        error of `read` or of its records is raised by the call that needs them.
         """
         if not can_fork():
             return cls(read())
@@ -83,80 +84,99 @@ class Spool:
         return self._finish().n
 
     def __iter__(self) -> Iterator[StructureRecord]:
-        return (packed.unpacked() for packed in self.packed())
+        return (packed.unpack() for packed in self.packed())
 
     def packed(self) -> Iterator[PackedRecord]:
-        """Walk through the records without making their atoms."""
+        """Yield the records without creating their atoms."""
         for head, numbers, new_id in self._parts():
-            found = from_parts(head, numbers)
-            yield found if new_id is None else PackedRecord(renamed(found.record, new_id), found.numbers)
+            packed = from_parts(head, numbers)
+            if new_id is not None:
+                packed = PackedRecord(with_new_id(packed.record, new_id), packed.numbers)
+            yield packed
 
     def contents(self) -> Iterator[bytes]:
-        """Walk through the records as bytes, which are others where anything of a record is, as is its id here."""
+        """Yield every record as bytes, which differ if any value of the record differs."""
         for head, numbers, new_id in self._parts():
-            yield _SIZES.pack(len(head), len(numbers)) + head + numbers + json.dumps(new_id).encode() + b"\n"
+            sizes = _SIZES.pack(len(head), len(numbers))
+            yield sizes + head + numbers + json.dumps(new_id).encode() + b"\n"
 
     @property
     def is_read(self) -> bool:
-        """Whether all records are there, so that nothing waits; does not wait itself."""
-        while self._whole is None and isinstance(self._words, ForkedItems) and self._words.ready():
-            self._listen()
-        return self._whole is not None
+        """Whether all records have been read. Does not wait."""
+        while (
+            self._summary is None
+            and isinstance(self._reports, ForkedItems)
+            and self._reports.ready()
+        ):
+            self._receive()
+        return self._summary is not None
 
     def known_len(self) -> int | None:
-        """Return how many records there are, None while they are still being read."""
+        """Return the number of records, None while they are still being read."""
         return len(self) if self.is_read else None
 
     @property
     def tally(self) -> Tally:
-        """What `Tally.of` finds in the records."""
-        whole = self._finish()
-        return Tally.of(self) if whole.new_ids else whole.tally  # equal ids are warned of
+        """The tally of the records with unique ids."""
+        summary = self._finish()
+        return Tally.of(self) if summary.new_ids else summary.tally  # renaming adds warnings
 
-    def heads(self) -> "Heads":
-        """Return the records without their coordinates, for what asks all of them for ids, files or numbers."""
-        return Heads(self)
+    def without_atoms(self) -> "RecordsWithoutAtoms":
+        """Return the records without their atoms, to read ids, files or `info` of all of them."""
+        return RecordsWithoutAtoms(self)
 
     def _begin(self, read: Callable[[], Iterable[StructureRecord]], *, forked: bool) -> None:
-        self._file = file = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as this object
-        weakref.finalize(self, file.close)  # gives the disk space back
-        self._there = 0  # records that can be read, and whose ids are known
-        self._whole: _Whole | None = None
+        file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this object exists
+        self._file = file
+        weakref.finalize(self, file.close)  # frees the disk space
+        self._n_available = 0  # records that can be read and whose ids are final
+        self._summary: _Summary | None = None
 
-        def words() -> Iterator[int | _Whole]:
+        def reports() -> Iterator[int | _Summary]:
             return _write(read(), file)
 
-        self._words = ForkedItems(words) if forked else words()
+        self._reports = ForkedItems(reports) if forked else reports()
 
-    def _finish(self) -> _Whole:
-        while self._whole is None:
-            self._listen()
-        return self._whole
+    def _finish(self) -> _Summary:
+        while self._summary is None:
+            self._receive()
+        return self._summary
 
-    def _has(self, place: int) -> bool:
-        while self._whole is None and self._there <= place:
-            self._listen()
-        return place < self._there
+    def _has(self, index: int) -> bool:
+        while self._summary is None and self._n_available <= index:
+            self._receive()
+        return index < self._n_available
 
-    def _listen(self) -> None:
-        word = next(self._words)
-        if isinstance(word, _Whole):
-            self._there, self._whole = word.n, word
+    def _receive(self) -> None:
+        report = next(self._reports)
+        if isinstance(report, _Summary):
+            self._n_available = report.n
+            self._summary = report
         else:
-            self._there = word
+            self._n_available = report
 
     def _parts(self) -> Iterator[tuple[bytes, bytes, str | None]]:
-        """Walk through the parts of records and the ids of those that get a new one; leaves the file's place alone."""
-        place, at, file = 0, 0, self._file.fileno()
-        while self._has(place):
-            n_head, n_numbers = _SIZES.unpack(os.pread(file, _SIZES.size, at))
-            data = os.pread(file, n_head + n_numbers, at + _SIZES.size)
-            yield data[:n_head], data[n_head:], None if self._whole is None else self._whole.new_ids.get(place)
-            place, at = place + 1, at + _SIZES.size + len(data)
+        """Yield the two parts of every record, and its new id or None.
+
+        Several iterations can run at the same time, because the position of the file is not used.
+        """
+        file = self._file.fileno()
+        index = 0
+        offset = 0
+        while self._has(index):
+            n_head, n_numbers = _SIZES.unpack(os.pread(file, _SIZES.size, offset))
+            data = os.pread(file, n_head + n_numbers, offset + _SIZES.size)
+            new_id = None if self._summary is None else self._summary.new_ids.get(index)
+            yield data[:n_head], data[n_head:], new_id
+            index += 1
+            offset += _SIZES.size + len(data)
 
 
-class Heads:
-    """A spool's records without their coordinates (`Records`); every walk reads them anew, and holds one of them."""
+class RecordsWithoutAtoms:
+    """The records of a spool without their atoms (see `Records`).
+
+    Every iteration reads them from disk and keeps one of them in memory.
+    """
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
@@ -168,19 +188,20 @@ class Heads:
         return (packed.record for packed in self._spool.packed())
 
 
-def _write(records: Iterable[StructureRecord], file: IO[bytes]) -> Iterator[int | _Whole]:
-    """Write records to a file; yield now and then how many are in it, and at the end what is known of all.
+def _write(records: Iterable[StructureRecord], file: IO[bytes]) -> Iterator[int | _Summary]:
+    """Write records to a file; yield the number written at intervals, and at the end a summary.
 
-    Which new id one gets is known at the end, so that from the first on that needs one only the end is told.
+    New ids are known only at the end. After the first repeated id, no further number is yielded.
     """
-    ids, tally = DoubleIds(), Tally()
+    ids = RepeatedIds()
+    tally = Tally()
     for record in records:
         head, numbers = parts_of(record)
         file.write(_SIZES.pack(len(head), len(numbers)) + head + numbers)
         ids.add(record.id)
         tally.add(record)
-        if ids.n % _BATCH == 0 and not ids.found:
+        if ids.n % _BATCH == 0 and not ids.has_repeats:
             file.flush()
             yield ids.n
     file.flush()
-    yield _Whole(ids.n, ids.new_ids(), tally)
+    yield _Summary(ids.n, ids.new_ids(), tally)

@@ -1,4 +1,4 @@
-"""Sites of an asymmetric unit, checked for disorder and copied over the cell by symmetry operators."""
+"""Check the sites of an asymmetric unit for disorder and fill the cell by symmetry operators."""
 
 from dataclasses import dataclass, replace
 
@@ -11,9 +11,13 @@ from bandgap.structures.operators import Operations, check_operations
 from bandgap.structures.records import Limits
 from bandgap.structures.unit_cells import UnitCell
 
-MERGE_ANGSTROM = 0.2  # images of one atom closer than this are one atom on a special position; rounding gives 0.01
-REPEAT_ANGSTROM = 0.05  # two listed atoms closer than this are one atom listed twice; disorder is 0.1 and more
-OCCUPANCY_SLACK = 0.005  # a refined occupancy of 0.997(4) is one
+# Images of one atom closer than this are one atom on a special position; rounding of coordinates
+# separates them by about 0.01 A.
+MERGE_ANGSTROM = 0.2
+# Two listed atoms closer than this are one atom listed twice; disordered atoms are 0.1 A apart or
+# more.
+REPEAT_ANGSTROM = 0.05
+OCCUPANCY_SLACK = 0.005  # a refined occupancy of 0.997(4) counts as 1
 _LARGEST_FRACTION = 1e4
 ADVICE = "Disordered structures are not supported; export one ordered component."
 Floats = NDArray[np.float64]
@@ -21,7 +25,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Site:
-    """One atom of the asymmetric unit; fractional coordinates, occupancy 1 where every such atom is there."""
+    """One atom of the asymmetric unit, with fractional coordinates and occupancy."""
 
     name: str
     symbol: str
@@ -30,12 +34,22 @@ class Site:
     disorder_group: str = ""
     disorder_assembly: str = ""
 
-    def with_share(self, share: float, *, operations: Operations, cell: NDArray[np.float64]) -> "Site":
-        """Set the occupancy from SHELX's site occupation factor, 1/2 for a full atom on a mirror plane."""
-        if abs(share - 1) <= OCCUPANCY_SLACK or len(operations) == 1 or not np.isfinite(self.fractional).all():
-            return replace(self, occupancy=share)
+    def with_site_factor(
+        self, factor: float, *, operations: Operations, cell: NDArray[np.float64]
+    ) -> "Site":
+        """Return the site with the occupancy that a SHELX site occupation factor gives.
+
+        The factor is the occupancy divided by the multiplicity of the site symmetry: 1/2 for a
+        fully occupied site on a mirror plane.
+        """
+        if (
+            abs(factor - 1) <= OCCUPANCY_SLACK
+            or len(operations) == 1
+            or not np.isfinite(self.fractional).all()
+        ):
+            return replace(self, occupancy=factor)
         (images,) = _images(np.array([self.fractional]), operations)
-        return replace(self, occupancy=share * _coinciding(images, cell))
+        return replace(self, occupancy=factor * _n_coinciding(images, cell))
 
 
 def from_sites(
@@ -47,13 +61,32 @@ def from_sites(
     place: str,
     limits: Limits,
 ) -> Draft:
-    """Return the draft of all atoms of the cell; `place` is where they come from, such as "block shelx".
+    """Return the draft of all atoms of the cell.
 
-    `operators_origin` says where the operators come from, as in `check_operations`. Raises Unreadable on operators that
-    are no symmetry of the cell, on disorder, on a coordinate that is not finite, and over the limit of atoms.
+    Parameters
+    ----------
+    sites
+        Atoms of the asymmetric unit.
+    cell, operations
+        Unit cell, and symmetry operators (operation, 3, 4).
+    operators_origin
+        Where the operators come from, for the error message of `check_operations`.
+    place
+        Where the sites come from, such as "block shelx", for error messages.
+    limits
+        Largest number of atoms, before and after symmetry.
+
+    Raises
+    ------
+    Unreadable
+        If an operator is not a symmetry of the cell, if sites are disordered, if a coordinate is
+        not finite or too large, or if there are more atoms than the limit.
     """
     if len(sites) > limits.max_atoms:
-        raise Unreadable(f"the structure has {len(sites):,} atoms before symmetry; the limit is {limits.max_atoms:,}")
+        raise Unreadable(
+            f"the structure has {len(sites):,} atoms before symmetry; the limit is"
+            f" {limits.max_atoms:,}"
+        )
     where = f" ({place})" if place else ""
     check_operations(operations, cell, origin=operators_origin)
     _refuse_occupancies(sites, where)
@@ -68,14 +101,17 @@ def from_sites(
         raise Unreadable(f"the position of atom {atom.name}{where} is not a finite number")
     largest = np.abs(fractional).max()
     if largest > _LARGEST_FRACTION:
-        raise Unreadable(f"a fractional coordinate of {largest:.3g}{where} is out of all proportion")
+        raise Unreadable(
+            f"a fractional coordinate of {largest:.3g}{where} is too large for a structure"
+        )
     positions, sources = expand(fractional, cell=vectors, operations=operations, limits=limits)
     symbols = [sites[source].symbol for source in sources]
     if len(operations) > 1:
         keep = drop_repeated(positions, cell=vectors, elements=symbols)
         if not keep.all():
             draft.warn(
-                f"atoms listed again by symmetry were taken once ({np.count_nonzero(~keep)} of {len(keep)} left out)"
+                f"atoms listed again by symmetry were taken once ({np.count_nonzero(~keep)} of"
+                f" {len(keep)} left out)"
             )
         positions, sources = positions[keep], sources[keep]
     draft.symbols = [sites[source].symbol for source in sources]
@@ -87,24 +123,34 @@ def from_sites(
 def expand(
     fractional: Floats, *, cell: Floats, operations: Operations, limits: Limits
 ) -> tuple[Floats, NDArray[np.intp]]:
-    """Copy atoms (n, 3) over the cell; return fractional positions (m, 3) and the source atom of each (m,).
+    """Return fractional positions (m, 3) of all atoms of the cell, and the source (m,) of each.
 
-    Images of one atom closer than MERGE_ANGSTROM become their mean. P 1 returns the atoms as they are. Raises
-    Unreadable over the limit of atoms, before the work of merging.
+    Images of one atom of `fractional` (n, 3) that are closer than MERGE_ANGSTROM are merged into
+    their mean. In P 1 the atoms are returned unchanged. Raises Unreadable if there are more atoms
+    than the limit.
     """
     if len(operations) <= 1:
         return fractional, np.arange(len(fractional))
     images = _images(fractional, operations)
-    shares = [_coinciding(points, cell) for points in images]
-    count = sum(len(operations) // share for share in shares)
-    if count > limits.max_atoms:
-        raise Unreadable(f"the structure has {count:,} atoms in its cell; the limit is {limits.max_atoms:,}")
-    parts = [points if share == 1 else _merged(points, cell) for points, share in zip(images, shares, strict=True)]
-    return np.concatenate(parts), np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    multiplicities = [_n_coinciding(points, cell) for points in images]
+    n_atoms = sum(len(operations) // multiplicity for multiplicity in multiplicities)
+    if n_atoms > limits.max_atoms:
+        raise Unreadable(
+            f"the structure has {n_atoms:,} atoms in its cell; the limit is {limits.max_atoms:,}"
+        )
+    atom_images = [
+        points if multiplicity == 1 else _merge_coinciding(points, cell)
+        for points, multiplicity in zip(images, multiplicities, strict=True)
+    ]
+    n_images = [len(points) for points in atom_images]
+    return np.concatenate(atom_images), np.repeat(np.arange(len(atom_images)), n_images)
 
 
 def drop_repeated(fractional: Floats, *, cell: Floats, elements: list[str]) -> NDArray[np.bool_]:
-    """Return which atoms (n,) to keep when a file lists a whole cell and its operators too: each position once."""
+    """Return a mask (n,) of the atoms without those that repeat another one of the same element.
+
+    A file that lists both all atoms of the cell and symmetry operators gives every atom repeatedly.
+    """
     keep = np.ones(len(fractional), dtype=bool)
     first, second, _ = close_pairs(
         fractional @ cell,
@@ -122,42 +168,57 @@ def drop_repeated(fractional: Floats, *, cell: Floats, elements: list[str]) -> N
 def _refuse_occupancies(sites: list[Site], where: str) -> None:
     for site in sites:
         if not abs(site.occupancy - 1) <= OCCUPANCY_SLACK:
-            raise Unreadable(f"atom {site.name} has occupancy {site.occupancy:.4g}{where}. {ADVICE}")
+            raise Unreadable(
+                f"atom {site.name} has occupancy {site.occupancy:.4g}{where}. {ADVICE}"
+            )
 
 
 def _refuse_groups(sites: list[Site], where: str, *, draft: Draft) -> None:
-    """Refuse alternatives that are listed side by side; one group alone, fully occupied, is an ordered component."""
-    marked = [site for site in sites if site.disorder_group]
-    seen: dict[str, str] = {}
-    for site in marked:
-        first = seen.setdefault(site.disorder_assembly, site.disorder_group)
+    """Raise Unreadable if a disorder assembly has several groups.
+
+    One fully occupied group alone is an ordered component; it gives a warning.
+    """
+    grouped_sites = [site for site in sites if site.disorder_group]
+    group_of_assembly: dict[str, str] = {}
+    for site in grouped_sites:
+        first = group_of_assembly.setdefault(site.disorder_assembly, site.disorder_group)
         if site.disorder_group.startswith("-") or site.disorder_group != first:
-            raise Unreadable(f"atom {site.name} is in disorder group {site.disorder_group}{where}. {ADVICE}")
-    if marked:
-        group = f"disorder group {marked[0].disorder_group}"
-        draft.warn(f"atom {marked[0].name} is in {group}{where}, which has no alternative in the file; read as ordered")
+            raise Unreadable(
+                f"atom {site.name} is in disorder group {site.disorder_group}{where}. {ADVICE}"
+            )
+    if grouped_sites:
+        group = f"disorder group {grouped_sites[0].disorder_group}"
+        draft.warn(
+            f"atom {grouped_sites[0].name} is in {group}{where}, which has no alternative in the"
+            " file; read as ordered"
+        )
 
 
 def _images(fractional: Floats, operations: Operations) -> Floats:
     """Return the images (n, operation, 3) of atoms (n, 3), in the cell."""
-    images: Floats = np.einsum("kij,nj->nki", operations[:, :, :3], fractional) + operations[:, :, 3]
+    images: Floats = (
+        np.einsum("kij,nj->nki", operations[:, :, :3], fractional) + operations[:, :, 3]
+    )
     return images - np.floor(images)
 
 
-def _coinciding(points: Floats, cell: Floats) -> int:
-    """Return how many images (k, 3) of one atom are where the first is; operators form a group, so each has as many."""
+def _n_coinciding(points: Floats, cell: Floats) -> int:
+    """Return how many images (k, 3) of one atom coincide with the first.
+
+    The operators form a group, so that the number is the same for every image.
+    """
     return int(np.count_nonzero(_distances(points, points[0], cell=cell) < MERGE_ANGSTROM))
 
 
-def _merged(points: Floats, cell: Floats) -> Floats:
-    """Return images (k, 3) of one atom with the mean of those that coincide."""
+def _merge_coinciding(points: Floats, cell: Floats) -> Floats:
+    """Replace the images (k, 3) of one atom that coincide by their mean."""
     merged = []
-    left = points
-    while len(left):
-        near = _distances(left, left[0], cell=cell) < MERGE_ANGSTROM
-        group = left[near]
-        merged.append((group - np.round(group - left[0])).mean(axis=0))
-        left = left[~near]
+    remaining = points
+    while len(remaining):
+        coincides = _distances(remaining, remaining[0], cell=cell) < MERGE_ANGSTROM
+        group = remaining[coincides]
+        merged.append((group - np.round(group - remaining[0])).mean(axis=0))
+        remaining = remaining[~coincides]
     return np.array(merged)
 
 

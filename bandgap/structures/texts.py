@@ -1,4 +1,4 @@
-"""The text of a file in any usual encoding, line by line, as often as it is needed."""
+"""Decode the text of a file in UTF-8, UTF-16, UTF-32 or Latin-1; it can be read repeatedly."""
 
 import codecs
 import io
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from bandgap.structures.contents import Content
 from bandgap.structures.draft import Unreadable
 
-_MARKS = (  # UTF-32's mark begins with UTF-16's, so it comes first
+_MARKS = (  # UTF-32-LE comes before UTF-16-LE, whose mark it begins with
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
@@ -16,72 +16,78 @@ _MARKS = (  # UTF-32's mark begins with UTF-16's, so it comes first
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x19\x1b-\x1f]")
-_PROBED = 65_536
+_PROBED = 65_536  # bytes or characters that are tested
 
 
 class Text:
-    """The text of a content: UTF-8, UTF-16, UTF-32 or, failing those, Latin-1; a walk through it gives its lines.
+    """The text of a content; iteration yields its lines.
 
-    Line ends are "\\n". Raises Unreadable when the bytes are not text.
+    The encoding is UTF-8, UTF-16 or UTF-32, and Latin-1 if the bytes are none of these. All line
+    ends become "\\n". Raises Unreadable if the bytes are not text.
     """
 
     def __init__(self, content: Content) -> None:
         self._content = content
-        self._after, self._encoding, self._errors = _encoding_of(content)
+        self._n_mark_bytes, self._encoding, self._errors = _encoding_of(content)
         probe = _first(self._decoded(), _PROBED)
         if len(_CONTROL.findall(probe)) > len(probe) // 1000:
-            raise Unreadable("a binary file, not text. Export the structure as a text file such as CIF or extXYZ")
+            raise Unreadable(
+                "a binary file, not text. Export the structure as a text file such as CIF or extXYZ"
+            )
 
     def __iter__(self) -> Iterator[str]:
-        begun: list[str] = []  # of a line, which may be longer than a piece
+        line_parts: list[str] = []  # of one line, which may span several pieces
         for piece in self._pieces():
             first, *lines = piece.split("\n")
-            begun.append(first)
+            line_parts.append(first)
             if lines:
-                yield "".join(begun)
+                yield "".join(line_parts)
                 yield from lines[:-1]
-                begun = [lines[-1]]
-        yield "".join(begun)
+                line_parts = [lines[-1]]
+        yield "".join(line_parts)
 
     def head(self, length: int) -> str:
-        """Return the first characters, at most so many."""
+        """Return the first `length` characters, or all if there are fewer."""
         return _first(self._pieces(), length)
 
     def whole(self) -> str:
-        """Return all of the text."""
+        """Return the whole text."""
         return "".join(self._pieces())
 
     def _pieces(self) -> Iterator[str]:
         ends = io.IncrementalNewlineDecoder(None, translate=True)
         for piece in self._decoded():
-            yield ends.decode(piece).replace("\x1a", "")  # end of file under DOS
+            yield ends.decode(piece).replace("\x1a", "")  # the end of a file in DOS
         yield ends.decode("", final=True)
 
     def _decoded(self) -> Iterator[str]:
         decoder = codecs.getincrementaldecoder(self._encoding)(self._errors)
-        for block in self._content.blocks(after=self._after):
+        for block in self._content.blocks(after=self._n_mark_bytes):
             yield decoder.decode(block)
         yield decoder.decode(b"", final=True)
 
 
 def _first(pieces: Iterator[str], length: int) -> str:
-    found, n = [], 0
+    parts = []
+    n = 0
     for piece in pieces:
-        found.append(piece)
+        parts.append(piece)
         n += len(piece)
         if n >= length:
             break
-    return "".join(found)[:length]
+    return "".join(parts)[:length]
 
 
 def _encoding_of(content: Content) -> tuple[int, str, str]:
-    """Return the bytes of the mark, the encoding, and what is done with bytes that it does not have."""
+    """Return the length of the byte order mark, the encoding, and its handling of errors."""
     probe = content.head(_PROBED)
     for mark, encoding in _MARKS:
         if probe.startswith(mark):
             return len(mark), encoding, "replace"
-    if probe.count(0) * 3 > len(probe):  # ASCII text in UTF-16 without its mark has a zero in every second byte
-        return 0, "utf-16-le" if probe[1::2].count(0) > probe[::2].count(0) else "utf-16-be", "replace"
+    # In UTF-16, every second byte of ASCII text is zero.
+    if probe.count(0) * 3 > len(probe):
+        is_little_endian = probe[1::2].count(0) > probe[::2].count(0)
+        return 0, "utf-16-le" if is_little_endian else "utf-16-be", "replace"
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         for block in content.blocks():

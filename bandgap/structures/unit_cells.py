@@ -1,6 +1,7 @@
-"""Unit cells: six parameters, the cell vectors that they give, and how far rounding may have moved the metric tensor.
+"""Compute the vectors of a unit cell from its parameters, and the error of its metric tensor.
 
-The metric tensor G = V V^T of cell vectors V (rows) gives squared lengths x^T G x of fractional differences x.
+The metric tensor of cell vectors V (rows) is G = V V^T. The squared length of a difference x of
+fractional coordinates is x^T G x.
 """
 
 import math
@@ -16,9 +17,11 @@ from bandgap.structures.neighbours import LARGEST_ANGSTROM, check_volume
 
 Floats = NDArray[np.float64]
 
-# Cells that a program relaxed without symmetry miss it by this much, in parts of a length and in radians.
+# Deviation from its symmetry of a cell that was relaxed without symmetry constraints: a fraction of
+# a length, and radians.
 RELAXATION_SLACK = 0.002
-# A whole number such as 5 or 90 is mostly exact, so that half a unit of its last digit is too much.
+# Upper limits of the rounding error. A whole number such as 5 or 90 is mostly exact, so that half a
+# unit of its last digit would be too much.
 _LARGEST_ROUNDING_ANGSTROM = 0.05
 _LARGEST_ROUNDING_DEGREES = 0.5
 _DECIMALS = re.compile(r"[^.]*(?:\.(?P<decimals>\d*))?[^eEdD^]*(?:[eEdD^]+(?P<exponent>[+-]?\d+))?")
@@ -26,7 +29,7 @@ _DECIMALS = re.compile(r"[^.]*(?:\.(?P<decimals>\d*))?[^eEdD^]*(?:[eEdD^]+(?P<ex
 
 @dataclass(frozen=True, eq=False)
 class UnitCell:
-    """A cell as a file states it: lengths in Angstrom, angles in degrees, and the vectors that follow."""
+    """A unit cell with lengths in Angstrom, angles in degrees, and its vectors."""
 
     lengths: tuple[float, ...]
     angles: tuple[float, ...]
@@ -43,8 +46,8 @@ class UnitCell:
 def unit_cell(values: Sequence[float], *, texts: Sequence[str]) -> UnitCell:
     """Return the cell of three lengths (Angstrom) and three angles (degrees).
 
-    `texts` are the same six as the file writes them; their digits say how far each may be rounded. Raises Unreadable
-    when no such cell exists.
+    `texts` are the six values as the file writes them; the digits give the rounding error. Raises
+    Unreadable if no such cell exists.
     """
     lengths, angles = list(values[:3]), list(values[3:])
     vectors = cell_vectors(lengths, angles)
@@ -55,33 +58,44 @@ def unit_cell(values: Sequence[float], *, texts: Sequence[str]) -> UnitCell:
 
 
 def cell_vectors(lengths: list[float], angles: list[float]) -> Floats:
-    """Return cell vectors as rows (3, 3), Angstrom, a along x and b in the xy plane; angles in degrees.
+    """Return cell vectors as rows (3, 3), Angstrom, with a along x and b in the xy plane.
 
-    Raises Unreadable when no such cell exists.
+    Lengths are in Angstrom and angles in degrees. Raises Unreadable if no such cell exists.
     """
     if not all(math.isfinite(v) for v in (*lengths, *angles)):
-        raise Unreadable("the unit cell holds a value that is not a finite number")
+        raise Unreadable("the unit cell contains a value that is not a finite number")
     if any(length <= 0 for length in lengths):
-        raise Unreadable(f"the unit cell has a length of {min(lengths):g} A. Lengths must be above zero")
+        raise Unreadable(
+            f"the unit cell has a length of {min(lengths):g} A. Lengths must be above zero"
+        )
     if max(lengths) > LARGEST_ANGSTROM:
         raise Unreadable(
-            f"the unit cell has a length of {max(lengths):.3g} A, out of all proportion; is the unit right?"
+            f"the unit cell has a length of {max(lengths):.3g} A, which is too large for a"
+            " structure; is the unit right?"
         )
     cos_alpha, cos_beta, cos_gamma = (0.0 if a == 90 else math.cos(math.radians(a)) for a in angles)
-    squared = 1 - cos_alpha**2 - cos_beta**2 - cos_gamma**2 + 2 * cos_alpha * cos_beta * cos_gamma
-    if not all(0 < angle < 180 for angle in angles) or squared <= 1e-8:
-        raise Unreadable(f"no unit cell has the angles {', '.join(f'{a:g}' for a in angles)}: its volume would be zero")
+    squared_volume = (
+        1 - cos_alpha**2 - cos_beta**2 - cos_gamma**2 + 2 * cos_alpha * cos_beta * cos_gamma
+    )
+    if not all(0 < angle < 180 for angle in angles) or squared_volume <= 1e-8:
+        raise Unreadable(
+            f"no unit cell has the angles {', '.join(f'{a:g}' for a in angles)}: its volume would"
+            " be zero"
+        )
     a, b, c = lengths
     sin_gamma = math.sqrt(1 - cos_gamma**2)
     y = (cos_alpha - cos_beta * cos_gamma) / sin_gamma
-    last = [c * cos_beta, c * y, c * math.sqrt(squared) / sin_gamma]
-    cell = np.array([[a, 0.0, 0.0], [b * cos_gamma, b * sin_gamma, 0.0], last])
+    c_vector = [c * cos_beta, c * y, c * math.sqrt(squared_volume) / sin_gamma]
+    cell = np.array([[a, 0.0, 0.0], [b * cos_gamma, b * sin_gamma, 0.0], c_vector])
     check_volume(cell)
     return cell
 
 
 def _rounding(texts: Sequence[str]) -> float:
-    """Return half a unit of the last digit of the most precise number; programs leave out trailing zeros."""
+    """Return half a unit of the last digit of the most precise number.
+
+    The most precise number counts for all, because programs omit trailing zeros.
+    """
     return 0.5 * 10.0 ** -max(0, *(_decimal_places(text) for text in texts))
 
 
@@ -92,13 +106,19 @@ def _decimal_places(text: str) -> int:
     return len(match["decimals"] or "") - int(match["exponent"] or 0)
 
 
-def _metric_error(lengths: list[float], angles: list[float], *, length_error: float, angle_error: float) -> Floats:
-    """Return how far errors of the parameters move the metric tensor (3, 3), Angstrom^2, to first order."""
+def _metric_error(
+    lengths: list[float], angles: list[float], *, length_error: float, angle_error: float
+) -> Floats:
+    """Return the error of the metric tensor (3, 3), Angstrom^2, to first order."""
     alpha, beta, gamma = np.radians(angles)
-    between = np.array([[0.0, gamma, beta], [gamma, 0.0, alpha], [beta, alpha, 0.0]])
+    angle_matrix = np.array([[0.0, gamma, beta], [gamma, 0.0, alpha], [beta, alpha, 0.0]])
     a = np.array(lengths)
-    of_lengths = length_error + RELAXATION_SLACK * a
-    by_lengths = np.abs(np.cos(between)) * (np.outer(of_lengths, a) + np.outer(a, of_lengths))
-    by_angles = np.abs(np.sin(between)) * np.outer(a, a) * (angle_error + RELAXATION_SLACK)
-    error: Floats = by_lengths + by_angles
+    errors_of_lengths = length_error + RELAXATION_SLACK * a
+    error_by_lengths = np.abs(np.cos(angle_matrix)) * (
+        np.outer(errors_of_lengths, a) + np.outer(a, errors_of_lengths)
+    )
+    error_by_angles = (
+        np.abs(np.sin(angle_matrix)) * np.outer(a, a) * (angle_error + RELAXATION_SLACK)
+    )
+    error: Floats = error_by_lengths + error_by_angles
     return error

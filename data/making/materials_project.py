@@ -19,7 +19,7 @@ from bandgap.foundation.csv_tables import csv_text
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.progress import Progress, no_progress
 from bandgap.structures import StructureRecord, read_paths
-from bandgap.structures.formula import reduced
+from bandgap.structures.formula import reduced_formula
 from data.making.contacts import DECIMALS
 from data.making.shipping import MANIFEST, Item, checksum, extxyz_frame, statistics
 
@@ -69,7 +69,7 @@ def family(symbols: Sequence[str]) -> str:
     >>> family(["K", "I"]), family(["Na", "Cl", "Na", "Cl"])
     ('FLi', 'FLi')
     """
-    return reduced([_FIRST.get(symbol, symbol) for symbol in symbols])
+    return reduced_formula([_FIRST.get(symbol, symbol) for symbol in symbols])
 
 
 def make_inorganic_demo(raw: Path, folder: Path, *, seed: int = SEED, progress: Progress = no_progress) -> Path:
@@ -111,7 +111,7 @@ def _write(folder: Path, name: str, records: Sequence[StructureRecord], gaps: An
     rows = pd.DataFrame(
         {
             "id": [record.id for record in records],
-            "formula": [reduced(_symbols(record)) for record in records],
+            "formula": [reduced_formula(_symbols(record)) for record in records],
             "family": [family(_symbols(record)) for record in records],
             "n_atoms": [record.n_atoms for record in records],
             GAP_COLUMN: [float(gaps[record.id]) for record in records],

@@ -63,7 +63,7 @@ def test_files_of_the_same_name_in_two_folders_give_two_ids(visit: Visit, worksp
     workspace.add_checked([("a/water.xyz", WATER), ("b/water.xyz", WATER)])
     table = visit("data").dataframe[0].value
     assert sorted(table["id"]) == ["water", "water-2"]
-    assert "this one is called water-2" in table.set_index("id").loc["water-2", "problem"]
+    assert "this structure is called water-2" in table.set_index("id").loc["water-2", "problem"]
 
 
 def test_filter_and_search_choose_rows(visit: Visit, workspace: Workspace) -> None:

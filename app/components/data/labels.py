@@ -91,7 +91,7 @@ def _csv_form(dataset: Dataset) -> None:
             verdicts = stores.library().verdicts(dataset.id)
             ids, files = [v.id for v in verdicts], [v.file for v in verdicts]
             found = match_labels(ids, files, read)
-            others = other_gaps(file.getvalue(), chosen=read.column, name=file.name)
+            others = other_gaps(file.getvalue(), gap_column=read.column, name=file.name)
             beside = {name: match_labels(ids, files, other) for name, other in others.items()}
         except BandgapError as error:
             frame.problem(error)

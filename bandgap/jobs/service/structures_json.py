@@ -14,7 +14,7 @@ from bandgap.foundation.errors import printable, shown
 from bandgap.jobs.service.json_text import Json
 from bandgap.jobs.service.limits import Refusal, ServiceLimits
 from bandgap.structures.checks import to_record
-from bandgap.structures.draft import LARGEST_NUMBER, Draft, Unreadable, refused
+from bandgap.structures.draft import LARGEST_NUMBER, Draft, Unreadable, refused_draft
 from bandgap.structures.elements import ELEMENTS
 from bandgap.structures.reading import stream_structures
 from bandgap.structures.records import StructureRecord
@@ -76,7 +76,7 @@ def _draft(entry: Mapping[str, Json], where: str) -> Draft:
             keys = ", ".join(shown(key) for key in list(entry)[:5]) or "no keys"
             raise Refusal(422, f"{where} has {keys}. Accepted: {ACCEPTED}.")
     except Unreadable as error:
-        draft = refused(str(error))
+        draft = refused_draft(str(error))
     draft.format = draft.format or "JSON"
     draft.info = {**draft.info, **_info(entry, where)}
     return draft

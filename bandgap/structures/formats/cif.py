@@ -1,7 +1,8 @@
-"""CIF: every block with atoms becomes one structure (S. R. Hall et al., Acta Cryst. A47 (1991) 655).
+"""Read CIF; every block with atoms becomes one structure.
 
-gemmi reads the syntax; symmetry comes from the operators in the file, and from its space group symbol only where there
-are none, because symbols are written in many ways (P2(1)/c, Pmn2(1), ?) and operators in one.
+Reference: S. R. Hall et al., Acta Cryst. A47 (1991) 655. gemmi reads the syntax. Symmetry comes
+from the operators in the file, and from its space group symbol only if it lists no operators,
+because symbols are written in many ways (P2(1)/c, Pmn2(1), ?).
 """
 
 import re
@@ -10,9 +11,9 @@ from collections.abc import Iterator
 from gemmi import cif
 
 from bandgap.foundation.errors import shown
-from bandgap.structures.draft import Draft, Format, Unreadable, number, refused
+from bandgap.structures.draft import Draft, Format, Unreadable, number, refused_draft
 from bandgap.structures.elements import element_of
-from bandgap.structures.formula import compare, parse_formula
+from bandgap.structures.formula import parse_formula, warn_on_mismatch
 from bandgap.structures.operators import (
     Operations,
     operations_from_hall,
@@ -24,11 +25,18 @@ from bandgap.structures.symmetry import Site, from_sites
 from bandgap.structures.unit_cells import UnitCell, unit_cell
 
 _HEADER = re.compile(r"data_\S*", re.IGNORECASE)
-_EMPTY_LOOP = re.compile(r"^[ \t]*loop_[ \t]*\n(?:[ \t]*_\S+[ \t]*\n)+(?=[ \t]*_\S+[ \t]+\S)", re.MULTILINE)  # GULP's
+# A loop without values, as GULP writes it.
+_EMPTY_LOOP = re.compile(
+    r"^[ \t]*loop_[ \t]*\n(?:[ \t]*_\S+[ \t]*\n)+(?=[ \t]*_\S+[ \t]+\S)", re.MULTILINE
+)
 _AT_LINE = re.compile(r"^[^:]*:(\d+)(?::\d+)?\S*(?: in \S+)?:?\s*(.*)", re.DOTALL)
 _UNCERTAINTY = re.compile(r"\(\d*\)$")
-_CELL = [f"_cell_{name}" for name in ("length_a", "length_b", "length_c", "angle_alpha", "angle_beta", "angle_gamma")]
-_AMBIGUOUS = {"C", "H", "N", "O", "S", "P", "F", "B", "I"}  # CA1 in a label is a carbon unless the formula knows Ca
+_CELL = [
+    f"_cell_{name}"
+    for name in ("length_a", "length_b", "length_c", "angle_alpha", "angle_beta", "angle_gamma")
+]
+# Elements that labels may continue with a letter: CA1 is carbon unless the formula has Ca.
+_AMBIGUOUS = {"C", "H", "N", "O", "S", "P", "F", "B", "I"}
 _OPERATORS = (
     "_space_group_symop_operation_xyz",
     "_symmetry_equiv_pos_as_xyz",
@@ -46,16 +54,19 @@ _NUMBERS = ("_space_group_IT_number", "_symmetry_Int_Tables_number")
 
 
 def read_cif(text: str, *, limits: Limits) -> Iterator[Draft]:
-    """Yield one draft for every block that holds atoms or a cell, or one that says why there is none."""
+    """Yield one draft for every block with atoms or a cell, or a refused one if there is none."""
     plain = text if text.isascii() else re.sub(r"[^\x00-\x7f]", "_", text)
     plain = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", " ", plain)
     plain = _EMPTY_LOOP.sub(lambda match: "\n" * match.group().count("\n"), plain)
     try:
         blocks: list[cif.Block | Draft] = list(cif.read_string(plain, check_level=0))
     except (ValueError, RuntimeError) as error:
-        blocks = _piecewise(plain, error, most=limits.max_structures)
-    several = sum(isinstance(block, Draft) or _has_atoms(block) or _has_cell(block) for block in blocks) > 1
-    given = 0
+        blocks = _blocks_one_by_one(plain, error, max_blocks=limits.max_structures)
+    has_several = (
+        sum(isinstance(block, Draft) or _has_atoms(block) or _has_cell(block) for block in blocks)
+        > 1
+    )
+    n_drafts = 0
     for block in blocks:
         if isinstance(block, Draft):
             draft = block
@@ -63,19 +74,22 @@ def read_cif(text: str, *, limits: Limits) -> Iterator[Draft]:
             draft = _from_block(block, limits=limits)
         else:
             continue
-        given += 1
-        draft.suffix = str(given)
-        draft.id = draft.id if several else ""
+        n_drafts += 1
+        draft.suffix = str(n_drafts)
+        draft.id = draft.id if has_several else ""
         yield draft
-    if not given:
-        yield refused(_nothing_in(text, len(blocks)))
+    if not n_drafts:
+        yield refused_draft(_reason_without_atoms(text, len(blocks)))
 
 
-def _nothing_in(text: str, n_blocks: int) -> str:
+def _reason_without_atoms(text: str, n_blocks: int) -> str:
     if "_atom_site.Cartn_x" in text:
         return "a macromolecular CIF (_atom_site.Cartn_x) is not supported. Export it as PDB."
     count = f"{n_blocks} blocks" if n_blocks != 1 else "one block"
-    return f"no atoms in the file ({f'{count}, none with _atom_site_fract_x' if n_blocks else 'no data_ block'})"
+    return (
+        "no atoms in the file"
+        f" ({f'{count}, none with _atom_site_fract_x' if n_blocks else 'no data_ block'})"
+    )
 
 
 def _from_block(block: cif.Block, *, limits: Limits) -> Draft:
@@ -84,7 +98,7 @@ def _from_block(block: cif.Block, *, limits: Limits) -> Draft:
     try:
         draft = _structure(block, place, limits=limits)
     except Unreadable as error:
-        draft = refused(str(error))
+        draft = refused_draft(str(error))
     draft.id = name
     if name:
         draft.info["block"] = name
@@ -97,16 +111,21 @@ def _structure(block: cif.Block, place: str, *, limits: Limits) -> Draft:
     values = [value_of(block, tag) for tag in _CELL]
     if not all(values):
         missing = _CELL[values.index("")]
-        raise Unreadable(f"no unit cell in {place} ({missing} is missing). Export a molecule without a cell as XYZ.")
+        raise Unreadable(
+            f"no unit cell in {place} ({missing} is missing). Export a molecule without a cell as"
+            " XYZ."
+        )
     numbers = [_number(value, what=tag) for tag, value in zip(_CELL, values, strict=True)]
     cell = unit_cell(numbers, texts=[_UNCERTAINTY.sub("", value) for value in values])
     operations, origin, notes = _symmetry(block, place, cell=cell)
     formula = parse_formula(value_of(block, "_chemical_formula_sum"))
     sites = _sites(block, formula)
-    draft = from_sites(sites, cell=cell, operations=operations, operators_origin=origin, place=place, limits=limits)
+    draft = from_sites(
+        sites, cell=cell, operations=operations, operators_origin=origin, place=place, limits=limits
+    )
     for note in notes:
         draft.warn(note)
-    compare(draft, formula)
+    warn_on_mismatch(draft, formula)
     return draft
 
 
@@ -115,23 +134,35 @@ def _sites(block: cif.Block, formula: dict[str, float]) -> list[Site]:
     n = len(x)
     if not len(y) == len(z) == n:
         raise Unreadable("_atom_site_fract_x, _y and _z have different lengths")
-    types, labels = _column(block, "type_symbol", n), _column(block, "label", n)
+    types = _column(block, "type_symbol", n)
+    labels = _column(block, "label", n)
     occupancies = _column(block, "occupancy", n)
-    groups, assemblies = _column(block, "disorder_group", n), _column(block, "disorder_assembly", n)
+    groups = _column(block, "disorder_group", n)
+    assemblies = _column(block, "disorder_assembly", n)
     sites = []
     for i in range(n):
         symbol = _symbol(types[i], labels[i], formula=formula)
         name = labels[i] or f"{symbol}{i + 1}"
         what = f"a coordinate of atom {name}"
-        fractional = _number(x[i], what=what), _number(y[i], what=what), _number(z[i], what=what)
-        occupancy = _number(occupancies[i], what=f"the occupancy of atom {name}") if occupancies[i] else 1.0
+        fractional = (
+            _number(x[i], what=what),
+            _number(y[i], what=what),
+            _number(z[i], what=what),
+        )
+        occupancy = (
+            _number(occupancies[i], what=f"the occupancy of atom {name}") if occupancies[i] else 1.0
+        )
         group = "" if groups[i] == "0" else groups[i]
         sites.append(Site(name, symbol, fractional, occupancy, group, assemblies[i]))
     return sites
 
 
 def _symbol(type_symbol: str, label: str, *, formula: dict[str, float]) -> str:
-    """Return the element as the type says it, else as the label begins; the text itself when neither is an element."""
+    """Return the element of a type symbol, or of a label without one.
+
+    If neither is an element, the text itself is returned. A label such as CA1 may begin with a
+    symbol of one or two letters; the formula decides.
+    """
     if type_symbol:
         return element_of(type_symbol) or type_symbol
     letters = re.match(r"[A-Za-z]*", label)
@@ -141,17 +172,26 @@ def _symbol(type_symbol: str, label: str, *, formula: dict[str, float]) -> str:
         return one or label
     if not one or two in formula or (start[1].islower() and one not in formula):
         return two
-    return one if one in formula or (one in _AMBIGUOUS and two not in ("Cl", "Br", "Si", "Se")) else two
+    return (
+        one
+        if one in formula or (one in _AMBIGUOUS and two not in ("Cl", "Br", "Si", "Se"))
+        else two
+    )
 
 
 def _symmetry(block: cif.Block, place: str, *, cell: UnitCell) -> tuple[Operations, str, list[str]]:
-    """Return the operators (operation, 3, 4) of a block, where they come from, and sentences on what is odd about them.
+    """Return the operators (operation, 3, 4) of a block, where they come from, and warnings.
 
-    Raises Unreadable when the block names a space group that is not understood and lists no operators.
+    Raises Unreadable if the block lists no operators and its space group is unknown.
     """
     symbol = _first(block, _SYMBOLS)
     by_symbol = operations_from_symbol(symbol, cell) if symbol else None
-    triplets = [_plain(raw) for tag in _OPERATORS for raw in block.find_values(tag) if not cif.is_null(raw)]
+    triplets = [
+        _operator_text(raw)
+        for tag in _OPERATORS
+        for raw in block.find_values(tag)
+        if not cif.is_null(raw)
+    ]
     if triplets:
         operations = parse_operations(triplets)
         return operations, f"listed in {place}", _disagreement(operations, by_symbol, symbol, place)
@@ -166,87 +206,107 @@ def _symmetry(block: cif.Block, place: str, *, cell: UnitCell) -> tuple[Operatio
         identity = parse_operations(["x,y,z"])
         note = f"no symmetry in {place}; its atoms were taken as the whole cell (P 1)"
         return identity, f"of {place}", [] if number == "1" else [note]
-    named = f"symbol {symbol or hall!r}" if symbol or hall else f"number {number}"
+    space_group = f"symbol {symbol or hall!r}" if symbol or hall else f"number {number}"
     raise Unreadable(
-        f"{place} lists no symmetry operators, and its space group's {named} does not say which they are. "
-        "Export with _space_group_symop_operation_xyz, or in P 1."
+        f"{place} lists no symmetry operators, and its space group's {space_group} does not say"
+        " which they are. Export with _space_group_symop_operation_xyz, or in P 1."
     )
 
 
-def _disagreement(operations: Operations, by_symbol: Operations | None, symbol: str, place: str) -> list[str]:
-    """Say so when operators and symbol differ in number."""
+def _disagreement(
+    operations: Operations, by_symbol: Operations | None, symbol: str, place: str
+) -> list[str]:
+    """Return a warning if operators and symbol differ in the number of operators."""
     if by_symbol is None or len(by_symbol) == len(operations):
         return []
-    listed = f"{place} lists {len(operations)} symmetry operators and its space group {symbol} has {len(by_symbol)}"
+    listed = (
+        f"{place} lists {len(operations)} symmetry operators and its space group {symbol} has"
+        f" {len(by_symbol)}"
+    )
     return [f"{listed}; the listed ones were used"]
 
 
 def _first(block: cif.Block, tags: tuple[str, ...]) -> str:
     for tag in tags:
         raw = block.find_value(tag)
-        if raw is not None and not cif.is_null(raw) and cif.as_string(raw).strip() not in ("", "?", "."):
+        if (
+            raw is not None
+            and not cif.is_null(raw)
+            and cif.as_string(raw).strip() not in ("", "?", ".")
+        ):
             return cif.as_string(raw).strip()
     return ""
 
 
-def _plain(raw: str) -> str:
-    """Return an operator without quotes and without the running number that some programs put in front."""
+def _operator_text(raw: str) -> str:
+    """Return an operator without quotes and without a number before it, as some programs write."""
     text = cif.as_string(raw).strip()
-    first, _, rest = text.partition(" ")
-    return rest if first.isdigit() and rest else text
+    first, _, operator = text.partition(" ")
+    return operator if first.isdigit() and operator else text
 
 
-def _piecewise(text: str, error: Exception, *, most: int) -> list[cif.Block | Draft]:
-    """Read a file with a syntax error block by block, so that one bad block does not cost the others."""
+def _blocks_one_by_one(text: str, error: Exception, *, max_blocks: int) -> list[cif.Block | Draft]:
+    """Read the blocks of a file with a syntax error one by one, to keep those without errors."""
     blocks: list[cif.Block | Draft] = []
     pieces = _pieces(text.split("\n"))
     if not pieces:
-        return [refused(f"not a CIF: {_told(error, 0)}")]
-    for first, lines in pieces[: most + 1]:
+        return [refused_draft(f"not a CIF: {_located_message(error, 0)}")]
+    for first, lines in pieces[: max_blocks + 1]:
         try:
             blocks += cif.read_string("\n".join(lines) + "\n", check_level=0)
-        except (ValueError, RuntimeError) as fault:
+        except (ValueError, RuntimeError) as block_error:
             header = _HEADER.match(lines[0].strip())
             name = header.group()[5:] if header else ""
-            sentence = f"block {name} is not valid CIF: {_told(fault, first)}. Is the file cut off?"
-            bad = refused(sentence)
-            bad.id = name
-            blocks.append(bad)
+            sentence = (
+                f"block {name} is not valid CIF: {_located_message(block_error, first)}. Is the"
+                " file cut off?"
+            )
+            draft = refused_draft(sentence)
+            draft.id = name
+            blocks.append(draft)
     return blocks
 
 
 def _pieces(lines: list[str]) -> list[tuple[int, list[str]]]:
-    """Return each block's first line number (from 0) and lines; data_ inside a text field begins no block."""
-    starts, inside = [], False
-    for at, line in enumerate(lines):
+    """Return the first line number (from 0) and the lines of every block.
+
+    A line with data_ inside a text field does not begin a block.
+    """
+    starts = []
+    in_text_field = False
+    for index, line in enumerate(lines):
         if line.startswith(";"):
-            inside = not inside
-        elif not inside and _HEADER.match(line.strip()):
-            starts.append(at)
+            in_text_field = not in_text_field
+        elif not in_text_field and _HEADER.match(line.strip()):
+            starts.append(index)
     ends = [*starts[1:], len(lines)] if starts else []
     return [(start, lines[start:end]) for start, end in zip(starts, ends, strict=True)]
 
 
-def _told(error: Exception, lines_before: int) -> str:
-    """Return gemmi's message with the line of the whole file in front."""
+def _located_message(error: Exception, lines_before: int) -> str:
+    """Return gemmi's message with the line number in the file instead of the block."""
     match = _AT_LINE.match(str(error))
-    return f"line {int(match.group(1)) + lines_before}, {match.group(2)}" if match else shown(str(error))
+    return (
+        f"line {int(match.group(1)) + lines_before}, {match.group(2)}"
+        if match
+        else shown(str(error))
+    )
 
 
 def value_of(block: cif.Block, tag: str) -> str:
-    """Return a tag's value without quotes, "" when it is absent, ? or a dot."""
+    """Return the value of a tag without quotes, "" if it is missing, ? or a dot."""
     raw = block.find_value(tag) or block.find_value(_dotted(tag))
     return "" if raw is None else _text(raw)
 
 
 def _dotted(tag: str) -> str:
-    """Return a tag as CIF's newer dictionaries write it: _cell.length_a for _cell_length_a."""
+    """Return a tag in the style of newer dictionaries: _cell.length_a for _cell_length_a."""
     category = next((c for c in ("_cell", "_atom_site") if tag.startswith(c + "_")), "")
     return f"{category}.{tag[len(category) + 1 :]}" if category else tag
 
 
 def _text(raw: str) -> str:
-    """Return a value as the file means it: "" for ? and a dot, without quotes."""
+    """Return a value without quotes, "" for ? and a dot."""
     if raw in ("?", "."):
         return ""
     return cif.as_string(raw).strip() if raw[:1] in ("'", '"', ";") else raw
@@ -261,10 +321,15 @@ def _has_cell(block: cif.Block) -> bool:
 
 
 def _column(block: cif.Block, name: str, length: int | None = None) -> list[str]:
-    """Return an _atom_site column with "" for ? and a dot; with `length`, as many "" when the column is absent."""
+    """Return a column of _atom_site, with "" for ? and a dot.
+
+    If the column is missing or has another length than `length`, the result is `length` times "".
+    """
     tag = f"_atom_site_{name}"
-    found = [_text(raw) for raw in block.find_values(tag)] or [_text(raw) for raw in block.find_values(_dotted(tag))]
-    return found if length is None or len(found) == length else [""] * length
+    values = [_text(raw) for raw in block.find_values(tag)]
+    if not values:
+        values = [_text(raw) for raw in block.find_values(_dotted(tag))]
+    return values if length is None or len(values) == length else [""] * length
 
 
 def _number(text: str, *, what: str) -> float:
@@ -279,9 +344,9 @@ def _number(text: str, *, what: str) -> float:
 _LINE = re.MULTILINE | re.IGNORECASE
 FORMAT = Format(
     "CIF",
-    words="CIF",
+    label="CIF",
     read=read_cif,
-    content=(
+    patterns=(
         re.compile(r"^[ \t]*data_", _LINE),
         re.compile(r"^[ \t]*_(?:cell|atom_site|symmetry|space_group)", _LINE),
     ),

@@ -1,7 +1,8 @@
-"""OPTIMADE responses: the structures of `data`, one entry or a list of them, with numbers and words of their own.
+"""Read responses of OPTIMADE: the structures in `data`, one entry or a list, with their properties.
 
-Reference: M. L. Evans et al., Digital Discovery 3, 1509 (2024); the property definitions of OPTIMADE 1.2, structures.
-Sites that hold more than one element, or less than one atom, are disorder and refused.
+References: M. L. Evans et al., Digital Discovery 3, 1509 (2024); the property definitions of
+OPTIMADE 1.2. Sites with more than one element or with less than one atom are disordered and
+refused.
 """
 
 import json
@@ -14,82 +15,108 @@ from numpy.typing import NDArray
 
 from bandgap.foundation.errors import shown
 from bandgap.foundation.json_nesting import MAX_NESTING, nesting_depth
-from bandgap.structures.draft import Draft, Format, Unreadable, refused
+from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
 from bandgap.structures.records import InfoValue, Limits
 
-MARK = "cartesian_site_positions"  # stands in every structure that has coordinates
-_STRUCTURAL = {MARK, "species_at_sites", "species", "lattice_vectors", "dimension_types", "nsites", "elements", "type"}
-_WHOLE = 0.999  # of an atom, at least, on a site
-_LONGEST = 2_000  # characters of a text that is kept
-_LARGEST = 2**63
+MARK = "cartesian_site_positions"  # key of every structure with coordinates
+_STRUCTURAL = {
+    MARK,
+    "species_at_sites",
+    "species",
+    "lattice_vectors",
+    "dimension_types",
+    "nsites",
+    "elements",
+    "type",
+}
+_FULL = 0.999  # smallest concentration of a fully occupied site
+_LONGEST = 2_000  # characters of a text in `info`
+_LARGEST = 2**63  # limit of an integer in `info`
 
 
 def read_optimade(text: str, *, limits: Limits) -> Iterator[Draft]:
-    """Yield one draft for every entry of a response. Raises Unreadable where it is none."""
+    """Yield one draft for every entry of a response. Raises Unreadable if it is not a response."""
     if nesting_depth(text) > MAX_NESTING:
-        raise Unreadable(f"not JSON that can be read: it is nested deeper than {MAX_NESTING} levels")
+        raise Unreadable(
+            f"not JSON that can be read: it is nested deeper than {MAX_NESTING} levels"
+        )
     try:
         entries = json.loads(text)["data"]
     except ValueError as error:
-        raise Unreadable(f"not JSON that can be read ({shown(str(error))}). Is the file cut off?") from None
+        raise Unreadable(
+            f"not JSON that can be read ({shown(str(error))}). Is the file cut off?"
+        ) from None
     except (KeyError, TypeError):
         raise Unreadable("JSON without the key data at its top: no response of OPTIMADE") from None
     for number, entry in enumerate(entries if isinstance(entries, list) else [entries], start=1):
-        name, attributes = (entry.get(key) if isinstance(entry, dict) else None for key in ("id", "attributes"))
+        fields = entry if isinstance(entry, dict) else {}
+        name = fields.get("id")
+        attributes = fields.get("attributes")
         try:
             if not isinstance(attributes, dict):
                 raise Unreadable("an entry of the response without attributes")
             draft = draft_of(attributes, limits=limits)
         except Unreadable as error:
-            draft = refused(str(error))
-        draft.id, draft.suffix = name if isinstance(name, str) else "", str(number)
+            draft = refused_draft(str(error))
+        draft.id = name if isinstance(name, str) else ""
+        draft.suffix = str(number)
         yield draft
 
 
 def draft_of(attributes: Mapping[str, Any], *, limits: Limits) -> Draft:
-    """Return the draft of the attributes of one structure; raises Unreadable with what is missing or wrong."""
+    """Return the draft of a structure from attributes. Raises Unreadable if they are invalid."""
     sites = attributes.get("species_at_sites")
     if not isinstance(sites, list) or not all(isinstance(site, str) for site in sites):
         raise Unreadable("species_at_sites must be a list of names, one for every site")
     if len(sites) > limits.max_atoms:
-        raise Unreadable(f"the structure has {len(sites):,} atoms; the limit is {limits.max_atoms:,}")
+        raise Unreadable(
+            f"the structure has {len(sites):,} atoms; the limit is {limits.max_atoms:,}"
+        )
     symbols = _symbols(attributes.get("species"))
     positions = _numbers(attributes.get(MARK), MARK)
     if positions.shape != (len(sites), 3):
         raise Unreadable(f"{MARK} must be three coordinates for each of {len(sites)} sites")
-    draft = Draft([symbols.get(str(site), str(site)) for site in sites], positions, info=_info(attributes))
+    draft = Draft(
+        [symbols.get(str(site), str(site)) for site in sites], positions, info=_info(attributes)
+    )
     vectors = attributes.get("lattice_vectors")
     if vectors is not None:
         draft.cell = np.nan_to_num(_numbers(vectors, "lattice_vectors"))
         periodic = attributes.get("dimension_types")
         periodic = [1, 1, 1] if periodic is None else periodic
         if draft.cell.shape != (3, 3) or not isinstance(periodic, list) or len(periodic) != 3:
-            raise Unreadable("lattice_vectors must be three vectors, and dimension_types three of 0 and 1")
+            raise Unreadable(
+                "lattice_vectors must be three vectors, and dimension_types three of 0 and 1"
+            )
         draft.pbc = bool(periodic[0]), bool(periodic[1]), bool(periodic[2])
     return draft
 
 
 def _symbols(species: object) -> dict[str, str]:
-    """Return the element of every kind of site by its name."""
-    found = {}
+    """Return the element of every species by its name."""
+    element_of_species = {}
     for kind in species if isinstance(species, list) else []:
         try:
-            name, symbols, shares = str(kind["name"]), list(kind["chemical_symbols"]), list(kind["concentration"])
-            whole = [float(share) >= _WHOLE for share in shares]
+            name = str(kind["name"])
+            symbols = list(kind["chemical_symbols"])
+            concentrations = list(kind["concentration"])
+            is_full = [float(concentration) >= _FULL for concentration in concentrations]
         except (KeyError, TypeError, ValueError, OverflowError):
             raise Unreadable("species must have name, chemical_symbols and concentration") from None
-        if len(symbols) != 1 or whole != [True]:
-            held = ", ".join(f"{s} {c}" for s, c in zip(symbols, shares, strict=False))
-            raise Unreadable(
-                f"sites of {shown(name)} hold {shown(held)}. Disordered structures are not supported; export one "
-                "ordered component."
+        if len(symbols) != 1 or is_full != [True]:
+            components = ", ".join(
+                f"{s} {c}" for s, c in zip(symbols, concentrations, strict=False)
             )
-        found[name] = str(symbols[0])
-    return found
+            raise Unreadable(
+                f"sites of {shown(name)} contain {shown(components)}. Disordered structures are not"
+                " supported; export one ordered component."
+            )
+        element_of_species[name] = str(symbols[0])
+    return element_of_species
 
 
 def _numbers(values: object, name: str) -> NDArray[np.float64]:
-    """Return nested lists of numbers as an array, null as NaN."""
+    """Return nested lists of numbers as an array, with NaN for null."""
     try:
         return np.array(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -99,17 +126,19 @@ def _numbers(values: object, name: str) -> NDArray[np.float64]:
 def _info(attributes: Mapping[str, Any]) -> dict[str, InfoValue]:
     info: dict[str, InfoValue] = {}
     for key, value in attributes.items():
-        short = isinstance(value, str) and len(value) <= _LONGEST
-        small = isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < _LARGEST)
-        if key not in _STRUCTURAL and (short or small):
+        is_short_text = isinstance(value, str) and len(value) <= _LONGEST
+        is_number = isinstance(value, bool | float) or (
+            isinstance(value, int) and abs(value) < _LARGEST
+        )
+        if key not in _STRUCTURAL and (is_short_text or is_number):
             info[key] = value
     return info
 
 
 FORMAT = Format(
     "OPTIMADE",
-    words="OPTIMADE .json",
+    label="OPTIMADE .json",
     read=read_optimade,
-    content=(re.compile(r'"data"\s*+:'), re.compile(f'"{MARK}"')),
+    patterns=(re.compile(r'"data"\s*+:'), re.compile(f'"{MARK}"')),
     suffixes=("json",),
 )

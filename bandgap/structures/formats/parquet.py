@@ -1,16 +1,16 @@
-"""Parquet tables: a row is a structure, by columns of numbers or by a column with the text of a file.
+"""Read Parquet tables: every row is a structure, in columns of numbers or as the text of a file.
 
 | column | content |
 |---|---|
 | `numbers` or `symbols` | list of atomic numbers, or of elements |
-| `positions` | list of three coordinates for every atom, nested or one after the other, in angstrom |
-| `cell` | three vectors, nested or one after the other, in angstrom; empty where there is none |
-| `pbc` | true, false or three of these; without the column, whatever has a cell is periodic |
-| `cif`, `poscar`, `xyz`, `optimade` | instead of the columns above: the text of a file, one structure in each row |
-| `id`, `name`, `material_id`, `refcode` | the structure's id; the first that is there |
+| `positions` | three coordinates of every atom, as nested lists or one list, in angstrom |
+| `cell` | three vectors, as nested lists or one list, in angstrom; empty without a cell |
+| `pbc` | true, false or three of these; without the column, a structure with a cell is periodic |
+| `cif`, `poscar`, `xyz`, `optimade` | instead of the columns above: text of a file |
+| `id`, `name`, `material_id`, `refcode` | the structure's id; the first column that exists |
 
-Every other column of numbers, texts or flags becomes a key of the structure, such as `gap_eV`. The schema says which
-columns are read, and nothing in the file is executed. Batches of rows are decoded one after the other.
+Every other column of numbers, texts or flags becomes a key of the structure, such as `gap_eV`.
+Nothing in the file is executed. Batches of rows are decoded one after the other.
 """
 
 import math
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.structures.contents import Content
-from bandgap.structures.draft import Draft, Format, Unreadable, refused
+from bandgap.structures.draft import Draft, Format, Unreadable, refused_draft
 from bandgap.structures.elements import ELEMENTS
 from bandgap.structures.formats import cif, optimade, poscar, xyz
 from bandgap.structures.parquet_batches import parquet_batches
@@ -35,15 +35,17 @@ if TYPE_CHECKING:
 
 MAGIC = b"PAR1"
 TEXTS = {"cif": cif.FORMAT, "poscar": poscar.FORMAT, "xyz": xyz.FORMAT, "optimade": optimade.FORMAT}
-COLUMNS = "positions with numbers or symbols, and cell and pbc of crystals; or one of " + ", ".join(TEXTS)
+COLUMNS = "positions with numbers or symbols, and cell and pbc of crystals; or one of " + ", ".join(
+    TEXTS
+)
 _IDS = ("id", "name", "material_id", "refcode")
 _GEOMETRY = ("numbers", "symbols", "positions", "cell", "pbc")
-_LONGEST = 2_000  # characters of a text that is kept
+_LONGEST = 2_000  # characters of a text in `info`
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """What is read of a table: its geometry or the text of files, the id, and columns that become keys."""
+    """Columns of a table: geometry or text of files, id, and columns that become keys."""
 
     geometry: tuple[str, ...]
     text: str
@@ -52,43 +54,58 @@ class _Layout:
 
     @property
     def columns(self) -> list[str]:
-        """Names of all columns that are read."""
-        return list(dict.fromkeys(name for name in (*self.geometry, self.text, self.id, *self.info) if name))
+        """Names of all columns that are used."""
+        return list(
+            dict.fromkeys(name for name in (*self.geometry, self.text, self.id, *self.info) if name)
+        )
 
 
 def is_parquet(data: bytes) -> bool:
-    """Return whether bytes are a Parquet file."""
+    """Return whether the first bytes are those of a Parquet file."""
     return data.startswith(MAGIC)
 
 
 def read_parquet(content: Content, *, limits: Limits) -> Iterator[Draft]:
-    """Yield one draft for every row. Raises Unreadable on damage, and on a table without columns of structures."""
-    row = 0
-    with closing(parquet_batches(content, (*_GEOMETRY, *TEXTS), most_bytes=limits.max_file_bytes)) as parts:
-        layout = _layout(next(parts))
-        for batch in parts:
+    """Yield one draft for every row. Raises Unreadable if the table is damaged or has none."""
+    n_rows = 0
+    with closing(
+        parquet_batches(content, (*_GEOMETRY, *TEXTS), max_bytes=limits.max_file_bytes)
+    ) as batches:
+        layout = _layout(next(batches))
+        for batch in batches:
             for draft in _drafts(batch, layout, limits=limits):
-                row += 1
-                draft.suffix = str(row)
+                n_rows += 1
+                draft.suffix = str(n_rows)
                 yield draft
 
 
 def _layout(schema: "pyarrow.Schema") -> _Layout:
-    """Say what is read, by the names and types of the columns; raises Unreadable where they hold no structures."""
-    types = {name: schema.types[k] for k, name in enumerate(schema.names) if schema.names.count(name) == 1}
+    """Return the columns to use. Raises Unreadable if the table has no structures."""
+    types = {
+        name: schema.types[k]
+        for k, name in enumerate(schema.names)
+        if schema.names.count(name) == 1
+    }
     text = next((name for name in TEXTS if name in types), "")
     elements = next((name for name in ("numbers", "symbols") if name in types), "")
     if "positions" in types and elements:
         text = ""
         _check_lists(types)
     elif not text:
-        found = ", ".join(list(types)[:8]) or "none"
-        raise Unreadable(f"a Parquet table without structures; its columns are {found}. Accepted: {COLUMNS}")
+        column_names = ", ".join(list(types)[:8]) or "none"
+        raise Unreadable(
+            f"a Parquet table without structures; its columns are {column_names}. Accepted:"
+            f" {COLUMNS}"
+        )
     elif not _is_text(types[text]):
-        raise Unreadable(f"the column {text} must hold text, that of a file in every row")
+        raise Unreadable(f"the column {text} must contain text, that of a file in every row")
     geometry = () if text else tuple(name for name in (elements, *_GEOMETRY[2:]) if name in types)
-    taken = {*_GEOMETRY, *TEXTS}
-    info = tuple(name for name, type_ in types.items() if name not in taken and is_plain(type_) and name[:2] != "__")
+    reserved = {*_GEOMETRY, *TEXTS}
+    info = tuple(
+        name
+        for name, type_ in types.items()
+        if name not in reserved and is_plain(type_) and name[:2] != "__"
+    )
     return _Layout(geometry, text, next((name for name in _IDS if name in info), ""), info)
 
 
@@ -102,13 +119,19 @@ def _check_lists(types: "dict[str, pyarrow.DataType]") -> None:
         "cell": (_is_number, 2, "lists of numbers"),
         "pbc": (lambda kind: kinds.is_boolean(kind) or kinds.is_integer(kind), 1, "true and false"),
     }
-    for name, (is_leaf, deepest, words) in accepted.items():
+    for name, (is_leaf, max_depth, description) in accepted.items():
         kind, depth = types.get(name), 0
         while kind is not None and _is_list(kind):
             kind, depth = kind.value_type, depth + 1
-        shallowest = 0 if name == "pbc" else 1
-        if kind is not None and not (is_leaf(kind) and shallowest <= depth <= deepest) and not kinds.is_null(kind):
-            raise Unreadable(f"the column {name} must hold {words}, and holds {types[name]}")
+        min_depth = 0 if name == "pbc" else 1
+        if (
+            kind is not None
+            and not (is_leaf(kind) and min_depth <= depth <= max_depth)
+            and not kinds.is_null(kind)
+        ):
+            raise Unreadable(
+                f"the column {name} must contain {description}, and contains {types[name]}"
+            )
 
 
 def _is_list(kind: "pyarrow.DataType") -> bool:
@@ -138,9 +161,11 @@ def _drafts(batch: "pyarrow.RecordBatch", layout: _Layout, *, limits: Limits) ->
             if layout.text:
                 draft = _from_text(columns[layout.text][k].as_py(), layout.text, limits=limits)
             else:
-                draft = _from_numbers({name: columns[name][k] for name in layout.geometry}, limits=limits)
+                draft = _from_numbers(
+                    {name: columns[name][k] for name in layout.geometry}, limits=limits
+                )
         except Unreadable as error:
-            draft = refused(str(error))
+            draft = refused_draft(str(error))
         draft.format = FORMAT.name
         draft.info = {**draft.info, **_info({name: values[k] for name, values in plain.items()})}
         draft.id = str(draft.info[layout.id]) if layout.id in draft.info else draft.id
@@ -148,32 +173,38 @@ def _drafts(batch: "pyarrow.RecordBatch", layout: _Layout, *, limits: Limits) ->
 
 
 def _from_text(text: object, column: str, *, limits: Limits) -> Draft:
-    """Return the one structure of a text; raises Unreadable where there is none, and where there are more."""
+    """Return the structure of a text. Raises Unreadable if there is not exactly one."""
     if not isinstance(text, str) or not text.strip():
         raise Unreadable(f"nothing in the column {column}")
     if len(text) > limits.max_file_bytes:
         raise Unreadable(f"a text of {len(text):,} characters in the column {column}")
     form = TEXTS[column]
-    assert form.read is not None  # they are texts
+    assert form.read is not None  # all formats of TEXTS are texts
     drafts = iter(form.read(text.replace("\r\n", "\n").replace("\r", "\n"), limits=limits))
     draft = next(drafts, None)
     if draft is None:
         raise Unreadable(f"no structure in the column {column}")
     if next(drafts, None) is not None:
-        raise Unreadable(f"several structures in one row of the column {column}. Give each a row of its own")
+        raise Unreadable(
+            f"several structures in one row of the column {column}. Give each structure its own row"
+        )
     return draft
 
 
 def _from_numbers(cells: "dict[str, pyarrow.Scalar]", *, limits: Limits) -> Draft:
-    """Return the structure of a row's cells; raises Unreadable with what is missing or does not fit."""
-    elements, positions = cells.get("numbers", cells.get("symbols")), _numbers(cells["positions"])
+    """Return the structure of the cells of a row. Raises Unreadable if they are not valid."""
+    elements = cells.get("numbers", cells.get("symbols"))
+    positions = _numbers(cells["positions"])
     if elements is None or not elements.is_valid or positions is None:
         raise Unreadable("a row without elements or positions")
     n = len(elements.values)
     if n > limits.max_atoms:
         raise Unreadable(f"the structure has {n:,} atoms; the limit is {limits.max_atoms:,}")
     if positions.size != 3 * n:
-        raise Unreadable(f"a row of {n:,} elements and {positions.size:,} coordinates; three for each are expected")
+        raise Unreadable(
+            f"a row of {n:,} elements and {positions.size:,} coordinates; three for each are"
+            " expected"
+        )
     draft = Draft(_symbols(elements.as_py()), positions.reshape(n, 3))
     cell = _numbers(cells["cell"]) if "cell" in cells else None
     if cell is not None and cell.size:
@@ -191,21 +222,21 @@ def _from_numbers(cells: "dict[str, pyarrow.Scalar]", *, limits: Limits) -> Draf
 
 
 def _symbols(elements: list[Any]) -> list[str]:
-    found = []
+    symbols = []
     for element in elements:
         if isinstance(element, int):
             if not 1 <= element <= len(ELEMENTS):
                 raise Unreadable(f"an atom of number {element}, which is no element")
-            found.append(ELEMENTS[element - 1])
+            symbols.append(ELEMENTS[element - 1])
         elif element is None:
             raise Unreadable("an atom without an element")
         else:
-            found.append(str(element))
-    return found
+            symbols.append(str(element))
+    return symbols
 
 
 def _numbers(cell: "pyarrow.Scalar") -> NDArray[np.float64] | None:
-    """Return the numbers of a list, or of lists of three each, one after the other; missing ones are NaN."""
+    """Return the numbers of a list, or of lists of three, as one array; missing ones are NaN."""
     if not cell.is_valid or not hasattr(cell, "values"):
         return None
     values = cell.values
@@ -217,20 +248,20 @@ def _numbers(cell: "pyarrow.Scalar") -> NDArray[np.float64] | None:
 
 
 def _info(cells: dict[str, Any]) -> dict[str, InfoValue]:
-    found: dict[str, InfoValue] = {}
+    info: dict[str, InfoValue] = {}
     for name, value in cells.items():
-        known = value is not None and not (isinstance(value, float) and math.isnan(value))
-        if known and not (isinstance(value, str) and len(value) > _LONGEST):
-            found[name] = value
-    return found
+        has_value = value is not None and not (isinstance(value, float) and math.isnan(value))
+        if has_value and not (isinstance(value, str) and len(value) > _LONGEST):
+            info[name] = value
+    return info
 
 
 FORMAT = Format(
     "Parquet",
-    words="Parquet",
+    label="Parquet",
     read=None,
-    content=(),
+    patterns=(),
     suffixes=("parquet", "pq"),
-    is_it=is_parquet,
+    has_signature=is_parquet,
     read_content=read_parquet,
 )

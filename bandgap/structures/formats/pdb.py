@@ -1,6 +1,6 @@
-"""PDB: ATOM and HETATM records by their columns, CRYST1 for the cell; every MODEL is one structure.
+"""Read PDB: ATOM and HETATM records, and CRYST1 for the cell; every MODEL is one structure.
 
-Columns as in the wwPDB format description, version 3.3.
+The columns are those of the wwPDB format description, version 3.3.
 """
 
 import re
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import printable, shown
-from bandgap.structures.draft import Draft, Format, Unreadable, coordinates, number, refused
+from bandgap.structures.draft import Draft, Format, Unreadable, coordinates, number, refused_draft
 from bandgap.structures.elements import element_of
 from bandgap.structures.neighbours import THINNEST_ANGSTROM
 from bandgap.structures.operators import operations_from_symbol, parse_operations
@@ -19,7 +19,8 @@ from bandgap.structures.records import Limits
 from bandgap.structures.symmetry import Site, from_sites
 from bandgap.structures.unit_cells import UnitCell, unit_cell
 
-_NO_CELL = (1.0, 1.0, 1.0)  # what programs write in CRYST1 when there is no crystal
+_NO_CELL = (1.0, 1.0, 1.0)  # lengths in CRYST1 that mean no crystal
+_SCALES = ("SCALE1", "SCALE2", "SCALE3")
 
 
 @dataclass
@@ -35,36 +36,42 @@ def read_pdb(text: str, *, limits: Limits) -> Iterator[Draft]:
 
 
 def read_models(lines: Iterable[str], *, limits: Limits) -> Iterator[Draft]:
-    """Yield one draft for every model of a file, which is walked through twice: its crystal may stand at the end."""
-    cryst, scale, given = "", list[str](), False
+    """Yield one draft for every model of a file.
+
+    The lines are read twice, because the cell may be at the end.
+    """
+    cryst = ""
+    scale: list[str] = []
+    has_models = False
     for line in lines:
         record = line[:6].rstrip()
         if record == "CRYST1":
             cryst = line
-        elif record in ("SCALE1", "SCALE2", "SCALE3") and len(scale) < 4:  # more than three say nothing
+        elif record in _SCALES and len(scale) < 4:  # only exactly three are used
             scale.append(line)
     for model in _models(lines, limits.max_atoms):
-        given = True
+        has_models = True
         try:
             draft = _structure(model, cryst, scale=scale, limits=limits)
         except Unreadable as error:
-            draft = refused(str(error))
+            draft = refused_draft(str(error))
         draft.suffix = model.name or "1"
         yield draft
-    if not given:
-        yield refused("no atoms in the file (no ATOM or HETATM line)")
+    if not has_models:
+        yield refused_draft("no atoms in the file (no ATOM or HETATM line)")
 
 
 def _models(lines: Iterable[str], max_atoms: int) -> Iterator[_Model]:
-    """Yield the models that have atoms, of those that have more than the limit not all lines."""
-    model, number = _Model(""), 0
+    """Yield the models that have atoms, with the lines of at most `max_atoms` atoms each."""
+    model = _Model("")
+    model_number = 0
     for at, line in enumerate(lines, start=1):
         record = line[:6].rstrip()
         if record == "MODEL":
             if model.n_atoms:
                 yield model
-            number += 1
-            model = _Model(line[10:14].strip() or str(number))
+            model_number += 1
+            model = _Model(line[10:14].strip() or str(model_number))
         elif record in ("ATOM", "HETATM"):
             model.n_atoms += 1
             if model.n_atoms <= max_atoms:
@@ -75,40 +82,64 @@ def _models(lines: Iterable[str], max_atoms: int) -> Iterator[_Model]:
 
 def _structure(model: _Model, cryst: str, *, scale: list[str], limits: Limits) -> Draft:
     if model.n_atoms > limits.max_atoms:
-        raise Unreadable(f"the structure has {model.n_atoms:,} atoms; the limit is {limits.max_atoms:,}")
+        raise Unreadable(
+            f"the structure has {model.n_atoms:,} atoms; the limit is {limits.max_atoms:,}"
+        )
     symbols = [_symbol(line) for _, line in model.lines]
     names = [line[12:16].strip() or symbols[i] for i, (_, line) in enumerate(model.lines)]
-    xyz = [coordinates([line[30:38], line[38:46], line[46:54]], line=at) for at, line in model.lines]
+    xyz = [
+        coordinates([line[30:38], line[38:46], line[46:54]], line=at) for at, line in model.lines
+    ]
     positions = np.array(xyz, dtype=float)
     occupancies = _occupancies(model)
     groups = [line[16:17].strip() for _, line in model.lines]
     cell, group = _crystal(cryst)
     if cell is None:
-        sites = [Site(name, "", (0, 0, 0), o, g) for name, o, g in zip(names, occupancies, groups, strict=True)]
+        sites = [
+            Site(name, "", (0, 0, 0), o, g)
+            for name, o, g in zip(names, occupancies, groups, strict=True)
+        ]
         identity = parse_operations(["x,y,z"])
         no_crystal = unit_cell([*_NO_CELL, 90, 90, 90], texts=["1", "1", "1", "90", "90", "90"])
-        checked = from_sites(sites, cell=no_crystal, operations=identity, operators_origin="", place="", limits=limits)
+        checked = from_sites(
+            sites,
+            cell=no_crystal,
+            operations=identity,
+            operators_origin="",
+            place="",
+            limits=limits,
+        )
         return Draft(symbols=symbols, positions=positions, names=names, problems=checked.problems)
     _check_scale(scale, cell.vectors)
     operations = operations_from_symbol(group, cell) if group else parse_operations(["x,y,z"])
     if operations is None:
-        raise Unreadable(f"CRYST1 names the space group {shown(group)}, which is not known. Export in P 1 or as CIF.")
+        raise Unreadable(
+            f"CRYST1 names the space group {shown(group)}, which is not known. Export in P 1 or as"
+            " CIF."
+        )
     if not np.isfinite(positions).all():
         raise Unreadable("a coordinate is not a finite number")
     fractional = np.linalg.solve(cell.vectors.T, positions.T).T
     sites = [
         Site(name, symbol, (f[0], f[1], f[2]), o, g)
-        for name, symbol, f, o, g in zip(names, symbols, fractional.tolist(), occupancies, groups, strict=True)
+        for name, symbol, f, o, g in zip(
+            names, symbols, fractional.tolist(), occupancies, groups, strict=True
+        )
     ]
     origin = f"of CRYST1's space group {printable(group)}"
-    return from_sites(sites, cell=cell, operations=operations, operators_origin=origin, place="", limits=limits)
+    return from_sites(
+        sites, cell=cell, operations=operations, operators_origin=origin, place="", limits=limits
+    )
 
 
 def _symbol(line: str) -> str:
-    """Return the element of columns 77-78, else of the atom name: right-adjusted in 13-14, or its first letter."""
-    written = line[76:78].strip()
-    if written:
-        return written.capitalize()
+    """Return the element of columns 77-78, or of the atom name without them.
+
+    In the atom name it is right-adjusted in columns 13-14, or the first letter.
+    """
+    symbol = line[76:78].strip()
+    if symbol:
+        return symbol.capitalize()
     name = line[12:16]
     two = name[:2].strip()
     if two.isalpha() and len(two) == 2 and element_of(two) and name[:1] != "H":
@@ -118,7 +149,7 @@ def _symbol(line: str) -> str:
 
 
 def _occupancies(model: _Model) -> list[float]:
-    """Return occupancies; a file of a calculation has them all zero or blank, which then says nothing."""
+    """Return occupancies, which are 1 if all are zero or blank, as in files of calculations."""
     values = []
     for at, line in model.lines:
         text = line[54:60].strip()
@@ -130,7 +161,7 @@ def _occupancies(model: _Model) -> list[float]:
 
 
 def _crystal(cryst: str) -> tuple[UnitCell | None, str]:
-    """Return cell and space group symbol, or None when the file has no crystal."""
+    """Return the cell, None if there is no crystal, and the space group symbol."""
     if not cryst:
         return None, ""
     texts = [*(cryst[a : a + 9] for a in (6, 15, 24)), *(cryst[a : a + 7] for a in (33, 40, 47))]
@@ -144,23 +175,27 @@ def _crystal(cryst: str) -> tuple[UnitCell | None, str]:
 
 
 def _check_scale(scale: list[str], cell: NDArray[np.float64]) -> None:
-    """Refuse a file whose axes are not along x and in the xy plane, as the cell is built here."""
+    """Raise Unreadable if SCALE1 to SCALE3 do not belong to the cell.
+
+    The cell is built with a along x and b in the xy plane; SCALE may describe other axes.
+    """
     if len(scale) != 3:
         return
     try:
         matrix = np.array([[number(line[a : a + 10]) for a in (10, 20, 30)] for line in scale])
     except ValueError:
         raise Unreadable("SCALE1 to SCALE3 are not numbers") from None
-    sound = (np.abs(matrix) < 1 / THINNEST_ANGSTROM + 1).all()  # what is larger inverts no cell, and may overflow
-    if not sound or not np.abs(matrix @ cell.T - np.eye(3)).max() < 0.02:
+    # Larger values are not the inverse of a cell, and may overflow.
+    is_plausible = (np.abs(matrix) < 1 / THINNEST_ANGSTROM + 1).all()
+    if not is_plausible or not np.abs(matrix @ cell.T - np.eye(3)).max() < 0.02:
         raise Unreadable("SCALE1 to SCALE3 do not fit the cell of CRYST1. Export as CIF.")
 
 
 FORMAT = Format(
     "PDB",
-    words="PDB",
+    label="PDB",
     read=read_pdb,
     read_lines=read_models,
-    content=(re.compile(r"^(?:ATOM  |HETATM|CRYST1)", re.MULTILINE),),
+    patterns=(re.compile(r"^(?:ATOM  |HETATM|CRYST1)", re.MULTILINE),),
     suffixes=("pdb", "ent"),
 )

@@ -1,4 +1,4 @@
-"""POSCAR and CONTCAR of VASP (https://www.vasp.at/wiki/index.php/POSCAR)."""
+"""Read POSCAR and CONTCAR of VASP (https://www.vasp.at/wiki/index.php/POSCAR)."""
 
 import re
 
@@ -6,7 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bandgap.foundation.errors import shown
-from bandgap.structures.draft import LARGEST_NUMBER, NUMBER, ROW, Draft, Format, Unreadable, coordinates, number
+from bandgap.structures.draft import (
+    LARGEST_NUMBER,
+    NUMBER,
+    ROW,
+    Draft,
+    Format,
+    Unreadable,
+    coordinates,
+    number,
+)
 from bandgap.structures.elements import element_of
 from bandgap.structures.records import Limits
 
@@ -14,14 +23,21 @@ _COUNTS = re.compile(r"\s*\d+(\s+\d+)*\s*", re.ASCII)
 
 
 def read_poscar(text: str, *, limits: Limits) -> list[Draft]:
-    """Return the one structure of a POSCAR. Raises Unreadable with the line at fault."""
-    lines = [line.split("!")[0].split("#")[0] if at else line for at, line in enumerate(text.split("\n"))]
+    """Return the structure of a POSCAR. Raises Unreadable with the invalid line."""
+    lines = [
+        line.split("!")[0].split("#")[0] if at else line for at, line in enumerate(text.split("\n"))
+    ]
     if len([line for line in lines if line.strip()]) < 7:
-        raise Unreadable("too few lines for a POSCAR: comment, scale, three lattice vectors, elements, counts, atoms")
+        raise Unreadable(
+            "too few lines for a POSCAR: comment, scale, three lattice vectors, elements, counts,"
+            " atoms"
+        )
     cell, factors = _cell(lines)
     elements, counts, at = _elements(lines)
     if sum(counts) > limits.max_atoms:
-        raise Unreadable(f"the structure has {sum(counts):,} atoms; the limit is {limits.max_atoms:,}")
+        raise Unreadable(
+            f"the structure has {sum(counts):,} atoms; the limit is {limits.max_atoms:,}"
+        )
     if at < len(lines) and lines[at].strip()[:1] in ("S", "s"):
         at += 1
     mode = lines[at].strip()[:1].lower() if at < len(lines) else ""
@@ -30,12 +46,14 @@ def read_poscar(text: str, *, limits: Limits) -> list[Draft]:
         raise Unreadable(f"line {at + 1}: expected Direct or Cartesian, found {found}")
     values = _positions(lines, at + 1, n_atoms=sum(counts))
     positions = values @ cell if mode == "d" else values * factors
-    symbols = [element for element, count in zip(elements, counts, strict=True) for _ in range(count)]
+    symbols = [
+        element for element, count in zip(elements, counts, strict=True) for _ in range(count)
+    ]
     return [Draft(symbols=symbols, positions=positions, cell=cell, pbc=(True, True, True))]
 
 
 def _cell(lines: list[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the scaled cell and the factors (3,) that Cartesian positions are multiplied by."""
+    """Return the scaled cell (3, 3) and the scale factors (3,) of Cartesian positions."""
     try:
         scale = np.array([number(token) for token in lines[1].split()[:3]])
     except ValueError:
@@ -46,10 +64,15 @@ def _cell(lines: list[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         or not (np.abs(scale) <= LARGEST_NUMBER).all()
         or (len(scale) == 3 and (scale < 0).any())
     ):
-        raise Unreadable(f"line 2: expected the scale (one number, or three above zero), found {shown(lines[1])}")
-    rows = [coordinates(lines[at].split(), line=at + 1, what="a lattice vector (three numbers)") for at in (2, 3, 4)]
+        raise Unreadable(
+            f"line 2: expected the scale (one number, or three above zero), found {shown(lines[1])}"
+        )
+    rows = [
+        coordinates(lines[at].split(), line=at + 1, what="a lattice vector (three numbers)")
+        for at in (2, 3, 4)
+    ]
     vectors = np.array(rows)
-    if scale[0] < 0:  # minus the volume of the cell
+    if scale[0] < 0:  # the negative volume of the cell
         volume = abs(np.linalg.det(vectors))
         if volume < 1 / LARGEST_NUMBER:
             raise Unreadable("the unit cell has no volume")
@@ -59,19 +82,27 @@ def _cell(lines: list[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 def _elements(lines: list[str]) -> tuple[list[str], list[int], int]:
-    """Return elements, their counts, and the index of the line after them."""
-    if _COUNTS.fullmatch(lines[5]):  # VASP 4: the elements can only be in the comment
-        tokens, counts, at = lines[0].split(), lines[5].split(), 6
+    """Return elements, their counts, and the index of the next line."""
+    if _COUNTS.fullmatch(lines[5]):  # VASP 4; elements may be in the comment
+        tokens = lines[0].split()
+        counts = lines[5].split()
+        next_line = 6
         if len(tokens) != len(counts) or not all(map(_element, tokens)):
-            raise Unreadable("line 6: no element symbols (VASP 4). Add the line of element symbols above the counts.")
+            raise Unreadable(
+                "line 6: no element symbols (VASP 4). Add the line of element symbols above the"
+                " counts."
+            )
     elif len(lines) > 6 and _COUNTS.fullmatch(lines[6]):
-        tokens, counts, at = lines[5].split(), lines[6].split(), 7
+        tokens = lines[5].split()
+        counts = lines[6].split()
+        next_line = 7
     else:
         found = f"{shown(lines[5])} and {shown(lines[6] if len(lines) > 6 else '')}"
         raise Unreadable(f"lines 6 and 7: expected element symbols and their counts, found {found}")
     if len(tokens) != len(counts):
         raise Unreadable(f"lines 6 and 7: {len(tokens)} element symbols and {len(counts)} counts")
-    return [_element(token) or token for token in tokens], [int(count[:12]) for count in counts], at
+    elements = [_element(token) or token for token in tokens]
+    return elements, [int(count[:12]) for count in counts], next_line
 
 
 def _element(token: str) -> str:
@@ -79,15 +110,20 @@ def _element(token: str) -> str:
     return element_of(re.split(r"[_/.]", token)[0])
 
 
-def _positions(lines: list[str], at: int, *, n_atoms: int) -> NDArray[np.float64]:
-    rows = lines[at : at + n_atoms]
-    present = next((index for index, row in enumerate(rows) if not row.strip()), len(rows))
-    if present < n_atoms:
-        raise Unreadable(f"the counts announce {n_atoms} atoms, and {present} positions follow. Is the file cut off?")
-    following = lines[at + n_atoms].split()[:3] if len(lines) > at + n_atoms else []
-    if len(following) == 3 and all(map(_is_number, following)):
+def _positions(lines: list[str], start: int, *, n_atoms: int) -> NDArray[np.float64]:
+    rows = lines[start : start + n_atoms]
+    n_present = next((index for index, row in enumerate(rows) if not row.strip()), len(rows))
+    if n_present < n_atoms:
+        raise Unreadable(
+            f"the counts announce {n_atoms} atoms, and {n_present} positions follow. Is the file"
+            " cut off?"
+        )
+    next_tokens = lines[start + n_atoms].split()[:3] if len(lines) > start + n_atoms else []
+    if len(next_tokens) == 3 and all(map(_is_number, next_tokens)):
         raise Unreadable(f"the counts announce {n_atoms} atoms, and more positions follow")
-    values = [coordinates(row.split(), line=index) for index, row in enumerate(rows, start=at + 1)]
+    values = [
+        coordinates(row.split(), line=index) for index, row in enumerate(rows, start=start + 1)
+    ]
     return np.array(values, dtype=float).reshape(-1, 3)
 
 
@@ -101,9 +137,9 @@ def _is_number(token: str) -> bool:
 
 FORMAT = Format(
     "POSCAR",
-    words="POSCAR/CONTCAR",
+    label="POSCAR/CONTCAR",
     read=read_poscar,
-    content=(re.compile(rf"\A[^\n]*\n[ \t]*{NUMBER}[^\n]*\n(?:[ \t]*{ROW}[^\n]*\n){{3}}"),),
+    patterns=(re.compile(rf"\A[^\n]*\n[ \t]*{NUMBER}[^\n]*\n(?:[ \t]*{ROW}[^\n]*\n){{3}}"),),
     suffixes=("vasp", "poscar", "contcar"),
     names=("POSCAR", "CONTCAR"),
 )

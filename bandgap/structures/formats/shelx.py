@@ -1,6 +1,6 @@
-"""SHELX .res and .ins, also as AIRSS writes them: cell, symmetry, atoms and their site occupation.
+"""Read SHELX .res and .ins files, also those of AIRSS: cell, symmetry, atoms and occupation.
 
-G. M. Sheldrick, Acta Cryst. A64 (2008) 112; instructions as in the SHELXL manual.
+References: G. M. Sheldrick, Acta Cryst. A64 (2008) 112; the SHELXL manual for the instructions.
 """
 
 import math
@@ -13,29 +13,30 @@ from numpy.typing import NDArray
 
 from bandgap.foundation.errors import shown
 from bandgap.structures.draft import NUMBER, ROW, Draft, Format, Unreadable, coordinates, number
-from bandgap.structures.formula import compare, parse_formula
+from bandgap.structures.formula import parse_formula, warn_on_mismatch
 from bandgap.structures.operators import Operations, parse_operations
 from bandgap.structures.records import Limits
 from bandgap.structures.symmetry import Site, from_sites
 from bandgap.structures.unit_cells import unit_cell
 
 Floats = NDArray[np.float64]
-_LATTICES = dict(enumerate("PIRFABC", start=1))  # of LATT
+_LATTICES = dict(enumerate("PIRFABC", start=1))  # by the number of LATT
 _PEAK = re.compile(r"Q\d+", re.IGNORECASE)  # residual electron density, not an atom
-_READ = {"CELL", "LATT", "SYMM", "SFAC", "FVAR", "PART", "HKLF", "END"}
+_USED_INSTRUCTIONS = {"CELL", "LATT", "SYMM", "SFAC", "FVAR", "PART", "HKLF", "END"}
 _INSTRUCTIONS = {
-    "ABIN", "ACTA", "AFIX", "ANIS", "ANSC", "ANSR", "BASF", "BIND", "BLOC", "BOND", "BUMP", "CGLS", "CHIV",
-    "CONF", "CONN", "DAMP", "DANG", "DEFS", "DELU", "DFIX", "DISP", "EADP", "EQIV", "EXTI", "EXYZ", "FEND",
-    "FLAT", "FMAP", "FRAG", "FREE", "GRID", "HFIX", "HKLF", "HTAB", "ISOR", "L.S.", "LAUE", "LIST", "LONE", "MERG",
-    "MORE", "MOVE", "MPLA", "NCSY", "NEUT", "OMIT", "PLAN", "PRIG", "REM", "RESI", "RIGU", "RTAB", "SADI",
-    "SAME", "SHEL", "SIMU", "SIZE", "SPEC", "STIR", "SUMP", "SWAT", "TEMP", "TIME", "TITL", "TWIN", "TWST",
+    "ABIN", "ACTA", "AFIX", "ANIS", "ANSC", "ANSR", "BASF", "BIND", "BLOC", "BOND", "BUMP",
+    "CGLS", "CHIV", "CONF", "CONN", "DAMP", "DANG", "DEFS", "DELU", "DFIX", "DISP", "EADP",
+    "EQIV", "EXTI", "EXYZ", "FEND", "FLAT", "FMAP", "FRAG", "FREE", "GRID", "HFIX", "HKLF",
+    "HTAB", "ISOR", "L.S.", "LAUE", "LIST", "LONE", "MERG", "MORE", "MOVE", "MPLA", "NCSY",
+    "NEUT", "OMIT", "PLAN", "PRIG", "REM", "RESI", "RIGU", "RTAB", "SADI", "SAME", "SHEL",
+    "SIMU", "SIZE", "SPEC", "STIR", "SUMP", "SWAT", "TEMP", "TIME", "TITL", "TWIN", "TWST",
     "WGHT", "WIGL", "WPDB", "XNPD", "ZERR", "BEDE", "ANOM", "MOLE",
 }  # fmt: skip
 
 
 @dataclass
-class _File:
-    """What the instructions say, collected line by line."""
+class _Contents:
+    """Values of the instructions, collected line by line."""
 
     cell: list[str] = field(default_factory=list)  # three lengths and three angles, as written
     lattice: int = 1
@@ -47,112 +48,152 @@ class _File:
     variables: list[float] = field(default_factory=list)
     part: int = 0
     part_occupation: float | None = None
-    atoms: list[tuple[Site, float]] = field(default_factory=list)  # with the site occupation factor as written
+    atoms: list[tuple[Site, float]] = field(default_factory=list)  # with site occupation factors
 
 
 def read_shelx(text: str, *, limits: Limits) -> list[Draft]:
-    """Return the one structure of a .res file. Raises Unreadable with what is wrong."""
-    found = _File()
+    """Return the structure of a .res file. Raises Unreadable if it is not valid."""
+    file = _Contents()
     for line, tokens in _lines(text):
         keyword = tokens[0].upper().split("_")[0]
-        if keyword == "END" or (keyword == "HKLF" and found.atoms):
-            found.ended = True
+        if keyword == "END" or (keyword == "HKLF" and file.atoms):
+            file.ended = True
             break
-        _take(found, keyword, tokens=tokens, line=line)
-        if len(found.atoms) > limits.max_atoms:
+        _read_instruction(file, keyword, tokens=tokens, line=line)
+        if len(file.atoms) > limits.max_atoms:
             raise Unreadable(f"the structure has more than {limits.max_atoms:,} atoms, the limit")
-    if not found.cell:
+    if not file.cell:
         raise Unreadable("no unit cell in the file (CELL is missing)")
-    cell = unit_cell([number(text) for text in found.cell], texts=found.cell)
-    operations = _operations(found)
+    cell = unit_cell([number(text) for text in file.cell], texts=file.cell)
+    operations = _operations(file)
     vectors = cell.vectors
     sites = [
-        _with_occupancy(site, factor, found=found, operations=operations, cell=vectors) for site, factor in found.atoms
+        _with_occupancy(site, factor, file=file, operations=operations, cell=vectors)
+        for site, factor in file.atoms
     ]
     draft = from_sites(
-        sites, cell=cell, operations=operations, operators_origin="of SYMM and LATT", place="", limits=limits
+        sites,
+        cell=cell,
+        operations=operations,
+        operators_origin="of SYMM and LATT",
+        place="",
+        limits=limits,
     )
-    if found.not_read:
-        draft.warn(f"lines that are no instruction of SHELX were not read: {', '.join(map(str, found.not_read[:5]))}")
-    if not found.ended:
+    if file.not_read:
+        draft.warn(
+            "lines that are no instruction of SHELX were not read:"
+            f" {', '.join(map(str, file.not_read[:5]))}"
+        )
+    if not file.ended:
         draft.warn("the file has neither HKLF nor END; is it cut off?")
-    counts = zip(found.elements, found.contents, strict=False)
-    compare(draft, parse_formula(" ".join(f"{element}{count:g}" for element, count in counts if count)))
+    counts = zip(file.elements, file.contents, strict=False)
+    warn_on_mismatch(
+        draft, parse_formula(" ".join(f"{element}{count:g}" for element, count in counts if count))
+    )
     return [draft]
 
 
-def _take(found: _File, keyword: str, *, tokens: list[str], line: int) -> None:
+def _read_instruction(file: _Contents, keyword: str, *, tokens: list[str], line: int) -> None:
     if keyword == "CELL":
-        found.cell = tokens[2:8] if _all_numbers(tokens[1:8]) else []
-        if len(found.cell) != 6:
-            raise Unreadable(f"line {line}: CELL needs a wavelength and six numbers, found {shown(' '.join(tokens))}")
+        file.cell = tokens[2:8] if _all_numbers(tokens[1:8]) else []
+        if len(file.cell) != 6:
+            raise Unreadable(
+                f"line {line}: CELL needs a wavelength and six numbers, found"
+                f" {shown(' '.join(tokens))}"
+            )
     elif keyword == "LATT":
-        found.lattice = int(number(tokens[1])) if len(tokens) > 1 and _all_numbers(tokens[1:2]) else 0
-        if abs(found.lattice) not in _LATTICES:
-            raise Unreadable(f"line {line}: LATT must be 1 to 7 or -1 to -7, found {shown(' '.join(tokens[1:]))}")
+        file.lattice = (
+            int(number(tokens[1])) if len(tokens) > 1 and _all_numbers(tokens[1:2]) else 0
+        )
+        if abs(file.lattice) not in _LATTICES:
+            raise Unreadable(
+                f"line {line}: LATT must be 1 to 7 or -1 to -7, found {shown(' '.join(tokens[1:]))}"
+            )
     elif keyword == "SYMM":
-        found.symmetry.append(" ".join(tokens[1:]))
+        file.symmetry.append(" ".join(tokens[1:]))
     elif keyword == "SFAC":
-        found.elements += tokens[1:2] if _all_numbers(tokens[2:3]) else tokens[1:]
+        file.elements += tokens[1:2] if _all_numbers(tokens[2:3]) else tokens[1:]
     elif keyword == "UNIT" and _all_numbers(tokens[1:]):
-        found.contents = [number(token) for token in tokens[1:]]
+        file.contents = [number(token) for token in tokens[1:]]
     elif keyword == "FVAR" and _all_numbers(tokens[1:]):
-        found.variables += [number(token) for token in tokens[1:]]
+        file.variables += [number(token) for token in tokens[1:]]
     elif keyword == "PART":
-        found.part = int(number(tokens[1])) if _all_numbers(tokens[1:2]) and len(tokens) > 1 else 0
-        found.part_occupation = number(tokens[2]) if len(tokens) > 2 and _all_numbers(tokens[2:3]) else None
+        file.part = int(number(tokens[1])) if _all_numbers(tokens[1:2]) and len(tokens) > 1 else 0
+        file.part_occupation = (
+            number(tokens[2]) if len(tokens) > 2 and _all_numbers(tokens[2:3]) else None
+        )
     elif keyword not in _INSTRUCTIONS and not keyword.startswith("+"):
-        _take_atom(found, tokens, line=line)
+        _read_atom(file, tokens, line=line)
 
 
-def _take_atom(found: _File, tokens: list[str], *, line: int) -> None:
+def _read_atom(file: _Contents, tokens: list[str], *, line: int) -> None:
     label = tokens[0]
     if _PEAK.fullmatch(label):
         return
     if len(tokens) < 5 or not _is_count(tokens[1]):
-        if label.rstrip("0123456789").upper() in {element.upper() for element in found.elements}:
-            raise Unreadable(f"line {line}: expected an atom, found {shown(' '.join(tokens))}. Is the file cut off?")
-        found.not_read.append(line)
+        if label.rstrip("0123456789").upper() in {element.upper() for element in file.elements}:
+            raise Unreadable(
+                f"line {line}: expected an atom, found {shown(' '.join(tokens))}. Is the file cut"
+                " off?"
+            )
+        file.not_read.append(line)
         return
     kind = int(tokens[1][:4])
-    if not 1 <= kind <= len(found.elements):
-        named = len(found.elements)
-        raise Unreadable(f"line {line}: atom {label} has scattering factor {kind}, and SFAC names {named}")
-    fractional = coordinates([_unfixed(token) for token in tokens[2:5]], line=line)
+    if not 1 <= kind <= len(file.elements):
+        named = len(file.elements)
+        raise Unreadable(
+            f"line {line}: atom {label} has scattering factor {kind}, and SFAC names {named}"
+        )
+    fractional = coordinates([_without_fixed_offset(token) for token in tokens[2:5]], line=line)
     factor = number(tokens[5]) if _all_numbers(tokens[5:6]) and len(tokens) > 5 else 11.0
-    if found.part_occupation is not None:
-        factor = found.part_occupation
-    group = str(found.part) if found.part else ""
-    found.atoms.append((Site(label, found.elements[kind - 1], fractional, disorder_group=group), factor))
+    if file.part_occupation is not None:
+        factor = file.part_occupation
+    group = str(file.part) if file.part else ""
+    file.atoms.append(
+        (Site(label, file.elements[kind - 1], fractional, disorder_group=group), factor)
+    )
 
 
-def _unfixed(token: str) -> str:
-    """Return a coordinate without the 10 that SHELX adds to one that is not refined."""
+def _without_fixed_offset(token: str) -> str:
+    """Return a coordinate without the 10 that SHELX adds to a fixed one."""
     if _all_numbers([token]) and 5 < abs(number(token)) < 15:
         return f"{number(token) - math.copysign(10, number(token)):.10f}"
     return token
 
 
-def _with_occupancy(site: Site, factor: float, *, found: _File, operations: Operations, cell: Floats) -> Site:
-    """Turn the site occupation factor, which counts site symmetry, into the share of atoms that are there."""
-    size, index = abs(factor), round(abs(factor) / 10)
-    share = factor if size < 5 else size - 10 if size < 15 else np.nan
-    if size >= 15 and index <= len(found.variables):
-        rest, variable = size - 10 * index, found.variables[index - 1]
-        share = rest * variable if factor > 0 else rest * (1 - variable)
-    if not np.isfinite(share):
-        raise Unreadable(f"atom {site.name} has the site occupation {factor:g}, which no FVAR explains")
-    return site.with_share(share, operations=operations, cell=cell)
+def _with_occupancy(
+    site: Site, factor: float, *, file: _Contents, operations: Operations, cell: Floats
+) -> Site:
+    """Return the site with the occupancy of its site occupation factor, which may use FVAR."""
+    size = abs(factor)
+    index = round(abs(factor) / 10)
+    site_factor = factor if size < 5 else size - 10 if size < 15 else np.nan
+    if size >= 15 and index <= len(file.variables):
+        multiplier = size - 10 * index
+        variable = file.variables[index - 1]
+        site_factor = multiplier * variable if factor > 0 else multiplier * (1 - variable)
+    if not np.isfinite(site_factor):
+        raise Unreadable(
+            f"atom {site.name} has the site occupation {factor:g}, which no FVAR explains"
+        )
+    return site.with_site_factor(site_factor, operations=operations, cell=cell)
 
 
-def _operations(found: _File) -> Operations:
-    """Return the operators of SYMM by those of LATT: its centrings, with a centre of symmetry where it is positive."""
-    lattice = gemmi.symops_from_hall(f"{'-' if found.lattice > 0 else ''}{_LATTICES[abs(found.lattice)]} 1")
-    listed = [_op(text) for text in found.symmetry]
-    return parse_operations([by_lattice.combine(op).wrap().triplet() for by_lattice in lattice for op in listed])
+def _operations(file: _Contents) -> Operations:
+    """Return the products of the operators of SYMM and LATT.
+
+    LATT gives the centring, and a centre of symmetry if it is positive.
+    """
+    lattice = gemmi.symops_from_hall(
+        f"{'-' if file.lattice > 0 else ''}{_LATTICES[abs(file.lattice)]} 1"
+    )
+    listed = [_operator(text) for text in file.symmetry]
+    return parse_operations(
+        [by_lattice.combine(op).wrap().triplet() for by_lattice in lattice for op in listed]
+    )
 
 
-def _op(text: str) -> gemmi.Op:
+def _operator(text: str) -> gemmi.Op:
     try:
         return gemmi.Op(text)
     except (RuntimeError, ValueError):
@@ -171,35 +212,41 @@ def _is_count(token: str) -> bool:
 
 
 def _lines(text: str) -> list[tuple[int, list[str]]]:
-    """Return lines that are not blank, split, with continuations ("=" at the end) joined and remarks left out."""
-    joined: list[tuple[int, list[str]]] = []
-    open_line = False
+    """Return the number and the tokens of every line, without blank lines and remarks.
+
+    A line that ends with "=" is joined with the next one.
+    """
+    lines: list[tuple[int, list[str]]] = []
+    is_open = False
     for at, raw in enumerate(text.split("\n"), start=1):
         tokens = raw.split("!")[0].split()
         if not tokens or tokens[0].upper() == "REM":
             continue
         continued = tokens[-1] == "="
         body = tokens[:-1] if continued else tokens
-        if open_line:
-            joined[-1][1].extend(body)
+        if is_open:
+            lines[-1][1].extend(body)
         elif not (raw[0].isspace() and _is_remark(body)):
-            joined.append((at, body))
-        open_line = continued and bool(joined)
-    return [(at, tokens) for at, tokens in joined if tokens]
+            lines.append((at, body))
+        is_open = continued and bool(lines)
+    return [(at, tokens) for at, tokens in lines if tokens]
 
 
 def _is_remark(tokens: list[str]) -> bool:
-    """Return whether an indented line is the remark that SHELX takes it for; some writers indent atoms and cell."""
+    """Return whether an indented line is a remark, as it is for SHELX.
+
+    Some programs indent atoms and instructions; these lines are no remarks.
+    """
     keyword = tokens[0].upper() if tokens else ""
-    return keyword not in _READ and not (len(tokens) > 4 and _is_count(tokens[1]))
+    return keyword not in _USED_INSTRUCTIONS and not (len(tokens) > 4 and _is_count(tokens[1]))
 
 
 _LINE = re.MULTILINE | re.IGNORECASE
 FORMAT = Format(
     "SHELX",
-    words="SHELX .res",
+    label="SHELX .res",
     read=read_shelx,
-    content=(
+    patterns=(
         re.compile(rf"^[ \t]*CELL[ \t]+{NUMBER}[ \t]+{ROW}", _LINE),
         re.compile(r"^[ \t]*SFAC[ \t]", _LINE),
     ),

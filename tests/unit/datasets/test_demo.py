@@ -94,7 +94,7 @@ def test_crystals_have_the_symmetry_of_their_space_group(crystals):
             assert np.abs((apart - np.round(apart)) @ atoms.cell.array).max() < 1e-3, crystals.records[row].id
 
 
-def test_manifest_holds_the_distributions_of_the_tables_and_the_readme_shows_them(molecules, crystals):
+def test_manifest_and_readme_contain_the_distributions_of_the_tables(molecules, crystals):
     sets = read_demo_manifest()["sets"]
     readme = (data_folder() / "README.md").read_text(encoding="utf-8")
     for demo in (molecules, crystals):
@@ -110,7 +110,7 @@ def test_crystal_gaps_are_related_to_the_molecules_and_differ_from_them(crystals
     assert 0.03 < (gap - alone_gfn1).std() < 0.5
 
 
-def test_checksums_of_the_shipped_files_hold_and_they_stay_small():
+def test_shipped_files_match_their_checksums_and_are_small():
     assert verify_demo_data() == 4 + 12 + 4
     files = [p for p in data_folder().rglob("*") if p.is_file() and p.suffix not in (".py", ".pyc")]
     files = [p for p in files if "inorganic" not in p.parts]  # has its own test
@@ -148,7 +148,7 @@ def test_unknown_set_is_refused_with_the_names_there_are():
         load_demo("oe62")
 
 
-def test_sample_cifs_are_eight_sound_ones_and_four_with_the_problems_that_the_readme_names():
+def test_sample_cifs_are_eight_valid_ones_and_four_with_the_problems_in_the_readme():
     records = read_paths(unlabelled_cifs())
     assert [r.status for r in records] == ["ready"] * 8 + ["refused", "warning", "refused", "refused"]
     for record, words in zip(records[8:], ("occupancy", "hydrogen", "cut off", "0.10 A apart"), strict=True):
@@ -157,15 +157,15 @@ def test_sample_cifs_are_eight_sound_ones_and_four_with_the_problems_that_the_re
     assert all(path.name in readme for path in unlabelled_cifs()[8:])
 
 
-def test_sample_cifs_hold_no_gap():
+def test_sample_cifs_contain_no_gap():
     assert not [path.name for path in unlabelled_cifs() if "gap" in path.read_text(encoding="utf-8").lower()]
 
 
-def test_source_network_lies_beside_the_data():
+def test_source_network_is_in_the_data_folder():
     assert demo_source_folder() == data_folder() / "source_model"
 
 
-def test_source_network_carries_what_every_transfer_asks_of_a_source():
+def test_source_network_contains_the_files_that_transfers_need():
     source = load_source(demo_source_folder(), verify=False)
     assert source.extras == ("features", "fisher", "variational", "snapshots")
     assert (source.features.n, source.snapshots.rank) == (11_000, 10)

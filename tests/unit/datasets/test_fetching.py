@@ -106,16 +106,16 @@ def base(request: pytest.FixtureRequest, site: Site) -> Iterator[str]:
     thread.join()
 
 
-def test_file_arrives_whole_and_is_kept(base: str, site: Site, tmp_path: Path) -> None:
+def test_fetch_downloads_a_file_once(base: str, site: Site, tmp_path: Path) -> None:
     for _ in range(2):
         assert fetch(NAME, tmp_path / "new", base=base).read_bytes() == CONTENT
     assert site.asked == [0] and [p.name for p in (tmp_path / "new").iterdir()] == [NAME]
 
 
-def test_download_that_was_cut_short_goes_on(base: str, site: Site, tmp_path: Path) -> None:
+def test_fetch_resumes_an_incomplete_download(base: str, site: Site, tmp_path: Path) -> None:
     site.most = 1_200_000
     for done in (1_200_000, 2_400_000):
-        with pytest.raises(InputError, match="Run the same command again: it goes on"):
+        with pytest.raises(InputError, match="Run the same command again: it resumes"):
             fetch(NAME, tmp_path, base=base)
         assert (tmp_path / f"{NAME}.part").read_bytes() == CONTENT[:done]
     assert fetch(NAME, tmp_path, base=base).read_bytes() == CONTENT
@@ -129,13 +129,13 @@ def test_damaged_download_is_removed(base: str, site: Site, tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
-def test_part_of_another_file_does_not_become_the_file(base: str, site: Site, tmp_path: Path) -> None:
+def test_fetch_with_a_part_of_another_file_restarts(base: str, site: Site, tmp_path: Path) -> None:
     (tmp_path / f"{NAME}.part").write_bytes(bytes(len(CONTENT) + 10))
     assert fetch(NAME, tmp_path, base=base).read_bytes() == CONTENT
     assert site.asked[-1] == 0
 
 
-def test_file_that_is_there_and_is_another_is_left(base: str, tmp_path: Path) -> None:
+def test_fetch_with_another_existing_file_keeps_it_and_is_refused(base: str, tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(b"mine")
     with pytest.raises(InputError, match="is not the published file. Move it away"):
         fetch(NAME, tmp_path, base=base)
@@ -151,7 +151,7 @@ def test_server_without_the_file_or_its_sum_is_named(base: str, site: Site, tmp_
 
 
 @pytest.mark.parametrize("base", ["http"], indirect=True)
-def test_server_that_cannot_go_on_begins_anew(base: str, site: Site, tmp_path: Path) -> None:
+def test_fetch_from_a_server_without_ranges_restarts(base: str, site: Site, tmp_path: Path) -> None:
     site.resumes = False
     (tmp_path / f"{NAME}.part").write_bytes(b"something else")
     assert fetch(NAME, tmp_path, base=base).read_bytes() == CONTENT

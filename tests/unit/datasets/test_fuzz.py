@@ -115,12 +115,12 @@ COUNTS = pytest.mark.parametrize(
 
 
 @COUNTS
-def test_damaged_tables_of_labels_give_gaps_or_a_sentence(count: int, fresh: bool, capsys: pytest.CaptureFixture[str]):
+def test_damaged_tables_of_labels_give_gaps_or_a_reason(count: int, fresh: bool, capsys: pytest.CaptureFixture[str]):
     run_mutations(check_table, count=count, fresh=fresh, capsys=capsys)
 
 
 @COUNTS
-def test_damaged_files_of_oe62_give_sound_molecules_or_a_sentence(
+def test_damaged_files_of_oe62_give_valid_molecules_or_a_reason(
     count: int, fresh: bool, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     check = functools.partial(check_oe62, path=tmp_path / "df.json", monkeypatch=monkeypatch)

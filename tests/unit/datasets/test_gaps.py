@@ -42,13 +42,13 @@ def test_labels_from_info_hartree_is_converted():
             r"no structure has the key 'gap'. Keys with numbers: gap_eV \(2 of 2\), n \(1 of 2\)\.",
             id="absent",
         ),
-        pytest.param([record("a", name="x")], "No structure carries a number in its comment line", id="no-numbers"),
+        pytest.param([record("a", name="x")], "No structure has a number in its comment line", id="no-numbers"),
         pytest.param([record("a", gap=-0.1)], "set.extxyz, a: gap=-0.1 is not a band gap", id="negative"),
         pytest.param([record("a", gap="wide")], "set.extxyz, a: gap='wide' is not a band gap", id="text"),
         pytest.param([record("a", gap="a\nb" * 500)], r"gap='a\?ba\?b.*\.\.\.' is not a band gap", id="much-text"),
         pytest.param([record("a", gap=True)], "gap=True is not a band gap", id="flag"),
         pytest.param([record("a", gap=float("nan"))], "gap=nan is not a band gap", id="nan"),
-        pytest.param([record("a", gap=2684.0)], "gap=2684.0 eV is no band gap; is the unit right?", id="unit"),
+        pytest.param([record("a", gap=2684.0)], "gap=2684.0 eV is not a band gap; is the unit right?", id="unit"),
     ],
 )
 def test_labels_from_info_unusable_values_are_named(records, text):
@@ -111,14 +111,14 @@ def test_numbers_take_the_unit_that_was_chosen() -> None:
 
 
 @pytest.mark.parametrize(("value", "unit"), [(-0.1, "eV"), (101.0, "eV"), (5.0, "Hartree")])
-def test_number_that_is_no_gap_is_named_with_its_structure(value: float, unit: str) -> None:
+def test_number_that_is_not_a_gap_is_refused_with_its_structure(value: float, unit: str) -> None:
     with pytest.raises(
         InputError, match=rf"energy in {unit} is not a band gap in b \({value:g}\)\. Accepted: 0 to 100"
     ):
         gaps_from_numbers(["a", "b"], np.array([1.0, value]), unit=unit, name="energy")  # type: ignore[arg-type]
 
 
-def test_new_gaps_win_and_mixed_levels_are_a_warning() -> None:
+def test_merged_gaps_prefers_new_gaps_and_warns_of_mixed_levels() -> None:
     merged, level, warnings = merged_gaps(np.array([1.0, 2.0, NAN]), np.array([NAN, 3.0, 4.0]), levels=("PBE", "HSE06"))
     assert merged.tolist() == [1.0, 3.0, 4.0] and level == "PBE; HSE06"
     assert len(warnings) == 1 and warnings[0].startswith("Levels of theory are mixed (PBE, HSE06).")

@@ -24,7 +24,7 @@ from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.sources.domain import judge
 from bandgap.sources.stored import load_source
 from bandgap.structures import read_paths
-from bandgap.structures.formula import reduced
+from bandgap.structures.formula import reduced_formula
 from data.making.materials_project import CIFS, GROUPS, TABLE
 
 MEGABYTE = 1_000_000
@@ -35,7 +35,7 @@ def demos():
     return {name: load_inorganic(name) for name in ("source", "target")}
 
 
-def test_target_holds_carbon_and_hydrogen_and_the_source_never_both(demos):
+def test_target_contains_carbon_and_hydrogen_and_the_source_never_both(demos):
     both = {name: [{"C", "H"} <= set(r.atoms.symbols) for r in demo.records] for name, demo in demos.items()}
     assert (len(both["source"]), any(both["source"])) == (2_191, False)
     assert (len(both["target"]), all(both["target"])) == (209, True)
@@ -45,7 +45,7 @@ def test_target_holds_carbon_and_hydrogen_and_the_source_never_both(demos):
 def test_records_agree_with_their_rows_and_with_the_manifest(name, demos):
     demo, known = demos[name], read_demo_manifest(inorganic_folder())["sets"][name]
     assert not [r.id for r in demo.records if r.status == "refused"]
-    assert [reduced(r.atoms.symbols) for r in demo.records] == demo.table["formula"].tolist()
+    assert [reduced_formula(r.atoms.symbols) for r in demo.records] == demo.table["formula"].tolist()
     assert [r.info["gap_eV"] for r in demo.records] == demo.gaps_eV.tolist()
     assert all(r.periodic for r in demo.records) and (demo.gaps_eV > 0).all()
     assert (demo.level_of_theory, demo.licence) == ("PBE", "CC-BY-4.0")
@@ -54,10 +54,10 @@ def test_records_agree_with_their_rows_and_with_the_manifest(name, demos):
     assert known["held_out"] == demo.table["id"][demo.table["part"] == HELD_OUT].tolist()
 
 
-def test_no_family_stands_in_the_learned_and_in_the_held_out_part_and_no_formula_twice(demos):
+def test_parts_share_no_family_and_no_formula_occurs_twice(demos):
     """A family is written here anew: group numbers of a periodic table in place of the symbols, and counts."""
     place = {symbol: k for k, group in enumerate(GROUPS) for symbol in group.split()}
-    formulas = [reduced(r.atoms.symbols) for demo in demos.values() for r in demo.records]
+    formulas = [reduced_formula(r.atoms.symbols) for demo in demos.values() for r in demo.records]
     assert len(set(formulas)) == len(formulas) == 2_400
     for name, n_held_out in (("source", 191), ("target", 69)):
         parts = {HELD_OUT: set(), "learned": set()}
@@ -68,7 +68,7 @@ def test_no_family_stands_in_the_learned_and_in_the_held_out_part_and_no_formula
         assert int((demos[name].table["part"] == HELD_OUT).sum()) == n_held_out
 
 
-def test_checksums_hold_nothing_else_lies_there_and_all_of_it_is_below_four_megabytes(tmp_path):
+def test_files_match_their_checksums_without_others_and_are_below_four_megabytes(tmp_path):
     folder = inorganic_folder()
     manifest = read_demo_manifest(folder)
     files = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
@@ -82,7 +82,7 @@ def test_checksums_hold_nothing_else_lies_there_and_all_of_it_is_below_four_mega
         verify_demo_data(tmp_path / "inorganic")
 
 
-def test_attribution_and_licence_stand_in_manifest_card_and_readme():
+def test_attribution_and_licence_are_in_manifest_card_and_readme():
     manifest = read_demo_manifest(inorganic_folder())
     card = load_source(inorganic_source_folder(), verify=False, extras=False).card
     readme = (data_folder() / "README.md").read_text(encoding="utf-8")
@@ -92,7 +92,7 @@ def test_attribution_and_licence_stand_in_manifest_card_and_readme():
     assert "rounded" in manifest["changes"]  # CC BY asks that changes are named
 
 
-def test_source_learned_from_the_learned_part_alone_and_carries_a_variational_posterior(demos):
+def test_source_was_trained_on_the_learned_part_and_has_a_variational_posterior(demos):
     source = load_source(inorganic_source_folder())  # its self-check describes five crystals again
     assert source.card.n_structures == int((demos["source"].table["part"] != HELD_OUT).sum()) == 2_000
     assert set(demos["source"].table["id"][demos["source"].table["part"] == HELD_OUT]).isdisjoint(

@@ -64,7 +64,7 @@ def test_read_oe62_rows_left_out_are_named_with_their_reason(tmp_path):
     assert [row.reason for row in read_oe62(write(tmp_path), level="pbe0").dropped] == ["no unoccupied levels at PBE0"]
 
 
-def test_read_oe62_geometry_stays_where_it_was(tmp_path):
+def test_read_oe62_geometry_is_not_moved(tmp_path):
     record = read_oe62(write(tmp_path), level="pbe").records[0]
     assert record.atoms.get_chemical_symbols() == ["O", "H", "H"]
     np.testing.assert_array_equal(record.atoms.positions[1], [50.0, 40.7632, 29.5227])
@@ -102,12 +102,12 @@ def test_read_oe62_repeated_refcode_gets_its_index_appended(tmp_path):
     [
         ({4: WATER[:40]}, "geometry is absent or cut off"),
         ({4: None}, "geometry is absent or cut off"),
-        ({4: WATER.replace("O ", "Q ")}, "geometry holds a line that is no atom"),
-        ({4: WATER.replace("30.1193", "nan")}, "geometry holds a line that is no atom"),
+        ({4: WATER.replace("O ", "Q ")}, "geometry contains a line that is not an atom"),
+        ({4: WATER.replace("30.1193", "nan")}, "geometry contains a line that is not an atom"),
         ({3: 4}, "number_of_atoms differs from the geometry"),
         ({4: WATER.replace("3", "\u00b3", 1)}, "geometry is absent or cut off"),
-        ({4: WATER.replace("50.0 40.7632 29.5227", "50.0 40.0 30.2")}, "geometry holds atoms closer than 0.5 A"),
-        ({4: WATER.replace("30.1193", "1e308")}, "geometry holds a line that is no atom"),
+        ({4: WATER.replace("50.0 40.7632 29.5227", "50.0 40.0 30.2")}, "geometry contains atoms closer than 0.5 A"),
+        ({4: WATER.replace("30.1193", "1e308")}, "geometry contains a line that is not an atom"),
         ({5: [-0.1], 6: [-0.9]}, "HOMO above LUMO"),
         ({5: [-99.0], 6: [2.0]}, "a gap above 100 eV"),
         ({5: [-1e308], 6: [1e308]}, "no occupied levels at PBE+vdW"),

@@ -14,7 +14,7 @@ ROWS = [(7, {"a": "é\t\n", "b": [-1.5, 2.0], "c": 1.0}), (3, {"a": "] }", "b": 
 
 @pytest.mark.parametrize("chunk", [1, 7, 1 << 20])
 @pytest.mark.parametrize("indent", [None, 2])
-def test_read_split_json_what_pandas_wrote_comes_back(tmp_path, monkeypatch, chunk, indent):
+def test_read_split_json_reads_back_what_pandas_wrote(tmp_path, monkeypatch, chunk, indent):
     monkeypatch.setattr(split_json, "_CHUNK", chunk)
     FRAME.to_json(tmp_path / "x.json", orient="split", indent=indent)
     assert list(split_json.read_split_json(tmp_path / "x.json")) == ROWS
@@ -72,7 +72,7 @@ def test_read_split_json_damaged_file_is_refused(tmp_path, text, message):
         list(split_json.read_split_json(tmp_path / "x.json"))
 
 
-def test_read_split_json_value_without_end_is_not_looked_for_in_the_whole_file(tmp_path, monkeypatch):
+def test_read_split_json_value_without_end_is_refused_early(tmp_path, monkeypatch):
     monkeypatch.setattr(split_json, "_CHUNK", 1000)
     monkeypatch.setattr(split_json, "_LONGEST", 10_000)
     numbers = "".join(str(number) for number in range(100_000))

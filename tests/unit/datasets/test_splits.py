@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bandgap.datasets.splits import chosen_split, grouped_split, hold_back, permuted_split
+from bandgap.datasets.splits import grouped_split, hold_back, permuted_split, split_by_test_ids
 from bandgap.foundation.errors import InputError
 
 IDS = [f"crystal{i}" for i in range(30)]
@@ -110,19 +110,19 @@ def test_hold_back_of_one_group_alone_is_refused():
         hold_back(split, share=0.3, groups=["CH4"] * 30)
 
 
-def test_chosen_split_tests_on_the_named_ids_and_draws_the_others_by_the_seed():
+def test_split_by_test_ids_tests_on_the_ids_and_draws_the_others_by_the_seed():
     named = ["crystal7", "crystal21", "crystal3"]
-    split, other = (chosen_split(IDS, test_ids=named, n_train=11, seed=seed) for seed in (2, 3))
+    split, other = (split_by_test_ids(IDS, test_ids=named, n_train=11, seed=seed) for seed in (2, 3))
     assert [IDS[i] for i in split.test] == [IDS[i] for i in other.test] == sorted(named)
     left = sorted(set(IDS) - set(named))
     assert [IDS[i] for i in split.train] == list(np.array(left)[np.random.default_rng(2).permutation(27)][:11])
     assert split.train.tolist() != other.train.tolist()
     backwards = list(reversed(IDS))
-    again = chosen_split(backwards, test_ids=reversed(named), n_train=11, seed=2)
+    again = split_by_test_ids(backwards, test_ids=reversed(named), n_train=11, seed=2)
     assert [backwards[i] for i in again.train] == [IDS[i] for i in split.train]
-    assert sorted([*chosen_split(IDS, test_ids=named, n_train=None, seed=0).train, *split.test]) == list(range(30))
+    assert sorted([*split_by_test_ids(IDS, test_ids=named, n_train=None, seed=0).train, *split.test]) == list(range(30))
 
 
-def test_chosen_split_names_a_test_structure_that_has_no_label():
+def test_split_by_test_ids_names_a_test_structure_without_label():
     with pytest.raises(InputError, match=r"1 of the 2 test structures are not among those with a label, such as zz\."):
-        chosen_split(IDS, test_ids=["crystal1", "zz"], n_train=None, seed=0)
+        split_by_test_ids(IDS, test_ids=["crystal1", "zz"], n_train=None, seed=0)

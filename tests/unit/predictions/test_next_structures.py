@@ -15,7 +15,7 @@ from bandgap.predictions.next_structures import (
     next_structures,
 )
 from bandgap.predictions.table import Predictions, predictions_from_draws
-from bandgap.structures.ids import renamed, without_renaming
+from bandgap.structures.ids import with_new_id, without_renaming
 from bandgap.structures.records import Problem, StructureRecord
 
 NO_HYDROGENS = "no hydrogen atoms in the file; the model was trained with hydrogens, expect a shift"
@@ -91,7 +91,7 @@ def test_only_doubtful_structures_leave_the_ranking_empty():
 def test_id_that_was_given_twice_is_no_warning_on_the_content(id):
     for problems in ([], [NO_HYDROGENS]):
         given = tuple(Problem("warning", text) for text in problems)
-        record = renamed(StructureRecord(id, "x.cif", "CIF", None, given), f"{id}-2")
+        record = with_new_id(StructureRecord(id, "x.cif", "CIF", None, given), f"{id}-2")
         assert without_renaming(record.problem, record.id) == "; ".join(problems)
         assert without_renaming(f"{record.problem}; no cell", record.id) == "; ".join([*problems, "no cell"])
 

@@ -13,7 +13,7 @@ from bandgap.structures import Limits, StructureRecord, read_structures
 from tests.unit.structures.samples import METHANE_XYZ, cif
 
 NESTED = "an archive inside an archive is not opened. Unpack it once and upload what is inside."
-OUTSIDE = "its path leads out of the archive (it is absolute or holds ..). Pack the files again."
+OUTSIDE = "its path leads out of the archive (it is absolute or contains ..). Pack the files again."
 
 
 def zipped(members: dict[str, str | bytes], *, method: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -28,7 +28,7 @@ def read_zip(members: dict[str, str | bytes], limits: Limits | None = None) -> l
     return read_structures(zipped(members), "set.zip", limits=limits or Limits())
 
 
-def test_zip_gives_a_record_for_every_member_and_one_bad_costs_no_other():
+def test_zip_with_one_bad_member_gives_a_record_for_every_member():
     records = read_zip({"a/one.cif": cif(), "two.xyz": METHANE_XYZ, "bad.cif": "hello", "notes.txt": "text"})
     assert [(r.id, r.file, r.status) for r in records] == [
         ("one", "set.zip/a/one.cif", "ready"),
@@ -38,12 +38,12 @@ def test_zip_gives_a_record_for_every_member_and_one_bad_costs_no_other():
     ]
 
 
-def test_zip_leaves_out_what_systems_add():
+def test_zip_ignores_files_of_operating_systems():
     members = {"__MACOSX/._one.cif": b"\0\5", ".DS_Store": b"\0", "sub/.hidden": "", "Thumbs.db": b"", "one.cif": cif()}
     assert [r.file for r in read_zip(dict(members))] == ["set.zip/one.cif"]
 
 
-def test_zip_with_nothing_in_it_is_refused():
+def test_empty_zip_is_refused():
     assert [r.problem for r in read_zip({})] == ["no files in the archive"]
     assert [r.problem for r in read_zip({"__MACOSX/a": "x"})] == ["no files in the archive"]
 
@@ -81,13 +81,13 @@ def test_link_in_an_archive_is_refused():
     assert record.problem == "a link, not a file. Pack the file that it points to."
 
 
-def test_bomb_is_refused_by_its_ratio():
+def test_zip_bomb_is_refused_by_its_compression_ratio():
     (bomb, fine) = read_zip({"bomb.xyz": b" " * 5_000_000, "fine.cif": cif()})
     assert bomb.problem == "compressed more than 200 to 1, as no structure file is; not opened"
     assert fine.status == "ready"
 
 
-def test_bomb_that_lies_about_its_size_is_refused():
+def test_zip_bomb_with_a_wrong_size_in_its_header_is_refused():
     data = bytearray(zipped({"bomb.xyz": b" " * 5_000_000}))
     for signature, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
         at = data.index(signature) + offset
@@ -101,7 +101,7 @@ def test_member_over_the_limit_is_refused():
     assert (big.problem, fine.status) == ("larger than 1,000 bytes when unpacked, the limit", "ready")
 
 
-def test_archive_that_unpacks_over_the_whole_limit_is_refused_from_there_on():
+def test_archive_over_the_limit_refuses_the_remaining_members():
     members = {f"{i}.xyz": METHANE_XYZ for i in range(3)}
     limits = Limits(max_archive_bytes=2 * len(METHANE_XYZ) + 300)
     data = zipped(dict(members))
@@ -119,7 +119,8 @@ def test_members_share_the_archives_limit():
     line = METHANE_XYZ * 200
     data = zipped({"a.xyz": line, "b.xyz": line})
     records = read_structures(data, "set.zip", limits=Limits(max_archive_bytes=len(line) + 100))
-    assert records[-1].problem == "larger than 100 bytes when unpacked, what is left of the limit for the whole archive"
+    expected = "larger than 100 bytes when unpacked, the remainder of the limit for the whole archive"
+    assert records[-1].problem == expected
     assert len(records) == 201
 
 
@@ -173,7 +174,7 @@ def test_truncated_gzip_is_refused():
     assert record.problem.startswith("not a gzip file that can be opened (Compressed file ended before")
 
 
-def test_gzip_with_rubbish_behind_it_is_refused_without_showing_the_bytes():
+def test_gzip_with_trailing_garbage_is_refused_without_the_bytes_in_the_message():
     (record,) = read_structures(gzip.compress(METHANE_XYZ.encode()) + b"\xf1S", "m.xyz.gz")
     assert record.problem == "not a gzip file that can be opened (Not a gzipped file). Is the file cut off?"
 

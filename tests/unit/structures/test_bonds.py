@@ -17,7 +17,7 @@ def packed(name, *, spacing=8.0):
     return atoms
 
 
-def test_bonds_of_ethanol_are_its_eight():
+def test_bonds_of_ethanol_are_eight():
     i, j = bonds(molecule("CH3CH2OH"))
     assert len(i) == 8 and (i < j).all()
 
@@ -27,13 +27,13 @@ def test_molecule_cut_by_the_cell_is_one(name):
     assert molecules(packed(name))[0] == molecules(molecule(name))[0] == 1
 
 
-def test_sizes_count_heavy_atoms_of_the_own_molecule():
+def test_molecule_sizes_count_the_heavy_atoms_of_each_molecule():
     both = molecule("C6H6") + Atoms("H2", [[20.0, 0, 0], [20.74, 0, 0]])
     assert molecule_sizes(both, largest=1000).tolist() == [6] * 12 + [1, 1]
 
 
 @pytest.mark.parametrize("repeat", [(1, 1, 1), (2, 1, 1), (1, 2, 3)])
-def test_size_in_a_supercell_is_that_in_the_cell(repeat):
+def test_molecule_sizes_are_equal_in_cell_and_supercell(repeat):
     assert set(molecule_sizes(packed("C6H6").repeat(repeat), largest=1000)) == {6}
 
 
@@ -49,11 +49,11 @@ def test_chain_along_one_axis_is_a_network():
     assert set(molecule_sizes(Atoms("C2", chain.positions), largest=50)) == {2}
 
 
-def test_molecule_larger_than_the_largest_is_cut_there():
+def test_molecule_sizes_are_limited_to_the_largest():
     assert set(molecule_sizes(molecule("C6H6"), largest=4)) == {4}
 
 
-def test_order_of_atoms_does_not_matter():
+def test_molecule_sizes_do_not_depend_on_the_order_of_atoms():
     atoms = packed("CH3CH2OH")
     order = np.random.default_rng(0).permutation(len(atoms))
     assert (molecule_sizes(atoms[order], largest=9) == molecule_sizes(atoms, largest=9)[order]).all()

@@ -101,12 +101,12 @@ def test_cell_without_volume_is_refused():
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
 def test_cell_that_is_not_finite_is_refused(value: str):
     record = read_one(xyz("H 0 0 0", comment=f'Lattice="{value} 0 0 0 5 0 0 0 5"'), "a.xyz")
-    assert record.problem == "the unit cell holds a value that is not a finite number"
+    assert record.problem == "the unit cell contains a value that is not a finite number"
 
 
-def test_coordinates_out_of_proportion_are_refused():
+def test_too_large_coordinates_are_refused():
     record = read_one(xyz("H 0 0 0", "H 0 0 1e9"), "a.xyz")
-    assert record.problem == "a coordinate or cell vector of 1e+09 A is out of all proportion; is the unit right?"
+    assert record.problem == "a coordinate or cell vector of 1e+09 A is too large for a structure; is the unit right?"
 
 
 def test_more_atoms_than_the_limit_are_refused_and_the_limit_can_be_set():
@@ -178,7 +178,7 @@ def test_thousand_atoms_at_one_point_are_counted():
     assert "are 0.00 A apart (499,499 more such pairs)" in record.problem
 
 
-def test_structure_that_needs_more_memory_than_there_is_is_refused_and_costs_no_other(
+def test_structure_that_exceeds_the_memory_is_refused_and_the_others_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ):
     class Full(scipy.spatial.cKDTree):
@@ -193,7 +193,7 @@ def test_structure_that_needs_more_memory_than_there_is_is_refused_and_costs_no_
     assert records[0].problem == "the structure needs more memory than there is"
 
 
-def test_file_that_needs_more_memory_than_there_is_is_refused(monkeypatch: pytest.MonkeyPatch):
+def test_file_that_exceeds_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch):
     def full(*_: object, **__: object) -> None:
         raise MemoryError
 

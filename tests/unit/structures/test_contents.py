@@ -72,7 +72,7 @@ PIECES = st.sampled_from(
 @given(st.sampled_from([b"", *MARKS]), st.lists(PIECES | st.binary(max_size=3), max_size=30), st.integers(1, 9))
 @example(b"", [b"\r", b"\n", b"\r", b"\x1a", b"\n"], 1)
 @example(b"\xff\xfe", [b"\xd8\0\xdc", b"\n"], 1)
-def test_text_in_blocks_is_that_of_bytes_decoded_at_once(mark: bytes, pieces: list[bytes], block: int) -> None:
+def test_text_decoded_in_blocks_equals_text_decoded_as_a_whole(mark: bytes, pieces: list[bytes], block: int) -> None:
     data = mark + b"".join(pieces)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contents, "BLOCK", block)
@@ -115,7 +115,7 @@ def test_damaged_files_of_every_format_do_not_depend_on_blocks(tmp_path: Path, m
 
 @pytest.mark.usefixtures("in_blocks")
 @pytest.mark.parametrize("versions", (b"\1\1", b"\2\2", b"\1\2", b"\xff\xff"), ids=repr)
-def test_database_is_read_where_it_lies_and_left_alone(tmp_path: Path, versions: bytes) -> None:
+def test_database_is_read_from_its_path_and_not_changed(tmp_path: Path, versions: bytes) -> None:
     path = tmp_path / "100% #1?mode=rw.db"
     data = bytearray(ase_db())
     data[18:20] = versions
@@ -129,7 +129,7 @@ def test_database_is_read_where_it_lies_and_left_alone(tmp_path: Path, versions:
 
 
 @pytest.mark.usefixtures("in_blocks")
-def test_damaged_database_gets_the_verdict_of_its_bytes(tmp_path: Path) -> None:
+def test_damaged_database_gets_the_same_verdict_from_path_and_bytes(tmp_path: Path) -> None:
     random, data, path = Random(3), ase_db(), tmp_path / "a.db"
     for _ in range(60):
         damaged = bytearray(data)

@@ -37,7 +37,7 @@ def test_noise_is_normal_with_the_standard_deviation_asked_for():
     assert np.mean(np.abs(noise) > 0.08) == pytest.approx(0.0455, abs=0.006)
 
 
-def test_noise_of_a_structure_does_not_hang_on_order_id_or_company(records):
+def test_noise_does_not_depend_on_order_ids_or_other_structures(records):
     whole, turned = moves(records), moves(records[::-1])
     renamed = moves([record_of("other", records[2].atoms)])["other"]
     for name, noise in whole.items():
@@ -65,7 +65,7 @@ def test_crystal_keeps_its_cell_and_its_periodicity():
     assert (copy.id, copy.file, copy.format) == ("salt", "made.xyz", "XYZ")
 
 
-def test_given_structures_stay_as_they_are(records):
+def test_input_structures_are_not_changed(records):
     before = [r.atoms.positions.copy() for r in records]
     displaced(records, 0.04, seed=0)
     assert all((r.atoms.positions == b).all() for r, b in zip(records, before, strict=True))
@@ -77,12 +77,12 @@ def test_refused_structure_stays_refused():
 
 
 @pytest.mark.parametrize("wrong", [-0.01, 0.31, math.inf, math.nan])
-def test_displacement_outside_is_refused(wrong, records):
+def test_displacement_outside_the_range_is_refused(wrong, records):
     text = rf"atoms cannot be displaced by {wrong} angstrom. Accepted: a standard deviation from 0 .* to 0.3 angstrom"
     with pytest.raises(ConfigError, match=text):
         displaced(records, wrong, seed=0)
 
 
 @pytest.mark.parametrize("fine", [0.0, LARGEST_DISPLACEMENT])
-def test_displacement_at_the_ends_is_accepted(fine):
+def test_displacement_at_the_limits_is_accepted(fine):
     check_displacement(fine)

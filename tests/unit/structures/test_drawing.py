@@ -26,7 +26,7 @@ def shape(text: str, name: str = "a.extxyz") -> Shape:
 
 
 @pytest.mark.parametrize(("first", "second"), [(1.0, 2.1), (5.5, 0.6), (-0.5, 6.6)], ids=["whole", "cut", "outside"])
-def test_molecule_is_put_together_wherever_its_atoms_were_written(first: float, second: float) -> None:
+def test_molecule_is_made_whole_for_any_images_of_its_atoms(first: float, second: float) -> None:
     found = shape(N2.format(first, second))
     apart = found.positions[1] - found.positions[0]
     assert np.linalg.norm(apart) == pytest.approx(1.1)
@@ -42,7 +42,7 @@ def test_contact_is_between_molecules_and_images_of_a_molecule_count() -> None:
     assert np.isnan(shape(N2.format(1.0, 2.1)).contact_angstrom)  # nothing within 3.5 angstrom
 
 
-def test_network_of_bonds_is_no_molecule_and_keeps_its_atoms_where_they_were() -> None:
+def test_network_of_bonds_keeps_its_positions_and_counts_no_molecules() -> None:
     found = shape(DIAMOND)
     assert found.n_molecules == 0 and len(found.bonds) == 16 and found.shifts.any()
     np.testing.assert_allclose(np.linalg.norm(found.bond_vectors, axis=1), 3.567 * np.sqrt(3) / 4, atol=1e-6)

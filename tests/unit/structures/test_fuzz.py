@@ -157,7 +157,7 @@ def check_file(rng: Random) -> None:
             shape_of(record)
 
 
-def test_every_format_is_among_the_files_that_are_damaged():
+def test_samples_of_damaged_files_cover_every_format():
     records = [record for name, data in seeds() for record in read_structures(data, name)]
     assert {record.format for record in records} >= {form.name for form in FORMATS}
 
@@ -165,7 +165,7 @@ def test_every_format_is_among_the_files_that_are_damaged():
 @pytest.mark.parametrize(
     ("count", "fresh"), [(1_400, False), pytest.param(70_000, True, marks=[pytest.mark.fuzz, pytest.mark.soak])]
 )
-def test_damaged_files_give_sound_structures_or_a_sentence(count: int, fresh: bool, capsys: pytest.CaptureFixture[str]):
+def test_damaged_files_give_valid_structures_or_a_reason(count: int, fresh: bool, capsys: pytest.CaptureFixture[str]):
     run_mutations(check_file, count=count, fresh=fresh, capsys=capsys)
 
 

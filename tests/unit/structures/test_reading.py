@@ -44,7 +44,7 @@ ENCODINGS = {
 
 @pytest.mark.parametrize("encode", ENCODINGS.values(), ids=ENCODINGS)
 @pytest.mark.parametrize("form", FORMATS)
-def test_encoding_and_line_ends_change_nothing(form: str, encode):
+def test_records_do_not_depend_on_encoding_and_line_ends(form: str, encode):
     text, name = FORMATS[form]
     (record,) = read_structures(encode(text), name)
     assert (record.status, record.content) == ("ready", read_one(text, name).content)
@@ -59,7 +59,7 @@ def test_encoding_and_line_ends_change_nothing(form: str, encode):
         pytest.param("atom {n}\n", id="FHI-aims"),
     ],
 )
-def test_format_of_a_text_with_a_hundred_thousand_digits_in_a_row_is_found_at_once(text: str):
+def test_format_of_a_text_with_100000_digits_in_a_row_is_detected_quickly(text: str):
     with time_limit(1.0):
         (record,) = read(text.replace("{n}", "9" * 60_000), "unnamed")
     assert record.status == "refused"
@@ -100,7 +100,7 @@ def test_accepted_formats_are_named():
     assert expected == ACCEPTED
 
 
-def test_text_of_no_known_format_is_refused_with_how_it_begins():
+def test_text_of_unknown_format_is_refused_with_its_beginning():
     (record,) = read("id,gap_eV\na,1.0\n", "labels.csv")
     assert record.problem == f"not a structure file (it begins with 'id,gap_eV'). Accepted: {ACCEPTED}."
 
@@ -123,7 +123,7 @@ def test_file_over_the_limit_is_refused():
 def test_structures_over_the_limit_are_refused_in_one_line():
     records = read_structures(METHANE_XYZ.encode() * 5, "a.xyz", limits=Limits(max_structures=3))
     assert [r.status for r in records] == ["ready"] * 3 + ["refused"]
-    assert records[3].problem == f"the rest was not read: the limit is 3 structures. {ADVICE}"
+    assert records[3].problem == f"the remaining structures were not read: the limit is 3 structures. {ADVICE}"
 
 
 @pytest.mark.parametrize(
@@ -145,15 +145,15 @@ def test_id_is_the_files_name_without_its_suffix(name: str, id: str):
     assert read_one(cif(), name).id == id
 
 
-def test_equal_ids_are_told_apart_and_the_original_is_kept():
+def test_equal_ids_become_unique_and_the_original_id_is_in_info():
     one = METHANE_XYZ.replace("methane", "Properties=species:S:1:pos:R:3 id=A")
     records = read(one * 2 + one.replace("id=A", "id=A-2") + one, "a.xyz")
     assert [r.id for r in records] == ["A", "A-3", "A-2", "A-4"]
-    assert records[1].verdict == "usable: the id A is there more than once; this one is called A-3"
+    assert records[1].verdict == "usable: the id A is not unique; this structure is called A-3"
     assert records[1].info == {"id": "A", "original_id": "A"}
 
 
-def test_unforeseen_error_in_a_reader_becomes_a_verdict(monkeypatch: pytest.MonkeyPatch):
+def test_unexpected_error_of_a_reader_becomes_a_verdict(monkeypatch: pytest.MonkeyPatch):
     def broken(text: str, *, limits: Limits) -> object:
         raise AssertionError("no reason given")
 
@@ -162,7 +162,7 @@ def test_unforeseen_error_in_a_reader_becomes_a_verdict(monkeypatch: pytest.Monk
     assert read_one(AIMS, "geometry.in").problem == "cannot be read as FHI-aims (AssertionError: no reason given)"
 
 
-def test_folder_is_walked_in_order_and_every_file_has_a_verdict(tmp_path: Path):
+def test_folder_is_read_in_order_and_every_file_has_a_verdict(tmp_path: Path):
     (tmp_path / "b" / ".git").mkdir(parents=True)
     for name, text in {"a.cif": cif(), "b/m.xyz": METHANE_XYZ * 2, "notes.md": "# notes", ".hidden.cif": cif()}.items():
         (tmp_path / name).write_text(text)
@@ -217,7 +217,7 @@ def test_ids_are_unique_over_all_paths(tmp_path: Path):
     assert [r.id for r in read_paths([tmp_path / "a", tmp_path / "b"])] == ["x", "x-2"]
 
 
-def test_progress_is_told_file_by_file_and_may_cancel(tmp_path: Path):
+def test_progress_is_called_for_every_file_and_can_cancel(tmp_path: Path):
     for name in "abc":
         (tmp_path / f"{name}.xyz").write_text(METHANE_XYZ)
     updates: list[Update] = []
@@ -236,7 +236,7 @@ def test_progress_is_told_file_by_file_and_may_cancel(tmp_path: Path):
         read_paths([tmp_path], progress=cancel)
 
 
-def test_text_is_one_path_and_not_its_letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_paths_with_a_string_reads_one_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Letter by letter the path would begin with the folder "/"."""
     (tmp_path / "a.xyz").write_text("1\n\nC 0 0 0\n")
     monkeypatch.chdir(tmp_path)

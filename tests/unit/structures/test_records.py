@@ -41,11 +41,11 @@ def test_content_is_equal_for_equal_structures_and_differs_otherwise():
     assert first.content != second.content
 
 
-def test_content_does_not_see_the_sign_of_zero():
+def test_content_does_not_depend_on_the_sign_of_zero():
     assert read_one("1\n\nH 0 0 -0.0\n", "a.xyz").content == read_one("1\n\nH 0 0 0.0\n", "a.xyz").content
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, True])
-def test_limit_that_is_no_positive_whole_number_is_an_error(value: object):
+def test_limit_that_is_not_a_positive_whole_number_is_refused(value: object):
     with pytest.raises(ConfigError, match=r"^Limits.max_atoms: found .*\. Accepted: a whole number of at least 1\.$"):
         Limits(max_atoms=value)  # type: ignore[arg-type]

@@ -26,7 +26,7 @@ def a_shape(n: int, *, seed: int = 0) -> Shape:
     )
 
 
-def test_every_row_comes_back_and_a_refused_one_is_none(tmp_path: Path) -> None:
+def test_load_shape_returns_every_row_and_none_for_a_refused_one(tmp_path: Path) -> None:
     shapes = [a_shape(3), None, a_shape(7, seed=1)]
     save_shapes(tmp_path / "deep" / "shapes.safetensors", shapes)
     for row, expected in enumerate(shapes):
@@ -52,7 +52,7 @@ def test_last_structure_may_have_no_bonds(tmp_path: Path) -> None:
     assert found is not None and found.bonds.shape == (0, 2) and found.bond_vectors.shape == (0, 3)
 
 
-def test_file_does_not_depend_on_how_many_are_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_of_shapes_does_not_depend_on_the_batch_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = [a_shape(2 + k % 5, seed=k) if k % 3 else None for k in range(20)]
     save_shapes(tmp_path / "whole", made)
     monkeypatch.setattr("bandgap.structures.shapes.BATCH", 3)
@@ -81,7 +81,7 @@ def test_file_that_cannot_be_read_is_named(tmp_path: Path, damage: str) -> None:
 
 
 @pytest.mark.parametrize("row", [-1, 1])
-def test_row_that_is_not_there_is_refused(tmp_path: Path, row: int) -> None:
+def test_missing_row_is_refused(tmp_path: Path, row: int) -> None:
     save_shapes(tmp_path / "s", [a_shape(3)])
     with pytest.raises(ArtifactError, match=f"no row {row}"):
         load_shape(tmp_path / "s", row)

@@ -16,7 +16,7 @@ from bandgap.datasets.gaps import labels_from_info
 from bandgap.foundation.errors import InputError
 from bandgap.foundation.forks import can_fork
 from bandgap.structures import Limits, contents, read_paths, read_structures, spool
-from bandgap.structures.packed import unpacked
+from bandgap.structures.packed import unpack
 from bandgap.structures.reading import stream_paths
 from bandgap.structures.spool import Spool, Tally
 from tests.unit.structures.samples import METHANE_XYZ, PDB, POSCAR, cif
@@ -62,7 +62,7 @@ def folder(tmp_path):
     return tmp_path / "in"
 
 
-def test_spool_gives_the_records_of_one_reading_twice(folder):
+def test_spool_yields_the_same_records_twice(folder):
     records = read_paths([folder, folder / "absent.cif"])
     kept = Spool(stream_paths([folder, folder / "absent.cif"]))
     assert len(kept) == len(records) > 12
@@ -76,9 +76,9 @@ def test_spool_gives_the_records_of_one_reading_twice(folder):
             np.testing.assert_array_equal(own.atoms.pbc, other.atoms.pbc)
 
 
-def test_records_that_are_read_ahead_are_those_of_one_reading(folder, monkeypatch):
+def test_read_ahead_yields_the_records_of_read_paths(folder, monkeypatch):
     monkeypatch.setattr(spool, "_BATCH", 2)
-    ahead, records = Spool.ahead(lambda: stream_paths([folder])), read_paths([folder])
+    ahead, records = Spool.read_ahead(lambda: stream_paths([folder])), read_paths([folder])
     assert told(ahead) == told(records) == told(ahead)
     assert (ahead.is_read, len(ahead), ahead.known_len()) == (True, len(records), len(records))
     assert list(ahead.contents()) == list(Spool(stream_paths([folder])).contents())
@@ -86,7 +86,7 @@ def test_records_that_are_read_ahead_are_those_of_one_reading(folder, monkeypatc
 
 
 @pytest.mark.skipif(not can_fork(), reason="reads ahead in a fork")
-def test_records_are_there_before_all_are_read_but_for_the_second_of_equal_ids(folder, tmp_path, monkeypatch):
+def test_read_ahead_yields_records_before_the_end_until_an_id_repeats(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(spool, "_BATCH", 1)
     goes_on, records = tmp_path / "goes on", read_structures((METHANE_XYZ * 3).encode(), "a.xyz")
 
@@ -98,7 +98,7 @@ def test_records_are_there_before_all_are_read_but_for_the_second_of_equal_ids(f
             dataclasses.replace(record, id=id) for record, id in zip(records, ("a-1", "b", "a-1-2"), strict=True)
         )
 
-    ahead = Spool.ahead(slowly)
+    ahead = Spool.read_ahead(slowly)
     walk = iter(ahead)
     assert [next(walk).id for _ in range(3)] == ["a-1", "a-2", "a-3"]
     assert not ahead.is_read and ahead.known_len() is None
@@ -107,21 +107,21 @@ def test_records_are_there_before_all_are_read_but_for_the_second_of_equal_ids(f
     assert ahead.tally.counts == {"ready": 5, "warning": 1} == Tally.of(ahead).counts
 
 
-def test_what_reading_ahead_raises_is_raised_where_records_are_needed():
+def test_read_ahead_raises_errors_where_records_are_needed():
     def broken():
         yield from read_structures(METHANE_XYZ.encode(), "a.xyz")
         raise InputError("the disk is gone")
 
     with pytest.raises(InputError, match="^the disk is gone$"):
-        len(Spool.ahead(broken))
+        len(Spool.read_ahead(broken))
 
 
-def test_walks_through_a_spool_at_once_do_not_disturb_each_other(folder):
+def test_parallel_iterations_through_a_spool_are_independent(folder):
     kept = Spool(stream_paths([folder]))
     assert [a.id == b.id for a, b in zip(kept, kept, strict=True)] == [True] * len(kept)
 
 
-def test_contents_of_a_spool_change_with_anything_that_was_read(folder):
+def test_contents_of_a_spool_differ_if_any_value_differs(folder):
     contents = {tuple(Spool(stream_paths([folder])).contents())}
     assert tuple(Spool(stream_paths([folder])).contents()) in contents
     for text in (FILES["a.extxyz"].replace("0.1", "0.2", 1), FILES["a.extxyz"].replace("-0.629", "-0.6290001", 1)):
@@ -130,7 +130,7 @@ def test_contents_of_a_spool_change_with_anything_that_was_read(folder):
     assert len(contents) == 3
 
 
-def test_contents_of_a_record_tell_the_id_that_it_gets():
+def test_contents_of_a_record_include_its_new_id():
     first, second, last = read_structures((METHANE_XYZ * 3).encode(), "a.xyz")
     again, taken = dataclasses.replace(second, id="a-1"), dataclasses.replace(last, id="a-1-2")
     short, long = Spool([first, again]), Spool([first, again, taken])
@@ -141,7 +141,7 @@ def test_contents_of_a_record_tell_the_id_that_it_gets():
 
 
 @pytest.mark.parametrize("packed", (False, True), ids=("file", "archive"))
-def test_stream_and_spool_hold_few_records_at_once(tmp_path, packed):
+def test_stream_and_spool_keep_few_records_in_memory(tmp_path, packed):
     path, alive, most = tmp_path / ("a.zip" if packed else "a.xyz"), weakref.WeakSet(), 0
     text = METHANE_XYZ * 500
     path.write_bytes(zipped({"a.xyz": text}) if packed else text.encode())
@@ -159,7 +159,7 @@ def test_stream_and_spool_hold_few_records_at_once(tmp_path, packed):
 
 
 @pytest.mark.parametrize("name", ("a.xyz", "a.xyz.gz", "a.zip", "a.pdb"))
-def test_text_of_a_file_is_not_held(tmp_path, name):
+def test_text_of_a_file_is_not_kept_in_memory(tmp_path, name):
     text, path, loose = (
         METHANE_XYZ + "# what no count announces\n" * 800_000,
         tmp_path / name,
@@ -178,10 +178,10 @@ def test_text_of_a_file_is_not_held(tmp_path, name):
     assert len(data) > 19_000_000 > 12_000_000 > peak
 
 
-def test_heads_are_the_records_without_atoms_and_a_walk_holds_one_of_them(tmp_path):
+def test_without_atoms_yields_records_without_atoms_and_keeps_one_in_memory(tmp_path):
     (tmp_path / "a.extxyz").write_text(NAMED * 3, encoding="utf-8")
     whole = Spool(stream_paths([tmp_path / "a.extxyz"]))
-    heads = whole.heads()
+    heads = whole.without_atoms()
     assert len(heads) == 3 and all(head.atoms is None for head in heads)
     assert [(h.id, h.file, dict(h.info)) for h in heads] == [(r.id, r.file, dict(r.info)) for r in whole]
     np.testing.assert_array_equal(labels_from_info(heads, "gap_eV"), [0.1] * 3)
@@ -208,13 +208,13 @@ def test_heads_are_the_records_without_atoms_and_a_walk_holds_one_of_them(tmp_pa
     ),
     ids=range(10),
 )
-def test_frames_do_not_depend_on_how_much_text_is_read_at_once(monkeypatch, text, block):
+def test_frames_do_not_depend_on_the_block_size(monkeypatch, text, block):
     whole = told(read_structures(text.encode(), "a.xyz"))
     monkeypatch.setattr(contents, "BLOCK", block)
     assert told(read_structures(text.encode(), "a.xyz")) == whole
 
 
-def test_archive_read_from_its_path_is_the_one_read_from_its_bytes(tmp_path):
+def test_archive_gives_the_same_records_from_path_and_bytes(tmp_path):
     path = tmp_path / "z.zip"
     for data in (
         zipped({"a.cif": cif(), ".hidden": "x", "b/c.xyz": NAMED * 2}),
@@ -232,11 +232,11 @@ def test_archive_read_from_its_path_is_the_one_read_from_its_bytes(tmp_path):
     assert told(read_paths([path], limits=small)) == told(read_structures(path.read_bytes(), str(path), limits=small))
 
 
-def test_packed_records_travel_to_another_process_as_they_are(folder):
+def test_packed_records_are_equal_in_another_process(folder):
     kept, records = Spool(stream_paths([folder])), read_paths([folder])
     packed = list(kept.packed())
     assert all(one.record.atoms is None for one in packed)
     arrived = pickle.loads(pickle.dumps(packed))
-    assert told(map(unpacked, arrived)) == told(records) == told(map(unpacked, records))
+    assert told(map(unpack, arrived)) == told(records) == told(map(unpack, records))
     whole = len(pickle.dumps([r.atoms for r in records]))
     assert len(pickle.dumps([one.numbers for one in packed])) < 0.75 * whole

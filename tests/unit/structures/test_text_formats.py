@@ -80,7 +80,7 @@ def test_vasp_4_without_symbols_is_refused_and_with_symbols_in_the_comment_read(
         ("4 4", "0 0", "the counts announce 0 atoms, and more positions follow"),
     ],
 )
-def test_poscar_at_fault_is_refused_by_line(old: str, new: str, expected: str):
+def test_invalid_poscar_is_refused_with_the_line(old: str, new: str, expected: str):
     assert read_one(POSCAR.replace(old, new, 1), "POSCAR").problem == expected
 
 
@@ -89,7 +89,7 @@ def test_poscar_without_lattice_is_refused():
     assert read_one("x\n1.0\nH\n1\nDirect\n0 0 0\n", "POSCAR").problem == too_few
 
 
-def test_aims_molecule_and_crystal_are_told_apart():
+def test_aims_molecule_and_crystal_are_distinguished():
     assert (read_one(AIMS, "geometry.in").formula, read_one(AIMS, "geometry.in").periodic) == ("H2O", False)
     lattice = "lattice_vector 5 0 0\nlattice_vector 0 5 0\nlattice_vector 0 0 5\n"
     record = read_one(lattice + "atom_frac 0 0 0 Na\natom_frac 0.5 0.5 0.5 Cl\natom 0 0 2.5 H\n", "geometry.in")
@@ -108,7 +108,7 @@ def test_aims_molecule_and_crystal_are_told_apart():
         (AIMS + "empty 0 0 9 H\n", "line 5: ghost atoms (empty) are not supported. Remove them and export again"),
     ],
 )
-def test_aims_at_fault_is_refused(text: str, expected: str):
+def test_invalid_aims_is_refused(text: str, expected: str):
     assert read_one(text, "geometry.in").problem == expected
 
 
@@ -130,7 +130,7 @@ def test_pdb_with_a_cell_is_expanded_by_its_space_group(group: str, n_atoms: int
     assert (record.periodic, record.n_atoms, record.status) == (True, n_atoms, "ready")
 
 
-def test_pdb_models_are_structures_of_their_own():
+def test_pdb_models_become_separate_structures():
     models = "".join(f"MODEL     {i:4d}\n{PDB.replace('END', 'ENDMDL')}" for i in (1, 2))
     assert [(r.id, r.n_atoms) for r in read(models, "nmr.pdb")] == [("nmr-1", 3), ("nmr-2", 3)]
 
@@ -148,7 +148,7 @@ def test_pdb_element_without_its_columns_comes_from_the_atom_name():
         ("HETATM", "REMARK", "no atoms in the file (no ATOM or HETATM line)"),
     ],
 )
-def test_pdb_at_fault_is_refused(old: str, new: str, expected: str):
+def test_invalid_pdb_is_refused(old: str, new: str, expected: str):
     assert read_one(PDB.replace(old, new), "w.pdb").problem == expected
 
 
@@ -157,7 +157,7 @@ def test_pdb_alternative_locations_are_refused():
     assert read_one(text, "w.pdb").problem == f"atom H2 is in disorder group B. {DISORDERED}"
 
 
-def test_pdb_occupancies_all_zero_say_nothing():
+def test_pdb_occupancies_that_are_all_zero_are_ignored():
     assert read_one(PDB.replace("  1.00  0.00", "  0.00  0.00"), "w.pdb").status == "ready"
 
 
@@ -175,7 +175,7 @@ def test_shelx_lattice_and_symmetry_are_applied():
     assert read_one(centred, "a.res").formula == "C8H8"
 
 
-def test_shelx_site_on_a_special_position_is_full_at_its_share():
+def test_shelx_site_on_a_special_position_with_its_site_factor_is_fully_occupied():
     text = RES.replace("LATT -1", "LATT 1").replace("0.10 0.20 0.30 11.00000", "0.5 0.5 0.5 10.50000")
     record = read_one(text.replace("UNIT 4 4", "UNIT 1 2"), "a.res")
     assert (record.formula, record.status) == ("CH2", "ready")
@@ -197,7 +197,7 @@ def test_shelx_site_on_a_special_position_is_full_at_its_share():
         ("H1 2 0.10 0.20 0.45 11.00000 0.05", "H1 2 0.1", f"line 9: expected an atom, found 'H1 2 0.1'. {CUT_OFF}"),
     ],
 )  # fmt: skip
-def test_shelx_at_fault_is_refused(old: str, new: str, expected: str):
+def test_invalid_shelx_is_refused(old: str, new: str, expected: str):
     assert read_one(RES.replace(old, new), "a.res").problem == expected
 
 

@@ -117,7 +117,7 @@ def test_every_proton_of_several_pairs_moves():
     assert degrees_of(neutral, "N") == [3, 3] and degrees_of(neutral, "O") == [1, 1, 2, 2]
 
 
-def test_acids_beyond_the_protons_stay_ions():
+def test_acids_without_a_proton_to_take_stay_ions():
     neutral = neutral_form(beside(beside(ammonium(), formate()), formate()))
     assert degrees_of(neutral, "N") == [3] and degrees_of(neutral, "O") == [1, 1, 1, 2]
 
@@ -136,13 +136,13 @@ def test_crystal_cut_by_its_cell_is_treated_as_whole(shift):
 
 
 @pytest.mark.parametrize("name", ["CH3COOH", "CH3NO2", "CH3CONH2", "CH3CH2NH2", "CO2", "SO2", "C5H5N", "HCOOCH3"])
-def test_neutral_molecules_are_returned_themselves(name):
+def test_neutral_molecules_are_returned_unchanged(name):
     atoms = molecule(name)
     assert neutral_form(atoms) is atoms
     assert degrees_of(neutral_form(beside(atoms, molecule("NH3"))), "N")[0] == min([3, *degrees_of(atoms, "N")])
 
 
-def test_urea_and_free_ions_are_returned_themselves():
+def test_urea_and_free_ions_are_returned_unchanged():
     urea = guanidinium()
     urea = urea[[k for k in range(len(urea)) if k not in (8, 9)]]  # C(NH2)2 N, then the bare N becomes O
     urea.numbers[3] = 8

@@ -12,7 +12,7 @@ from ase.build import bulk, molecule
 from bandgap.structures import ACCEPTED, Limits, read_paths, read_structures
 from bandgap.structures.contents import Content
 from bandgap.structures.formats import ase_db as ase_db_format
-from bandgap.structures.formats.ase_db import _bound, _opened
+from bandgap.structures.formats.ase_db import _limit_cost, _opened
 from tests.mutations import time_limit
 from tests.unit.structures.samples import ase_db
 
@@ -43,7 +43,7 @@ def test_rows_are_those_that_ase_wrote():
     assert dict(records[1].info) == {"name": "row-1", "gap_eV": 2.5, "source": "made"}
 
 
-def test_database_is_known_by_its_bytes_and_stays_as_it_is(tmp_path):
+def test_database_is_recognised_by_its_bytes_and_not_changed(tmp_path):
     path = tmp_path / "unnamed"
     path.write_bytes(ase_db())
     path.chmod(0o400)
@@ -58,19 +58,19 @@ def test_database_with_a_log_of_writes_is_read():
     assert [r.status for r in read_structures(bytes(data), "a.db")] == ["ready", "ready"]
 
 
-def test_view_in_the_place_of_the_table_is_refused():
+def test_view_instead_of_the_table_is_refused():
     data = changed("ALTER TABLE systems RENAME TO hidden", "CREATE VIEW systems AS SELECT * FROM hidden")
     (record,) = read_structures(data.replace(b'CREATE TABLE "hidden"', b'CREATE TABLE systems "'), "a.db")
     assert record.status == "refused"
     assert "database" in record.problem
 
 
-def test_view_in_the_place_of_the_pairs_is_not_read():
+def test_view_instead_of_the_pairs_is_not_read():
     data = changed("DROP TABLE number_key_values", "CREATE VIEW number_key_values AS SELECT 'x' key, 1 value, 1 id")
     assert dict(read_structures(data, "a.db")[0].info) == {"name": "row-0", "source": "made"}
 
 
-def test_pairs_out_of_order_and_of_rows_that_there_are_not_go_to_their_own_rows():
+def test_pairs_out_of_order_or_of_missing_rows_go_to_the_right_rows():
     data = changed(
         "INSERT INTO number_key_values VALUES ('e_eV', 7.5, 1)",
         "INSERT INTO number_key_values VALUES ('e_eV', 8.5, 99)",
@@ -84,7 +84,7 @@ def test_pairs_out_of_order_and_of_rows_that_there_are_not_go_to_their_own_rows(
     assert dict(two.info) == {"name": "row-1", "gap_eV": 2.5}
 
 
-def test_pairs_are_read_once_however_many_rows_there_are():
+def test_pairs_are_read_once_for_any_number_of_rows():
     """A table without an index by row is gone through once: every step of SQLite's machine is counted."""
 
     def steps(n):
@@ -141,23 +141,23 @@ def test_column_that_the_database_computes_is_refused_in_a_table_of_pairs():
     assert "the column twice of the table number_key_values is computed" in read_structures(data, "a.db")[0].problem
 
 
-def test_value_that_is_larger_than_its_file_is_not_made():
+def test_value_larger_than_its_file_is_refused():
     content = Content.of(ase_db())
     with closing(_opened(content)) as db:
-        _bound(db, content.size)
+        _limit_cost(db, content.size)
         assert db.execute("SELECT length(zeroblob(100))").fetchone() == (100,)
         with pytest.raises(sqlite3.DataError, match="too big"):
             db.execute("SELECT zeroblob(2000000)").fetchone()
 
 
-def test_rows_that_do_not_ascend_are_those_of_a_damaged_database():
+def test_rows_that_do_not_ascend_are_refused_as_damage():
     statement = "CREATE TABLE systems AS SELECT * FROM (SELECT * FROM plain UNION ALL SELECT * FROM plain) ORDER BY id"
     records = read_structures(changed("ALTER TABLE systems RENAME TO plain", statement), "a.db")
     assert [record.status for record in records] == ["ready", "refused"]
     assert records[1].problem == "a damaged database (row 1 follows row 1)"
 
 
-def test_reading_that_takes_longer_than_its_size_explains_is_ended(monkeypatch: pytest.MonkeyPatch):
+def test_reading_that_takes_too_long_for_its_size_is_refused(monkeypatch: pytest.MonkeyPatch):
     rows = "WITH RECURSIVE n(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM n WHERE k < 20000) SELECT 'e', k, -k FROM n"
     data = changed(f"INSERT INTO number_key_values {rows}")
     assert [record.status for record in read_structures(data, "a.db")] == ["ready", "ready"]
@@ -177,7 +177,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize(("statement", "values", "words"), DAMAGE.values(), ids=DAMAGE)
-def test_row_that_cannot_be_used_is_refused_and_leaves_the_other(statement, values, words):
+def test_invalid_row_is_refused_and_the_other_is_read(statement, values, words):
     good, bad = read_structures(changed(statement, values=values), "a.db")
     assert good.status == "ready" and bad.status == "refused" and words in bad.problem
     assert bad.id == "row-1"
@@ -197,5 +197,5 @@ def test_limits_of_atoms_and_structures_hold():
     small, few = Limits(max_atoms=5), Limits(max_structures=1)
     assert "has 6 atoms; the limit is 5" in read_structures(ase_db(), "a.db", limits=small)[0].problem
     assert read_structures(ase_db(), "a.db", limits=few)[1].problem.startswith(
-        "the rest was not read: the limit is 1 structures. Split"
+        "the remaining structures were not read: the limit is 1 structures. Split"
     )

@@ -53,7 +53,7 @@ def kind(name="Na", symbols=("Na",), shares=(1.0,)):
 
 
 REFUSED = {
-    "two elements": ({"species": [kind(symbols=("Na", "K"), shares=(0.5, 0.5))]}, "hold 'Na 0.5, K 0.5'."),
+    "two elements": ({"species": [kind(symbols=("Na", "K"), shares=(0.5, 0.5))]}, "contain 'Na 0.5, K 0.5'."),
     "part of an atom": ({"species": [kind(shares=(0.7,))]}, "Disordered structures are not supported"),
     "vacancy": ({"species": [kind(symbols=("vacancy",))]}, "vacancy"),
     "species of nothing": ({"species": [{}]}, "species must have name, chemical_symbols and concentration"),
@@ -68,13 +68,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("changes", "words"), REFUSED.values(), ids=REFUSED)
-def test_entry_that_cannot_be_used_is_refused_and_leaves_the_other(changes, words):
+def test_invalid_entry_is_refused_and_the_other_is_read(changes, words):
     water, other = read(optimade(**changes))
     assert water.status == "ready" and other.status == "refused"
     assert words in other.problem and other.id == "n/2"
 
 
-def test_response_that_is_cut_off_or_none_is_refused():
+def test_response_that_is_cut_off_or_invalid_is_refused():
     (record,) = read(optimade()[:-40])
     assert record.problem.startswith("not JSON that can be read (") and "Is the file cut off?" in record.problem
     (record,) = read('["data", {"data": 1, "cartesian_site_positions": 2}]')
@@ -91,5 +91,5 @@ def test_response_that_is_cut_off_or_none_is_refused():
 def test_limits_of_atoms_and_structures_hold():
     assert "has 3 atoms; the limit is 2" in read(optimade(), max_atoms=2)[0].problem
     assert read(optimade(), max_structures=1)[1].problem.startswith(
-        "the rest was not read: the limit is 1 structures. Split"
+        "the remaining structures were not read: the limit is 1 structures. Split"
     )

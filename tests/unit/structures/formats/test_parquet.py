@@ -39,7 +39,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("changes", SHAPES.values(), ids=SHAPES)
-def test_structure_is_the_same_however_its_columns_are_shaped(changes):
+def test_structure_does_not_depend_on_the_nesting_of_columns(changes):
     row = {name: value for name, value in (SALT | changes).items() if value is not None}
     (record,) = read_structures(parquet(row), "set.parquet")
     (expected,) = read_structures(parquet(SALT), "set.parquet")
@@ -70,7 +70,7 @@ TEXTS = {"cif": cif(), "poscar": POSCAR, "xyz": METHANE_XYZ, "optimade": '{"data
 
 
 @pytest.mark.parametrize("column", TEXTS)
-def test_column_of_texts_gives_what_a_file_of_each_would(column):
+def test_column_of_texts_gives_the_structures_of_the_files(column):
     text = TEXTS[column]
     if column == "optimade":
         text = text % optimade().partition('"data": [')[2].partition(', {"id"')[0]
@@ -85,7 +85,7 @@ def test_column_of_texts_gives_what_a_file_of_each_would(column):
 
 def test_several_structures_in_a_row_are_refused():
     (record,) = read_structures(parquet({"xyz": METHANE_XYZ * 2}), "a.parquet")
-    assert record.problem == "several structures in one row of the column xyz. Give each a row of its own"
+    assert record.problem == "several structures in one row of the column xyz. Give each structure its own row"
 
 
 ROWS = {
@@ -103,7 +103,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize(("changes", "words"), ROWS.values(), ids=ROWS)
-def test_row_that_cannot_be_used_is_refused_and_leaves_the_other(changes, words):
+def test_invalid_row_is_refused_and_the_other_is_read(changes, words):
     good, bad = read_structures(parquet(WATER, SALT | changes), "a.parquet")
     assert good.status == "ready" and bad.status == "refused" and bad.id == "salt"
     assert bad.problem.startswith(words)
@@ -112,9 +112,12 @@ def test_row_that_cannot_be_used_is_refused_and_leaves_the_other(changes, words)
 SCHEMAS = {
     "predictions": ({"id": "a", "mean_eV": 1.0}, "a Parquet table without structures; its columns are id, mean_eV. "),
     "no elements": ({"positions": [[0.0] * 3]}, "a Parquet table without structures; its columns are positions. "),
-    "bytes": ({"cif": b"data_"}, "the column cif must hold text, that of a file in every row"),
-    "text": (WATER | {"positions": "0 0 0"}, "the column positions must hold lists of numbers, and holds string"),
-    "names": (WATER | {"numbers": ["O"]}, "the column numbers must hold a list of atomic numbers, and holds list<"),
+    "bytes": ({"cif": b"data_"}, "the column cif must contain text, that of a file in every row"),
+    "text": (WATER | {"positions": "0 0 0"}, "the column positions must contain lists of numbers, and contains string"),
+    "names": (
+        WATER | {"numbers": ["O"]},
+        "the column numbers must contain a list of atomic numbers, and contains list<",
+    ),
 }
 
 
@@ -129,7 +132,7 @@ def test_pickled_objects_and_types_of_other_programs_are_never_opened():
     buffer = io.BytesIO()
     pq.write_table(pa.table({"cif": [b"\x80\x04."]}, schema=kept), buffer)
     (record,) = read_structures(buffer.getvalue(), "a.parquet")
-    assert record.problem.startswith("the column cif must hold text")
+    assert record.problem.startswith("the column cif must contain text")
 
 
 def test_rows_before_damage_in_a_later_group_are_kept():
@@ -156,7 +159,7 @@ def test_limits_hold_before_anything_is_unpacked():
     assert "has 3 atoms; the limit is 2" in read_structures(parquet(), "a.parquet", limits=small)[0].problem
     assert (
         read_structures(parquet(), "a.parquet", limits=few)[1].problem.partition(". ")[0]
-        == "the rest was not read: the limit is 1 structures"
+        == "the remaining structures were not read: the limit is 1 structures"
     )
     packed = parquet(*[{"xyz": METHANE_XYZ, "note": "x" * 100_000}] * 50, use_dictionary=False, compression="zstd")
     assert len(packed) < 30_000
@@ -167,7 +170,7 @@ def test_limits_hold_before_anything_is_unpacked():
     )
 
 
-def test_few_bytes_that_stand_for_many_equal_values_are_refused():
+def test_few_bytes_with_many_equal_values_are_refused():
     many = pa.table({"numbers": [np.ones(5_000_000, np.int64)], "positions": [[0.0, 0.0, 0.0]]})
     buffer = io.BytesIO()
     pq.write_table(many, buffer, compression="zstd")
@@ -176,7 +179,7 @@ def test_few_bytes_that_stand_for_many_equal_values_are_refused():
     assert record.problem.startswith("the table has more than 10.0 MB when unpacked")
 
 
-def test_file_is_known_by_its_bytes_and_also_packed(tmp_path):
+def test_file_is_recognised_by_its_bytes_also_when_packed(tmp_path):
     (tmp_path / "unnamed").write_bytes(parquet())
     assert [r.status for r in read_paths([tmp_path / "unnamed"])] == ["ready", "ready"]
     (record,) = read_structures(b"id,gap\n", "a.parquet")

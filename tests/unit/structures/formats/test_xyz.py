@@ -113,7 +113,7 @@ def test_element_may_be_in_any_case_numbered_or_a_number(symbol: str):
         (f'pbc=F x="{"a" * 20_000}"', "line 2: the comment line has 20,010 characters; the limit is 20,000"),
     ],
 )
-def test_comment_that_makes_no_sense_is_refused(comment: str, expected: str):
+def test_invalid_comment_is_refused(comment: str, expected: str):
     assert read_one(frame(comment), "a.xyz").problem == expected
 
 
@@ -140,13 +140,13 @@ BAD = {
     "empty": ("0\nnothing\n", "no atoms in the structure"),
     "no comment": (
         METHANE_XYZ.replace("methane\n", ""),
-        "line 9 must be a comment, and holds an atom. Add a comment line, which may be empty.",
+        "line 9 must be a comment, and contains an atom. Add a comment line, which may be empty.",
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("bad", "expected"), BAD.values(), ids=BAD)
-def test_bad_frame_costs_only_itself(bad: str, expected: str):
+def test_invalid_frame_is_refused_and_the_others_are_read(bad: str, expected: str):
     records = read(METHANE_XYZ + bad + METHANE_XYZ, "m.xyz")
     assert [r.status for r in records] == ["ready", "refused", "ready"]
     assert records[1].problem == expected
@@ -158,18 +158,18 @@ def test_file_cut_off_in_its_last_frame_keeps_the_others():
     assert records[2].problem == "line 15 announces 5 atoms, and 4 follow. Is the file cut off?"
 
 
-def test_file_that_begins_with_no_count_is_refused_and_read_on():
+def test_file_without_a_first_count_is_refused_and_later_frames_are_read():
     records = read("molecule one\n" + METHANE_XYZ, "m.xyz")
     assert [r.status for r in records] == ["refused", "ready"]
     assert records[0].problem == "line 1: expected the number of atoms, found 'molecule one'"
 
 
-def test_lines_after_the_atoms_that_are_no_atoms_are_a_warning():
+def test_other_lines_after_the_atoms_are_a_warning():
     record = read_one(METHANE_XYZ + "1341.3 1341.4 1562.7\nC\tC\n", "gdb.xyz")
     assert record.problem == "what follows the atoms of the frame at line 1 was not read (lines: 2)"
 
 
-def test_blank_lines_between_frames_are_nothing():
+def test_blank_lines_between_frames_are_ignored():
     assert [r.status for r in read(METHANE_XYZ + "\n\n" + METHANE_XYZ + "\n", "m.xyz")] == ["ready", "ready"]
 
 

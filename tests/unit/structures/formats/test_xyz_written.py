@@ -23,7 +23,7 @@ def written(records: list[StructureRecord], **comment: float | str) -> str:
     return "".join(extxyz_blocks(records, [{"id": record.id, **comment} for record in records]))
 
 
-def test_coordinates_cell_and_numbers_come_back() -> None:
+def test_written_coordinates_cell_and_numbers_are_read_back() -> None:
     record = crystal("urea")
     back = ase.io.read(io.StringIO(written([record], predicted_gap_eV=4.25)), format="extxyz")
     np.testing.assert_allclose(back.positions, record.atoms.positions, atol=1e-8)
