@@ -50,7 +50,7 @@ def write_growing(
 
     structures = {} if extxyz is None else {"structures": extxyz}
     work, made_of = work_of(plan, has_baseline=baseline_eV is not None), RowDigest(records, baseline_eV)
-    with GrowingTable(rows_as_csv, work=work, made_of=made_of, others=structures) as table:
+    with GrowingTable(rows_as_csv, work=work, made_of=made_of, other_files=structures) as table:
         if table.note:
             say(table.note)
         chunks = predict_chunks(

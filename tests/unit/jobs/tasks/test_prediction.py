@@ -22,7 +22,7 @@ from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.tasks import prediction
 from bandgap.jobs.tasks.prediction import predict
 from bandgap.jobs.worker import Worker, work_all
-from bandgap.predictions.details import KEPT, ROWS
+from bandgap.predictions.details import JOINT, ROWS
 from bandgap.predictions.growing_store import GrowingPrediction
 from bandgap.predictions.store import DETAILS, EXTXYZ, PREDICTIONS_CSV, QUANTILES, load_details, load_predictions
 from bandgap.predictions.table import NUMBERS, TEXTS, Predictions
@@ -131,9 +131,9 @@ def test_details_do_not_depend_on_the_chunks(home, monkeypatch):
         details.append(load_details(folder_of(home, job) / DETAILS))
     small, whole = details
     assert small.nearest == whole.nearest and len(small) == 24
-    for name in (*ROWS, *KEPT):
+    for name in (*ROWS, *JOINT):
         np.testing.assert_array_equal(getattr(small, name), getattr(whole, name), err_msg=name)
-    assert small.labelled.sum() == 20 and small.kept.tolist() == [20, 21, 22, 23] and small.means_eV.shape[1] == 4
+    assert small.labelled.sum() == 20 and small.joint_rows.tolist() == [20, 21, 22, 23] and small.means_eV.shape[1] == 4
     assert [v.gap_eV is not None for v in library.verdicts(run.dataset)] == small.labelled.tolist()
 
 
