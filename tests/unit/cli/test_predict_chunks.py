@@ -146,7 +146,7 @@ def test_predict_killed_while_it_reads_keeps_the_rows_before_whatever_has_change
     for name, changed, said in (
         ("as it was", waters, goes_on),
         ("later one", [*waters[:550], other, *waters[551:], other], goes_on),
-        ("earlier one", [*waters[:50], other, *waters[51:]], "was begun with other structures"),
+        ("earlier one", [*waters[:50], other, *waters[51:]], "was started with other structures"),
     ):
         again, whole = tmp_path / name / "t.csv", tmp_path / name / "whole.csv"
         shutil.copytree(out.parent, again.parent)
