@@ -93,7 +93,7 @@ def test_output_in_the_folder_of_a_run_that_is_read_is_refused(there: Path, run:
     for command in (PREDICT, ("demo-data", "result", "--run", "run")):
         words = (*command, "crystals") if command is PREDICT else command
         result = run(*words, "--out", "run/predictions.csv")
-        assert "lies in" in result.stderr and "the folder of a stored result" in " ".join(result.stderr.split())
+        assert "is in" in result.stderr and "the folder of a stored result" in " ".join(result.stderr.split())
 
 
 def test_two_outputs_of_the_same_name_are_refused(there: Path, run: Run) -> None:
