@@ -52,8 +52,8 @@ def coverage_curve(y: ArrayLike, quantiles: ArrayLike) -> CoverageCurve:
 def pit(y: ArrayLike, quantiles: ArrayLike) -> Floats:
     """Return the probability integral transform (n,) of `y` from stored quantiles (199, n).
 
-    It is uniform for a calibrated model. Between quantiles the interpolation is linear in the normal score;
-    a gap outside all quantiles gets 0.0025 or 0.9975.
+    It is uniform for a calibrated model. Between quantiles the interpolation is linear in the
+    normal score; a gap outside all quantiles gets 0.0025 or 0.9975.
     """
     observed, stored = _with_quantiles(y, quantiles)
     scores = ndtri(LEVELS)

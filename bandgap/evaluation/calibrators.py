@@ -1,10 +1,11 @@
 """Calibrators: the width of a run's intervals is corrected by held-out structures.
 
-There are two kinds. Conformal: scores as in `conformal.py`, for an interval without model assumptions.
-Variance scaling: one factor s on every predicted standard deviation, s^2 = mean(((gap - mean) / sd)^2),
-which maximises the likelihood of normal errors (Laves et al. 2020, Well-calibrated regression uncertainty
-in medical imaging with deep learning, sigma scaling). A calibrator is fitted on one part of the held-out
-structures and measured on the other. It is stored with the run, as `calibrator.json`.
+There are two kinds. Conformal: scores as in `conformal.py`, for an interval without model
+assumptions. Variance scaling: one factor s on every predicted standard deviation, s^2 = mean(((gap
+- mean) / sd)^2), which maximises the likelihood of normal errors (Laves et al. 2020,
+Well-calibrated regression uncertainty in medical imaging with deep learning, sigma scaling). A
+calibrator is fitted on one part of the held-out structures and measured on the other. It is stored
+with the run, as `calibrator.json`.
 """
 
 import json
@@ -51,9 +52,9 @@ class Change:
 class Calibrator:
     """A fitted calibrator.
 
-    `ids` and `files` are those of the structures of the fit. `changes` are its effect on `n_test` other
-    structures. `scores` (m,) are |gap - mean| / sd of a conformal calibrator, `factor` is that of variance
-    scaling.
+    `ids` and `files` are those of the structures of the fit. `changes` are its effect on `n_test`
+    other structures. `scores` (m,) are |gap - mean| / sd of a conformal calibrator, `factor` is
+    that of variance scaling.
     """
 
     kind: CalibratorKind
@@ -94,8 +95,9 @@ class Calibrator:
     def apply(self, predictions: Predictions) -> Predictions:
         """Return predictions of the same run with this calibrator's intervals; the mean does not change.
 
-        Variance scaling scales the quantiles of a new observation about the mean. A conformal calibrator
-        replaces the conformal scores of the run. Variance scaling does not change conformal intervals.
+        Variance scaling scales the quantiles of a new observation about the mean. A conformal
+        calibrator replaces the conformal scores of the run. Variance scaling does not change
+        conformal intervals.
         """
         if self.kind == "conformal":
             return replace(predictions, conformal=self.conformal)

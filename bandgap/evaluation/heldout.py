@@ -1,9 +1,9 @@
 """Held-out structures of a stored run with predictions and known gaps, and figures at any level.
 
-All figures are computed from the 199 stored quantiles; loads no torch. The CRPS of a structure is twice the
-mean quantile loss over all probabilities (Gneiting and Raftery 2007, J. Am. Stat. Assoc. 102, 359-378,
-section 4.2; Laio and Tamea 2007, Hydrol. Earth Syst. Sci. 11, 1267-1277). Here the mean is over the stored
-probabilities, without the tails outside them.
+All figures are computed from the 199 stored quantiles; loads no torch. The CRPS of a structure is
+twice the mean quantile loss over all probabilities (Gneiting and Raftery 2007, J. Am. Stat. Assoc.
+102, 359-378, section 4.2; Laio and Tamea 2007, Hydrol. Earth Syst. Sci. 11, 1267-1277). Here the
+mean is over the stored probabilities, without the tails outside them.
 """
 
 from collections.abc import Mapping

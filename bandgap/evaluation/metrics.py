@@ -1,9 +1,9 @@
 """Errors and proper scores of predicted band gaps. All functions check lengths, shapes and NaN first.
 
 Scores after Gneiting and Raftery (2007), J. Am. Stat. Assoc. 102, 359-378: CRPS as a difference of
-expected distances, and the CRPS of a normal distribution (section 4.2). All figures are in the unit of `y`
-except `r2`, coverage and the NLL. Arrays of draws have the index order (draw, structure). A predictive
-distribution is the equal-weight mixture of N(means[d], sds[d]^2) over the draws d.
+expected distances, and the CRPS of a normal distribution (section 4.2). All figures are in the unit
+of `y` except `r2`, coverage and the NLL. Arrays of draws have the index order (draw, structure). A
+predictive distribution is the equal-weight mixture of N(means[d], sds[d]^2) over the draws d.
 """
 
 from typing import Any
@@ -44,7 +44,8 @@ def mae(y: ArrayLike, mean: ArrayLike) -> float:
 def r2(y: ArrayLike, mean: ArrayLike) -> float:
     """Return the explained share of the variance of `y`.
 
-    It is 1 - sum of squared errors / sum of squared deviations. Raises InputError where all `y` are equal.
+    It is 1 - sum of squared errors / sum of squared deviations. Raises InputError where all `y` are
+    equal.
 
     >>> r2([1.0, 2.0, 3.0], [1.0, 2.0, 4.0])
     0.5
@@ -107,8 +108,8 @@ def crps_mixture(y: ArrayLike, means: ArrayLike, *, sds: ArrayLike) -> float:
 def crps_mixture_each(y: ArrayLike, means: ArrayLike, *, sds: ArrayLike) -> Floats:
     """Return the continuous ranked probability score of the mixture over draws for every structure, exactly.
 
-    It is E|X - y| - E|X - X'| / 2 with X, X' independent draws of the mixture. The first term is a sum of
-    expected absolute values of normal variables, the second is `_half_distance`.
+    It is E|X - y| - E|X - X'| / 2 with X, X' independent draws of the mixture. The first term is a
+    sum of expected absolute values of normal variables, the second is `_half_distance`.
 
     Parameters
     ----------
@@ -137,9 +138,9 @@ def crps_mixture_each(y: ArrayLike, means: ArrayLike, *, sds: ArrayLike) -> Floa
 def _half_distance(centres: Floats, spreads: Floats) -> float:
     """Return E|X - X'| / 2 of two draws of a mixture with components (draw,): the integral of F (1 - F).
 
-    The trapezoidal rule is exact to rounding here. The spectrum of the integrand falls as
-    exp(-(k sd)^2 / 4), with the smallest sd. With a step h = sd / 2, the first missing term is at
-    k = 2 pi / h, where the spectrum is exp(-39). Where the grid would have more points than there are pairs
+    The trapezoidal rule is exact to rounding here. The spectrum of the integrand falls as exp(-(k
+    sd)^2 / 4), with the smallest sd. With a step h = sd / 2, the first missing term is at k = 2 pi
+    / h, where the spectrum is exp(-39). Where the grid would have more points than there are pairs
     for each draw, the sum over pairs is used.
     """
     step = _STEP * spreads.min()
@@ -182,8 +183,8 @@ def mean_width(lower: ArrayLike, upper: ArrayLike) -> float:
 def miscalibration_area(levels: ArrayLike, coverages: ArrayLike) -> float:
     """Return the area between the curve of coverage against level and the diagonal.
 
-    The area is from 0 (calibrated) to 0.5. The curve is the polygon through (0, 0), the points (increasing
-    levels in (0, 1)) and (1, 1).
+    The area is from 0 (calibrated) to 0.5. The curve is the polygon through (0, 0), the points
+    (increasing levels in (0, 1)) and (1, 1).
 
     >>> miscalibration_area([0.5], [0.5])
     0.0

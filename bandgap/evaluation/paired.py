@@ -1,9 +1,9 @@
 """Paired bootstrap of the difference between two runs, over the structures that both held out.
 
-Both runs are measured on the same resampled structures, so that the difficulty of a structure cancels. The
-interval contains the central share of the resampled differences (Efron and Tibshirani 1993, An
-Introduction to the Bootstrap, section 13.3). It describes the variation between test sets, not between
-training sets or seeds.
+Both runs are measured on the same resampled structures, so that the difficulty of a structure
+cancels. The interval contains the central share of the resampled differences (Efron and Tibshirani
+1993, An Introduction to the Bootstrap, section 13.3). It describes the variation between test sets,
+not between training sets or seeds.
 """
 
 import math

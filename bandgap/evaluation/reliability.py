@@ -1,7 +1,8 @@
 """Tables on the calibration of a run's intervals: PIT bins, predicted spread, elements, formulas.
 
-The ranges of chance are those of a calibrated model with independent structures: binomial for shares, chi
-squared for root mean squares. Every table is a data frame whose column names contain the unit.
+The ranges of chance are those of a calibrated model with independent structures: binomial for
+shares, chi squared for root mean squares. Every table is a data frame whose column names contain
+the unit.
 """
 
 import re
@@ -86,9 +87,10 @@ def width_table(heldout: HeldOut, level: float, kind: IntervalKind) -> pd.DataFr
 def spread_table(heldout: HeldOut) -> pd.DataFrame:
     """Return the error by group of predicted standard deviation.
 
-    There are ten groups with enough structures, fewer otherwise, and one if all predicted standard deviations
-    are equal. `sd_eV` is their root mean square in a group. A calibrated model with normal errors has its
-    `rmse_eV` between `chance_lower_eV` and `chance_upper_eV` in 95 of 100 groups.
+    There are ten groups with enough structures, fewer otherwise, and one if all predicted standard
+    deviations are equal. `sd_eV` is their root mean square in a group. A calibrated model with
+    normal errors has its `rmse_eV` between `chance_lower_eV` and `chance_upper_eV` in 95 of 100
+    groups.
     """
     n = len(heldout)
     order = np.argsort(heldout.predictions.sd_new_eV, kind="stable")

@@ -68,8 +68,8 @@ def distinct_labels(titles: Sequence[str], seeds: Sequence[Any], ids: Sequence[s
 def figures_table(runs: Sequence[StoredRun], level: float) -> pd.DataFrame:
     """Return one row for each run: figures on its held-out structures, time, peak memory.
 
-    Coverage and width are those of prediction intervals of `level`. The NLL is the one that the run computed
-    from its draws. A figure that a run did not record is NaN.
+    Coverage and width are those of prediction intervals of `level`. The NLL is the one that the run
+    computed from its draws. A figure that a run did not record is NaN.
     """
     check_level(level)
     rows = []

@@ -1,9 +1,9 @@
 r"""Which structures to compute next: how much one more label would lower the error of all predictions.
 
-f (n,) are the means at the n structures without a label, and K is their posterior covariance. A label
-is y_i = f_i + e_i with expected noise variance s_i^2. The best linear prediction of f_j from y_i has
-the error K_jj - K_ij^2 / (K_ii + s_i^2). A label of structure i therefore lowers the mean squared error
-over all n structures by
+f (n,) are the means at the n structures without a label, and K is their posterior covariance. A
+label is y_i = f_i + e_i with expected noise variance s_i^2. The best linear prediction of f_j from
+y_i has the error K_jj - K_ij^2 / (K_ii + s_i^2). A label of structure i therefore lowers the mean
+squared error over all n structures by
 
     R_i = (1 / n) sum_j K_ij^2 / (K_ii + s_i^2)
 
@@ -17,8 +17,8 @@ entries are biased upwards by the sampling error. For the Wishart distribution,
 E S_ij^2 = K_ij^2 (1 + 1 / m) + K_ii K_jj / m and E S_ii S_jj = K_ii K_jj + 2 K_ij^2 / m. Therefore
 (m S_ij^2 - S_ii S_jj) m / ((m - 1) (m + 2)) is an unbiased estimate of K_ij^2.
 
-Several structures are chosen one after the other, each conditional on the labels of the ones before it.
-A structure similar to one already chosen then has a small expected reduction. Loads no torch.
+Several structures are chosen one after the other, each conditional on the labels of the ones before
+it. A structure similar to one already chosen then has a small expected reduction. Loads no torch.
 """
 
 from dataclasses import dataclass
@@ -37,8 +37,8 @@ MIN_DRAWS = 8  # fewer draws do not estimate a covariance
 class JointMeans:
     """Joint distribution of the means of n structures, and the noise of their labels.
 
-    The covariance is root' root. `degrees` are the degrees of freedom of the sample that it was estimated
-    from, infinite where the covariance is exact.
+    The covariance is root' root. `degrees` are the degrees of freedom of the sample that it was
+    estimated from, infinite where the covariance is exact.
     """
 
     root: Floats  # (r, n), eV
@@ -73,8 +73,9 @@ class JointMeans:
 class Ranking:
     """Chosen structures, best first: their rows, and the score of each when it was chosen.
 
-    `remaining_variance` is the mean posterior variance of the means of all n structures, in eV^2, once the
-    structures up to this one have been labelled. `initial_variance` is the same before any label.
+    `remaining_variance` is the mean posterior variance of the means of all n structures, in eV^2,
+    once the structures up to this one have been labelled. `initial_variance` is the same before any
+    label.
     """
 
     rows: NDArray[np.int64]  # (k,)
@@ -116,8 +117,8 @@ def rank_by_reduction(joint: JointMeans, count: int, *, spread: bool = True) -> 
     count
         Number of structures to choose. Each costs about as much as one product with the draws.
     spread
-        Whether each score is conditional on the labels of the structures chosen before it. Without it,
-        every score is that of a single label.
+        Whether each score is conditional on the labels of the structures chosen before it. Without
+        it, every score is that of a single label.
     """
     return _rank(joint, count, spread=spread, by_sd=False)
 
@@ -156,9 +157,9 @@ def _rank(joint: JointMeans, count: int, *, spread: bool, by_sd: bool) -> Rankin
 class _ConditionalDistribution:
     """The joint distribution conditional on the labels so far. Mutable; made for one ranking.
 
-    The conditional covariance does not depend on the values of the labels. It is root' M root with a
-    matrix M, and `_projected` is M root. The sums of squares q_i = sum_j K_ij^2 are updated by a rank-one
-    change, so that no n x n matrix is formed.
+    The conditional covariance does not depend on the values of the labels. It is root' M root with
+    a matrix M, and `_projected` is M root. The sums of squares q_i = sum_j K_ij^2 are updated by a
+    rank-one change, so that no n x n matrix is formed.
     """
 
     def __init__(self, joint: JointMeans) -> None:

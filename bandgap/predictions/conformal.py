@@ -1,10 +1,10 @@
 r"""Split-conformal intervals: their width is computed from structures that were held back from the fit.
 
-Lei et al. (2018), J. Am. Stat. Assoc. 113, 1094-1111, section 2.2, with scores in units of a predicted
-standard deviation (section 5.2): s_i = |y_i - mean(x_i)| / sd(x_i) for m held-back structures. The
-interval of a level is mean +- q sd, where q is the k-th smallest score and k = ceil((m + 1) level). It
-contains the gap of a new, exchangeable structure with at least this probability, for any model. Where
-k > m the interval would be infinite, and InputError is raised.
+Lei et al. (2018), J. Am. Stat. Assoc. 113, 1094-1111, section 2.2, with scores in units of a
+predicted standard deviation (section 5.2): s_i = |y_i - mean(x_i)| / sd(x_i) for m held-back
+structures. The interval of a level is mean +- q sd, where q is the k-th smallest score and k =
+ceil((m + 1) level). It contains the gap of a new, exchangeable structure with at least this
+probability, for any model. Where k > m the interval would be infinite, and InputError is raised.
 """
 
 import math

@@ -23,8 +23,9 @@ JOINT = ("joint_rows", "means_eV", "noise_variance")  # fields with a value for 
 class PredictionDetails:
     """Details with one value for every row of the input.
 
-    `joint_rows` are the rows with joint draws of the means: unlabelled and not refused. Distances are NaN
-    and names empty for refused rows. Raises InputError where the shapes do not fit together.
+    `joint_rows` are the rows with joint draws of the means: unlabelled and not refused. Distances
+    are NaN and names empty for refused rows. Raises InputError where the shapes do not fit
+    together.
     """
 
     nearest: tuple[str, ...]  # id of the nearest training structure
@@ -54,8 +55,8 @@ def joint_subset(
 ) -> tuple[NDArray[np.int64], NDArray[np.float32], Floats]:
     """Return rows, draws of their means and their noise variances, reduced to the size that is stored.
 
-    At most `MAX_DRAWS` draws remain, evenly spaced, and at most `MAX_NUMBERS` numbers in all. If there are
-    too many structures, a random subset is taken that depends on the seed alone.
+    At most `MAX_DRAWS` draws remain, evenly spaced, and at most `MAX_NUMBERS` numbers in all. If
+    there are too many structures, a random subset is taken that depends on the seed alone.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """extXYZ files of predicted structures, with the predicted values in the comment lines.
 
-For another interval, only these values are replaced in a stored file; the coordinates are copied unread.
-Loads no ase until it writes structures.
+For another interval, only these values are replaced in a stored file; the coordinates are copied
+unread. Loads no ase until it writes structures.
 """
 
 import re

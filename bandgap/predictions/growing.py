@@ -1,9 +1,10 @@
 """A table of predictions that grows chunk by chunk and resumes after the last complete chunk.
 
-While the table grows, a small file next to it, the mark, says that it is unfinished. The mark contains
-the name of the work, the number of complete rows, a digest of their inputs, and size and checksum of the
-files at that point. Bytes after that point are cut off when writing resumes. The mark is written before
-the first row, so that an interruption never leaves an unfinished table without a mark.
+While the table grows, a small file next to it, the mark, says that it is unfinished. The mark
+contains the name of the work, the number of complete rows, a digest of their inputs, and size and
+checksum of the files at that point. Bytes after that point are cut off when writing resumes. The
+mark is written before the first row, so that an interruption never leaves an unfinished table
+without a mark.
 """
 
 import hashlib
@@ -56,8 +57,8 @@ class GrowingFile:
 class GrowingTable:
     """Files that grow together, and the number of rows that are complete in all of them.
 
-    Use it in a `with` statement. When the block ends without an error, the table is finished and the mark
-    is removed.
+    Use it in a `with` statement. When the block ends without an error, the table is finished and
+    the mark is removed.
 
     Parameters
     ----------
@@ -66,8 +67,9 @@ class GrowingTable:
     work
         Fingerprint of how rows are computed, such as model and options.
     made_of
-        Function that returns a digest of the inputs of the first so many rows. Rows of an unfinished table
-        are reused where both `work` and this digest are the same, whatever rows follow.
+        Function that returns a digest of the inputs of the first so many rows. Rows of an
+        unfinished table are reused where both `work` and this digest are the same, whatever rows
+        follow.
     other_files
         Paths of further files that grow with the table, by name.
     """
@@ -111,7 +113,8 @@ class GrowingTable:
         counts
             Counts of the new rows, which are added to `counts`.
         texts
-            Text or bytes to append, by the name of the file. A file that is not named is not changed.
+            Text or bytes to append, by the name of the file. A file that is not named is not
+            changed.
 
         Raises
         ------

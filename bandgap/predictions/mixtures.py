@@ -34,7 +34,8 @@ def mixture_quantiles(means: ArrayLike, sds: ArrayLike, probabilities: ArrayLike
     Raises
     ------
     InputError
-        For other shapes, for values that are not finite and for standard deviations that are not positive.
+        For other shapes, for values that are not finite and for standard deviations that are not
+        positive.
     """
     centres, spreads = checked_mixture(means, sds)
     checked = np.asarray(probabilities, dtype=np.float64)
@@ -74,7 +75,8 @@ def mixture_sd(means: ArrayLike, sds: ArrayLike) -> Floats:
 def by_structure(values: Floats) -> Floats:
     """Return values (draw, n) as contiguous rows (n, draw).
 
-    The order in which numpy sums a row, and so its rounding, then does not depend on the number of rows.
+    The order in which numpy sums a row, and so its rounding, then does not depend on the number of
+    rows.
     """
     return np.ascontiguousarray(values.T)
 

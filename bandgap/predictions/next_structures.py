@@ -1,9 +1,9 @@
 """The list of structures to compute next: ranked structures, then those without a rank and the reason.
 
-A structure whose file has a warning on its content (missing hydrogens, an inconsistent formula) is not
-ranked. It is far from the training set because it is wrong, and computing its gap would be a waste. A
-correct structure that is far from the training set (`Predictions.domain`) is ranked: it is worth
-computing. Loads no torch.
+A structure whose file has a warning on its content (missing hydrogens, an inconsistent formula) is
+not ranked. It is far from the training set because it is wrong, and computing its gap would be a
+waste. A correct structure that is far from the training set (`Predictions.domain`) is ranked: it is
+worth computing. Loads no torch.
 """
 
 from collections.abc import Sequence
@@ -40,9 +40,9 @@ MOST = 50  # structures in a list, and in the list of those without a rank
 class NextStructures:
     """Rows of the predictions to compute next, best first, and those that are not ranked.
 
-    `reduction_percent` is the expected reduction of the squared error over all ranked structures, in per cent
-    of its present value. `sd_eV` is the standard deviation of a new gap. `ranking` is None for the criterion
-    distance.
+    `reduction_percent` is the expected reduction of the squared error over all ranked structures,
+    in per cent of its present value. `sd_eV` is the standard deviation of a new gap. `ranking` is
+    None for the criterion distance.
     """
 
     criterion: Criterion
@@ -96,7 +96,8 @@ def next_structures(
 ) -> NextStructures:
     """Rank the structures without a known gap.
 
-    Structures with a warning on their content are left out of the ranking and of the error that it reduces.
+    Structures with a warning on their content are left out of the ranking and of the error that it
+    reduces.
 
     Parameters
     ----------

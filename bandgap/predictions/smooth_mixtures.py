@@ -1,12 +1,13 @@
 r"""Quantiles of equal-weight mixtures of normals whose components have similar widths, by compiled loops.
 
-The density p and its first three derivatives are sums over components, with one exponential each. The
-distance of two nodes is a third of the narrowest standard deviation. Between two nodes, p is the
-polynomial of degree 7 through these values (Hermite interpolation). The distribution function is its
-integral, and a quantile is a root, found by Newton's method inside a bracket. The remainder of the
-interpolation, h^8 max|p^(8)| / (8! 2^8), is below 1e-9 of the largest density. The error of a quantile
-is below 1e-9 standard deviations where the density is not small. Where it is small (a gap between
-components), or where there would be too many nodes, `uneven_mixtures` computes the mixture.
+The density p and its first three derivatives are sums over components, with one exponential each.
+The distance of two nodes is a third of the narrowest standard deviation. Between two nodes, p is
+the polynomial of degree 7 through these values (Hermite interpolation). The distribution function
+is its integral, and a quantile is a root, found by Newton's method inside a bracket. The remainder
+of the interpolation, h^8 max|p^(8)| / (8! 2^8), is below 1e-9 of the largest density. The error of
+a quantile is below 1e-9 standard deviations where the density is not small. Where it is small (a
+gap between components), or where there would be too many nodes, `uneven_mixtures` computes the
+mixture.
 """
 
 import math
@@ -49,8 +50,8 @@ def smooth_quantiles(means: Floats, sds: Floats, probabilities: Floats) -> Float
 def _densities(means: Floats, sds: Floats, low: float, h: float, nodes: int, f: Floats, work: Floats) -> None:
     """Write density and three derivatives of one mixture at the nodes into `f` (node, 4).
 
-    `work` (4, draw) is scratch memory. Each exponential is that of the node before times a ratio; the ratio
-    itself changes by a constant factor from node to node.
+    `work` (4, draw) is scratch memory. Each exponential is that of the node before times a ratio;
+    the ratio itself changes by a constant factor from node to node.
     """
     count = means.size
     inverses, e0, ratios, bends = work[0], work[1], work[2], work[3]

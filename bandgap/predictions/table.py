@@ -1,10 +1,10 @@
 """Predicted band gaps of structures: means, intervals of any level, and the CSV table.
 
-The predictive distribution of a new observation is the equal-weight mixture of N(mean_d, sd_d^2) over the
-posterior draws d, not a normal distribution fitted to it. The distribution of the mean is that of the
-mean_d alone. 199 quantiles of both are stored for every structure, so that no level needs the draws
-again. Conformal intervals follow from the mean, the standard deviation of a new observation and the
-scores of held-back structures. Loads no torch, and pandas only for a table.
+The predictive distribution of a new observation is the equal-weight mixture of N(mean_d, sd_d^2)
+over the posterior draws d, not a normal distribution fitted to it. The distribution of the mean is
+that of the mean_d alone. 199 quantiles of both are stored for every structure, so that no level
+needs the draws again. Conformal intervals follow from the mean, the standard deviation of a new
+observation and the scores of held-back structures. Loads no torch, and pandas only for a table.
 """
 
 import csv
@@ -70,9 +70,10 @@ NEGATIVE_END_NOTE = (
 class Predictions:
     """Predicted gaps, one row for every row of the input; numbers of refused rows are NaN.
 
-    `sd_mean_eV` is the standard deviation of the mean (credible interval), `sd_new_eV` that of a new
-    observation (prediction interval). `conformal` are the scores, in units of `sd_new_eV`, of the structures
-    that the run held back, or None. Raises InputError where the parts do not fit together.
+    `sd_mean_eV` is the standard deviation of the mean (credible interval), `sd_new_eV` that of a
+    new observation (prediction interval). `conformal` are the scores, in units of `sd_new_eV`, of
+    the structures that the run held back, or None. Raises InputError where the parts do not fit
+    together.
     """
 
     ids: tuple[str, ...]
@@ -117,8 +118,8 @@ class Predictions:
     def interval(self, level: float, kind: IntervalKind = "prediction") -> tuple[Floats, Floats]:
         """Return the lower and upper ends (n,) in eV of the central interval of `level`.
 
-        Between two stored quantiles the interpolation is linear in the normal score, which is exact for a
-        normal distribution.
+        Between two stored quantiles the interpolation is linear in the normal score, which is exact
+        for a normal distribution.
 
         Parameters
         ----------
@@ -130,7 +131,8 @@ class Predictions:
         Raises
         ------
         ConfigError
-            For another level or kind, and for a conformal interval of a run without held-back structures.
+            For another level or kind, and for a conformal interval of a run without held-back
+            structures.
         InputError
             Where the run held back too few structures for the level.
         """
@@ -194,8 +196,8 @@ def predictions_from_draws(
 ) -> Predictions:
     """Summarise draws of a predictive distribution into `Predictions`.
 
-    A new observation has the equal-weight mixture of normals N(centres[d], sds[d]^2). Columns of refused
-    rows are ignored and may contain NaN.
+    A new observation has the equal-weight mixture of normals N(centres[d], sds[d]^2). Columns of
+    refused rows are ignored and may contain NaN.
 
     Parameters
     ----------
@@ -255,8 +257,8 @@ def predictions_from_draws(
 def read_predictions_csv(source: Path | str | bytes) -> "pd.DataFrame":
     """Read a CSV of predictions as the table of `Predictions.to_frame`.
 
-    Texts are those before protection against spreadsheet formulas. Numbers of refused rows are NaN. Unknown
-    columns are read as text; `level_of_theory` may be absent.
+    Texts are those before protection against spreadsheet formulas. Numbers of refused rows are NaN.
+    Unknown columns are read as text; `level_of_theory` may be absent.
 
     Parameters
     ----------

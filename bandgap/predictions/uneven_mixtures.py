@@ -1,16 +1,16 @@
 r"""Quantiles of equal-weight mixtures of normals of any widths, by compiled loops.
 
 `smooth_mixtures` is faster but does not cover all mixtures. Let the D components be sorted by their
-means, n of them at or left of x. The distribution function equals the probability p where A = B, with
-c = n - D p,
+means, n of them at or left of x. The distribution function equals the probability p where A = B,
+with c = n - D p,
 
     A = sum_(right of x) Phi(z) + max(c, 0),   B = sum_(left of x) Phi(-z) + max(-c, 0),
 
-z = (x - mean) / sd. Only tails are summed, and c has no rounding error. A root is therefore exact to the
-widest sd times the machine precision, even in an empty gap between components, where sums of Phi are
-flat. It is the root of H = log A - log B, by Halley's method inside a bracket (Dekker's rule decides when
-to bisect instead). The start is the Taylor series of the quantile function at the previous root. Where
-all tails would underflow, their logarithms are summed.
+z = (x - mean) / sd. Only tails are summed, and c has no rounding error. A root is therefore exact
+to the widest sd times the machine precision, even in an empty gap between components, where sums of
+Phi are flat. It is the root of H = log A - log B, by Halley's method inside a bracket (Dekker's
+rule decides when to bisect instead). The start is the Taylor series of the quantile function at the
+previous root. Where all tails would underflow, their logarithms are summed.
 """
 
 import math
@@ -167,8 +167,8 @@ def _fill(
 ) -> None:
     """Write the quantiles (k,) of every mixture into `out` (n, k).
 
-    `means` (n, draw) are ascending, with their `sds` (n, draw). `probabilities` (k,) are ascending, with their
-    normal `scores`. Times the number of draws they are `whole` + `fraction`.
+    `means` (n, draw) are ascending, with their `sds` (n, draw). `probabilities` (k,) are ascending,
+    with their normal `scores`. Times the number of draws they are `whole` + `fraction`.
     """
     n, count = means.shape
     sums = np.empty((2, 4))

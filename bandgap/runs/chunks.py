@@ -84,9 +84,9 @@ def predict_chunks(
 ) -> Iterator[Chunk]:
     """Yield the predictions of records in chunks, from number `first` on.
 
-    With several processes, or on a remote engine, each process predicts whole chunks with one thread. Memory
-    then contains at most twice as many chunks as there are processes. The workers of a remote engine must be
-    able to read the folder of the run.
+    With several processes, or on a remote engine, each process predicts whole chunks with one
+    thread. Memory then contains at most twice as many chunks as there are processes. The workers of
+    a remote engine must be able to read the folder of the run.
 
     Parameters
     ----------
@@ -95,8 +95,8 @@ def predict_chunks(
     plan
         Run, request and cache.
     n
-        Number of records. While records are still being read, a function that returns it, or None as long as
-        it is not known.
+        Number of records. While records are still being read, a function that returns it, or None
+        as long as it is not known.
     first
         Number of the first record to predict.
     baseline_eV

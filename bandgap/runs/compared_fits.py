@@ -28,9 +28,9 @@ FitKey = tuple[str, int, int, float, str]
 class ComparedFit:
     """One method on one split: figures on the test rows, seconds of the fit, warnings.
 
-    `tested_on` is a fingerprint of the candidates for test rows where they are not all labelled structures,
-    else "". `failed` is the reason why there is no fit, else "". `made_of` are the other inputs that the
-    figures depend on, by name.
+    `tested_on` is a fingerprint of the candidates for test rows where they are not all labelled
+    structures, else "". `failed` is the reason why there is no fit, else "". `made_of` are the
+    other inputs that the figures depend on, by name.
     """
 
     method: str
@@ -54,8 +54,8 @@ def fit_key(fit: ComparedFit) -> FitKey:
 def reusable_fits(fits: Iterable[ComparedFit], facts: Mapping[str, Facts]) -> list[ComparedFit]:
     """Return the stored fits with the same inputs as the requested ones, the last one of every key.
 
-    `facts` are the present inputs of each requested method. Fits of other methods are reusable where data,
-    test rows, source and version are the same as those of a requested method.
+    `facts` are the present inputs of each requested method. Fits of other methods are reusable
+    where data, test rows, source and version are the same as those of a requested method.
     """
     last_fit = {fit_key(fit): fit for fit in fits if _is_reusable(fit, facts)}
     return list(last_fit.values())

@@ -1,8 +1,9 @@
 """Inputs of the methods of a comparison where a source lacks elements, and the common test structures.
 
-The rules are those of a run. A method that can learn new elements uses every structure, in the grown
-descriptor of the source. A method without transfer does not use the source. For the other methods,
-structures with new elements are left out. All methods are tested on structures that each of them uses.
+The rules are those of a run. A method that can learn new elements uses every structure, in the
+grown descriptor of the source. A method without transfer does not use the source. For the other
+methods, structures with new elements are left out. All methods are tested on structures that each
+of them uses.
 """
 
 from collections import Counter
@@ -45,8 +46,8 @@ LEFT_OUT: Final = "left out by"
 class MethodInputs:
     """Inputs of a method: networks of a source (empty without one) and a table of labelled rows.
 
-    `descriptor` is that of the table without electron levels. `warnings` say where a source or a potential
-    is not used.
+    `descriptor` is that of the table without electron levels. `warnings` say where a source or a
+    potential is not used.
     """
 
     members: Members
@@ -65,8 +66,9 @@ class MethodInputs:
 class Compared:
     """Inputs of every method of a comparison, by name, and of the references without a fit (`reference`).
 
-    `n_labelled` is the number of usable labelled structures. `lacking` counts those with an element that the
-    source lacks, by element. `unable` are requested methods that can use too few structures.
+    `n_labelled` is the number of usable labelled structures. `lacking` counts those with an element
+    that the source lacks, by element. `unable` are requested methods that can use too few
+    structures.
     """
 
     reference: MethodInputs
@@ -222,7 +224,8 @@ def _reference_inputs(
 ) -> MethodInputs:
     """Return the inputs of the references where no method uses the source.
 
-    These are the source with its grown descriptor, or no source where the descriptor cannot be grown.
+    These are the source with its grown descriptor, or no source where the descriptor cannot be
+    grown.
     """
     grown = grown_descriptor(descriptor, elements)
     return inputs_for(grown if set(elements) <= set(grown.elements) else None)

@@ -1,7 +1,7 @@
 """Comparison of methods on one labelled set, at several sizes of the training set and on several splits.
 
-Every method gets the same rows, the same source and the same seeds. Two references need no fit: the mean
-of the training gaps, and the source network recalibrated by a straight line.
+Every method gets the same rows, the same source and the same seeds. Two references need no fit: the
+mean of the training gaps, and the source network recalibrated by a straight line.
 """
 
 import contextlib
@@ -45,8 +45,9 @@ Floats = NDArray[np.float64]
 class Comparison:
     """A comparison: methods with their settings, sizes of the training set, seeds, number of test rows.
 
-    A share of each training set is held back for conformal intervals, as in `transfer_run`. A method named
-    NAME@K starts from the first K networks of the source; one named NAME+levels gets electron levels.
+    A share of each training set is held back for conformal intervals, as in `transfer_run`. A
+    method named NAME@K starts from the first K networks of the source; one named NAME+levels gets
+    electron levels.
     """
 
     methods: Mapping[str, Mapping[str, Any]]
@@ -150,9 +151,10 @@ def compared_of(members: Members | MBTRConfig, table: Table) -> Compared:
 def facts_by_method(compared: Compared, comparison: Comparison, *, head: str | None = None) -> dict[str, Facts]:
     """Return the inputs of the fits of every method, except size, split and share held back.
 
-    These are the rows with their gaps, the number of test rows, the descriptor, the networks of the source,
-    the requested output, the settings, and the version of this package (`compared_fits.DIFFERENCES`). A
-    stored fit with other inputs is not reused. The device is not an input: it changes rounding and time only.
+    These are the rows with their gaps, the number of test rows, the descriptor, the networks of the
+    source, the requested output, the settings, and the version of this package
+    (`compared_fits.DIFFERENCES`). A stored fit with other inputs is not reused. The device is not
+    an input: it changes rounding and time only.
     """
     contents = {id(inputs): inputs.table.content() for inputs in compared.distinct}
     networks = {

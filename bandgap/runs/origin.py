@@ -39,10 +39,10 @@ BLOCKS_STAY: Final = (
 class Origin:
     """The method of a run, and the stored source with its networks (None and empty without a source).
 
-    `descriptor` is that of the run's structures without electron levels: that of the source, grown where the
-    method can learn new elements, or one made for the structures. `lacking` are the elements because of which
-    a given source is not used, by a method that works without one. `known` are the elements of a given
-    source, which every method accepts; None without a source.
+    `descriptor` is that of the run's structures without electron levels: that of the source, grown
+    where the method can learn new elements, or one made for the structures. `lacking` are the
+    elements because of which a given source is not used, by a method that works without one.
+    `known` are the elements of a given source, which every method accepts; None without a source.
     """
 
     method: Method
@@ -118,8 +118,9 @@ def origin_of(
 ) -> Origin:
     """Return the origin of a run.
 
-    Where the source lacks an element of the structures, a method without transfer uses a descriptor made for
-    the structures. No structure is then left out because of a source that the method does not use.
+    Where the source lacks an element of the structures, a method without transfer uses a descriptor
+    made for the structures. No structure is then left out because of a source that the method does
+    not use.
 
     Parameters
     ----------
@@ -163,8 +164,8 @@ def origin_of(
 def descriptor_taken(own: MBTRConfig, method: Method, elements: Collection[str]) -> MBTRConfig | None:
     """Return the descriptor in which a method uses structures of these elements with a source.
 
-    `own` is the descriptor of the source. It is grown where the method can learn new elements. The result is
-    None where the source lacks an element and the method works without a source.
+    `own` is the descriptor of the source. It is grown where the method can learn new elements. The
+    result is None where the source lacks an element and the method works without a source.
     """
     descriptor = grown_descriptor(own, elements) if method.new_elements else own
     lacks_elements = bool(set(elements) - set(descriptor.elements))

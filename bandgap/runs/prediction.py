@@ -56,11 +56,11 @@ def predict_run(
     records
         Structures to predict, n of them.
     request
-        Kind and probability of the intervals. They are checked here; the result gives intervals of every kind
-        and probability.
+        Kind and probability of the intervals. They are checked here; the result gives intervals of
+        every kind and probability.
     baseline_eV
-        Baseline of every structure, (n,), in eV, NaN for none, if the run was trained with one. Structures
-        without it are refused.
+        Baseline of every structure, (n,), in eV, NaN for none, if the run was trained with one.
+        Structures without it are refused.
     cache
         Cache of descriptors on disk.
     progress
@@ -74,8 +74,8 @@ def predict_run(
     Raises
     ------
     ConfigError, InputError
-        When the run has no interval of this kind and probability, when a baseline is missing, and when one is
-        given to a run that was trained without.
+        When the run has no interval of this kind and probability, when a baseline is missing, and
+        when one is given to a run that was trained without.
     """
     request = request or PredictRequest()
     run, calibrator = load_for(model_folder, request)
@@ -151,8 +151,8 @@ def draw_records(
 ) -> DrawnRecords:
     """Return the predictive draws of a stored run at the records that have a descriptor.
 
-    The result also says whether each record is inside the run's domain. With a baseline (n,), records
-    without it are refused.
+    The result also says whether each record is inside the run's domain. With a baseline (n,),
+    records without it are refused.
     """
     (drawn,) = draw_requests(run, [(records, described, baseline_eV)])
     return drawn

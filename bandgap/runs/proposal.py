@@ -65,8 +65,8 @@ def method_and_levels(
 ) -> tuple[str, Levels, Proposal | None]:
     """Return the method and the electron levels of a run, and the proposal if the method is None.
 
-    With a given method, levels that are None become "none". Without one, both are proposed; given levels
-    are used, and the method is proposed for them. Raises ConfigError for unknown levels.
+    With a given method, levels that are None become "none". Without one, both are proposed; given
+    levels are used, and the method is proposed for them. Raises ConfigError for unknown levels.
     """
     requested_levels = None if levels is None else checked_levels(levels)
     if method is not None:

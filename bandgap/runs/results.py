@@ -82,7 +82,8 @@ def figures_of(draws: PredictiveDraws, predictions: Predictions, gaps: Floats) -
 def conformal_figures(scores: ConformalScores | None, gaps: Floats, *, mean: Floats, sd: Floats) -> dict[str, float]:
     """Return coverage and mean width (eV) of conformal intervals on known gaps (n,) in eV.
 
-    `mean` and `sd` (n,) are those of the predictions. The result is empty without scores, or with too few.
+    `mean` and `sd` (n,) are those of the predictions. The result is empty without scores, or with
+    too few.
     """
     if scores is None or not scores.reaches(LEVEL):
         return {}
@@ -107,7 +108,8 @@ def prediction_rhat(means: Floats, *, members: int) -> dict[str, float]:
 def prior_comparisons(posterior: Posterior) -> list[PriorComparison]:
     """Return the difference between posterior and prior for every scale of which draws of both are recorded.
 
-    A mixture has a posterior and a prior for each network; the result is that of the largest difference.
+    A mixture has a posterior and a prior for each network; the result is that of the largest
+    difference.
     """
     record = posterior.diagnostics.record
     members = posterior.n_members

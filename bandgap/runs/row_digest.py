@@ -12,7 +12,8 @@ from bandgap.structures.spool import Spool
 class RowDigest:
     """SHA-256 of the first records, with their ids, and of columns (n,) with a value for each.
 
-    Calls with increasing numbers of rows read each record once, and wait for records that are being read.
+    Calls with increasing numbers of rows read each record once, and wait for records that are being
+    read.
     """
 
     def __init__(self, records: Spool, *columns: NDArray[Any] | None) -> None:

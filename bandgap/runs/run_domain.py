@@ -1,7 +1,8 @@
 """The applicability domain of a run: descriptors, elements, and the values next to the descriptors.
 
-These values are the gap of electron levels and a baseline. They are judged by the range of the training
-rows, because the line that a method fits to them (`posterior.baseline`) is learned inside this range.
+These values are the gap of electron levels and a baseline. They are judged by the range of the
+training rows, because the line that a method fits to them (`posterior.baseline`) is learned inside
+this range.
 """
 
 from collections.abc import Collection, Sequence

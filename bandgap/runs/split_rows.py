@@ -37,9 +37,9 @@ def split_of(
     by_formula
         Whether all structures of one formula are on the same side of the split.
     among
-        Identifiers from which the test rows are drawn, independently of the other rows: every table that
-        contains these structures then has the same test rows. Training rows are drawn from all other rows.
-        Default: all.
+        Identifiers from which the test rows are drawn, independently of the other rows: every table
+        that contains these structures then has the same test rows. Training rows are drawn from all
+        other rows. Default: all.
 
     Raises
     ------

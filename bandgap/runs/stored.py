@@ -1,7 +1,7 @@
 """Stored runs: a folder with safetensors files and a manifest.json, without pickle.
 
-Every run contains up to five reference structures with their predictions. They are recomputed when the run
-is loaded, as a self-check.
+Every run contains up to five reference structures with their predictions. They are recomputed when
+the run is loaded, as a self-check.
 """
 
 from collections.abc import Mapping, Sequence
@@ -70,8 +70,8 @@ def save_run(
     posterior, descriptor, domain
         Parts of the run.
     manifest
-        Further entries of the manifest. The scalars of the posterior, the descriptor and the reference
-        structures are added here.
+        Further entries of the manifest. The scalars of the posterior, the descriptor and the
+        reference structures are added here.
     references
         Training structures, of which the first `N_REFERENCES` become reference structures.
     baseline_eV
