@@ -122,14 +122,20 @@ def species_list(text: str | None) -> list[str] | None:
 
 
 def variational_configs(is_requested: bool, *, max_steps: int | None = None) -> tuple[VariationalConfig, ...]:
-    """Return the settings to try for the variational fit, of at most `max_steps` each; empty if not requested."""
+    """Return the settings to try for the variational fit, of at most `max_steps` each.
+
+    Empty if not requested.
+    """
     from bandgap.networks.variational import kl_weights_to_try
 
     return kl_weights_to_try(max_steps=max_steps) if is_requested else ()
 
 
 def snapshot_config(n_snapshots: int | None) -> SnapshotConfig | None:
-    """Return the settings for so many snapshots; moments use at least the default number of snapshots."""
+    """Return the settings for so many snapshots.
+
+    Moments use at least the default number of snapshots.
+    """
     from bandgap.networks.swag import SnapshotConfig
 
     if n_snapshots is None:

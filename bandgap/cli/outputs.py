@@ -44,7 +44,10 @@ def check_outputs(paths: Mapping[str, Any], labels: Mapping[str, str]) -> None:
 
 
 def _check_pair(output: str, path: Path, given: str, source: Path) -> None:
-    """Raise InputError where writing to `path` would change the input `source`; both are named as the user did."""
+    """Raise InputError where writing to `path` would change the input `source`.
+
+    Both are named as the user did.
+    """
     from bandgap.storage.manifests import manifest_kind
 
     if not source.exists():

@@ -111,7 +111,10 @@ def _version(package: str) -> str:
 
 
 def _descriptors() -> str:
-    """Compute the descriptor of one periodic crystal; it fails where ase and dscribe are incompatible."""
+    """Compute the descriptor of one periodic crystal.
+
+    It fails where ase and dscribe are incompatible.
+    """
     import warnings
 
     from bandgap.descriptors import config_for, featurize

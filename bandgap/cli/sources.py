@@ -265,7 +265,10 @@ def _check_sets(sets: list[str], label: str | None, *, structures: list[Path], l
 
 
 def _chosen_sets(sets: list[str], heads: list[str]) -> dict[str, str]:
-    """Return the path of every set to which extras are added; raises ConfigError for a head without a set."""
+    """Return the path of every set to which extras are added.
+
+    Raises ConfigError for a head without a set.
+    """
     files = named(sets, what="a set")
     unknown = [head for head in heads if head not in files]
     if unknown:

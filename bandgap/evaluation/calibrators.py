@@ -186,7 +186,10 @@ def save_calibrator(folder: Path, calibrator: Calibrator) -> None:
 
 
 def load_calibrator(folder: Path) -> Calibrator | None:
-    """Return the calibrator in the folder of a run, or None; raises ArtifactError where it is damaged."""
+    """Return the calibrator in the folder of a run, or None.
+
+    Raises ArtifactError where it is damaged.
+    """
     path = folder / FILE
     if not path.is_file():
         return None
@@ -243,7 +246,10 @@ def _remedy(n: int, needed: int) -> str:
 
 
 def _checked(values: Mapping[str, Any]) -> Calibrator:
-    """Return a calibrator from plain values; raises ValueError, TypeError or InputError on others."""
+    """Return a calibrator from plain values.
+
+    Raises ValueError, TypeError or InputError on others.
+    """
     changes: Sequence[Mapping[str, float]] = values["changes"]
     rows = {name: tuple(values[name]) for name in ("ids", "files", "scores")}
     calibrator = Calibrator(**{**values, **rows, "changes": tuple(Change(**c) for c in changes)})

@@ -119,7 +119,10 @@ def element_table(heldout: HeldOut, level: float, kind: IntervalKind) -> pd.Data
 
 
 def formula_table(heldout: HeldOut, level: float, kind: IntervalKind, *, at_least: int = 2) -> pd.DataFrame:
-    """Return error, coverage and width by formula; formulas of fewer than `at_least` structures share a row."""
+    """Return error, coverage and width by formula.
+
+    Formulas of fewer than `at_least` structures share a row.
+    """
     formulas = heldout.predictions.formulas
     ranked = [formula for formula, count in _ranked(Counter(formulas)) if count >= at_least]
     rows_by_formula = {

@@ -74,19 +74,19 @@ def figures_table(runs: Sequence[StoredRun], level: float) -> pd.DataFrame:
     check_level(level)
     rows = []
     for run in runs:
-        found = figures_at(run.heldout, level)
+        figures = figures_at(run.heldout, level)
         peak = run.manifest.get("peak_memory_bytes", {}).get("process")
         rows.append(
             {
                 "run": run.label,
-                "rmse_eV": found["rmse_eV"],
-                "mae_eV": found["mae_eV"],
-                "r2": found["r2"],
+                "rmse_eV": figures["rmse_eV"],
+                "mae_eV": figures["mae_eV"],
+                "r2": figures["r2"],
                 "nll": _number(run.manifest.get("metrics", {}).get("nll")),
-                "crps_eV": found["crps_eV"],
-                "coverage": found["coverage"],
-                "width_eV": found["width_eV"],
-                "miscalibration": found["miscalibration"],
+                "crps_eV": figures["crps_eV"],
+                "coverage": figures["coverage"],
+                "width_eV": figures["width_eV"],
+                "miscalibration": figures["miscalibration"],
                 "held_out": len(run.heldout),
                 "time_s": _number(run.manifest.get("elapsed_s", {}).get("all")),
                 "memory_MB": _number(peak) / 1e6,

@@ -1,4 +1,7 @@
-"""Figures on the calibration of intervals; each draws one table of `bandgap.evaluation.reliability`."""
+"""Figures on the calibration of intervals.
+
+Each draws one table of `bandgap.evaluation.reliability`.
+"""
 
 import numpy as np
 import pandas as pd
@@ -66,7 +69,10 @@ def pit_figure(table: pd.DataFrame) -> go.Figure:
 
 
 def width_figure(table: pd.DataFrame) -> go.Figure:
-    """Return absolute error against interval width (eV); a gap above the line of half the width is outside."""
+    """Return absolute error against interval width (eV).
+
+    A gap above the line of half the width is outside.
+    """
     highest = _spread_out(table["width_eV"])[1]
     fig = go.Figure()
     add_line(fig, [0, highest], [0, highest / 2.0], BASELINE, width=1, hoverinfo="skip", showlegend=False)

@@ -29,7 +29,10 @@ _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", 
 
 
 def difference_figure(table: pd.DataFrame, *, quantity: Quantity) -> go.Figure:
-    """Return differences to a baseline (eV) with intervals, one row for each run; negative is better."""
+    """Return differences to a baseline (eV) with intervals, one row for each run.
+
+    Negative is better.
+    """
     rows = table.dropna(subset=["difference_eV"]).iloc[::-1].reset_index(drop=True)
     better = rows["upper_eV"] < 0
     worse = rows["lower_eV"] > 0

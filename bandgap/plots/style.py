@@ -149,7 +149,10 @@ def marker(colour: str, symbol: str, size: float) -> dict[str, Any]:
 def bars(
     middle: ArrayLike, lower: ArrayLike, upper: ArrayLike, *, colour: str = "", thickness: float = 1.0, cap: float = 0.0
 ) -> dict[str, Any]:
-    """Return error bars of points `middle` (n,) from `lower` to `upper`; the default colour is that of the trace."""
+    """Return error bars of points `middle` (n,) from `lower` to `upper`.
+
+    The default colour is that of the trace.
+    """
     centre, low, high = (np.asarray(values, dtype=np.float64) for values in (middle, lower, upper))
     error_bars = {"type": "data", "symmetric": False, "array": high - centre, "arrayminus": centre - low}
     return error_bars | {"thickness": thickness, "width": cap} | ({"color": colour} if colour else {})

@@ -282,7 +282,10 @@ def fit_domain(
 
 
 def _directions(features: NDArray[Any]) -> Floats:
-    """Return unit vectors; a row of zeros remains zero, so that its distance from every row is 1."""
+    """Return unit vectors.
+
+    A row of zeros remains zero, so that its distance from every row is 1.
+    """
     wide = features.astype(np.float64)
     length = np.linalg.norm(wide, axis=1, keepdims=True)
     return wide / np.where(length == 0.0, 1.0, length)

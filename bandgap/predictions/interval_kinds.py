@@ -18,7 +18,10 @@ def check_kind(kind: str) -> None:
 
 
 def check_level(level: float) -> float:
-    """Return the level; raises ConfigError outside 0.01 to 0.99, the range of the 199 stored quantiles."""
+    """Return the level.
+
+    Raises ConfigError outside 0.01 to 0.99, the range of the 199 stored quantiles.
+    """
     if not 0.01 - 1e-9 <= level <= 0.99 + 1e-9:
         hint = f" For {level:g} % write {level / 100:g}." if 1 <= level <= 99 else ""
         raise ConfigError(f"level is {level:g}. Accepted: 0.01 to 0.99, such as 0.95.{hint}")

@@ -124,7 +124,10 @@ def _roots(
     out: Floats,
     least_density: float,
 ) -> bool:
-    """Write the quantiles (k,) of one mixture; return False if the density at one is below `least_density`."""
+    """Write the quantiles (k,) of one mixture.
+
+    Return False if the density at one is below `least_density`.
+    """
     c = np.empty(8)
     g = 0
     g_of_c = -1  # interval of the coefficients `c`

@@ -79,7 +79,10 @@ def load_details(path: Path | str) -> PredictionDetails:
 
 @contextmanager
 def _opened(path: Path | str, form: str, what: str) -> Iterator[tuple[Mapping[str, str], dict[str, Any]]]:
-    """Yield metadata and arrays of a file; errors on reading and on their use become ArtifactError."""
+    """Yield metadata and arrays of a file.
+
+    Errors on reading and on their use become ArtifactError.
+    """
     try:
         metadata, arrays = mapped_tensors(Path(path))
         if metadata.get("format") != form:

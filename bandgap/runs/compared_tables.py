@@ -89,8 +89,8 @@ class Compared:
     @property
     def common(self) -> list[str]:
         """Ids of the structures that every method uses, in the order of the rows."""
-        first, *others = self.distinct
-        id_sets = [set(inputs.table.ids) for inputs in others]
+        first, *other_inputs = self.distinct
+        id_sets = [set(inputs.table.ids) for inputs in other_inputs]
         return [id_ for id_ in first.table.ids if all(id_ in ids for ids in id_sets)]
 
     @property

@@ -190,7 +190,10 @@ def compare_given(
     done: Sequence[ComparedFit] = (),
     progress: Progress = no_progress,
 ) -> Iterator[ComparedFit]:
-    """As `compare`, for methods with different tables; all methods have the same test rows in a split."""
+    """As `compare`, for methods with different tables.
+
+    All methods have the same test rows in a split.
+    """
     fewest = min(len(inputs.table) for inputs in compared.distinct)
     largest = max(comparison.sizes)
     tested_on = compared.tested_on
@@ -231,7 +234,10 @@ def compare_given(
 
 @dataclass(frozen=True, eq=False)
 class _Work:
-    """The part of a task that all splits of a comparison share; test rows are drawn from `candidate_ids`."""
+    """The part of a task that all splits of a comparison share.
+
+    Test rows are drawn from `candidate_ids`.
+    """
 
     compared: Compared
     candidate_ids: Sequence[str]

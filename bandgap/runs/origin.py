@@ -92,7 +92,7 @@ class Origin:
         card = to_dict(models[0].card)
         if self.sources is None:
             return {"head": head, "card": card, "members": 0, "fingerprint": NO_SOURCE, "overlap": None}
-        known = load_known(self.sources.folder)
+        source_structures = load_known(self.sources.folder)
         source_species = self.stored[0][head].descriptor.species
         new_elements = [element for element in self.descriptor.species if element not in source_species]
         if new_elements:
@@ -104,7 +104,7 @@ class Origin:
             "card": card,
             "members": len(models),
             "fingerprint": fingerprint([source_fingerprint(model) for model in models]),
-            "overlap": None if known is None else to_dict(overlap(known, records)),
+            "overlap": None if source_structures is None else to_dict(overlap(source_structures, records)),
         } | ({"new_elements": new_elements} if new_elements else {})
 
 

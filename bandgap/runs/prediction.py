@@ -79,7 +79,7 @@ def predict_run(
     """
     request = request or PredictRequest()
     run, calibrator = load_for(model_folder, request)
-    drawn = _drawn(run, records, baseline_eV, cache=cache, n_jobs=request.n_jobs, progress=progress)
+    drawn = _record_draws(run, records, baseline_eV, cache=cache, n_jobs=request.n_jobs, progress=progress)
     predictions = record_predictions(run, records, drawn)
     return predictions if calibrator is None else calibrator.apply(predictions)
 
@@ -97,13 +97,16 @@ def predict_with_details(
     Parameters and errors are those of `predict_run`.
     """
     run = load_run(model_folder)
-    drawn = _drawn(run, records, baseline_eV, cache=cache, n_jobs=1, progress=progress)
+    drawn = _record_draws(run, records, baseline_eV, cache=cache, n_jobs=1, progress=progress)
     details = record_details(records, drawn, labelled=np.zeros(len(records), dtype=bool))
     return record_predictions(run, records, drawn), details
 
 
 def load_for(model_folder: Path | str, request: PredictRequest) -> tuple[Run, Calibrator | None]:
-    """Return a stored run and its calibrator; raises ConfigError or InputError as `predict_run` does."""
+    """Return a stored run and its calibrator.
+
+    Raises ConfigError or InputError as `predict_run` does.
+    """
     run = load_run(model_folder)
     calibrator = load_calibrator(Path(model_folder)) if request.calibrated else None
     if request.interval == "conformal":
@@ -112,7 +115,7 @@ def load_for(model_folder: Path | str, request: PredictRequest) -> tuple[Run, Ca
     return run, calibrator
 
 
-def _drawn(
+def _record_draws(
     run: Run,
     records: Sequence[StructureRecord],
     baseline_eV: Floats | None,

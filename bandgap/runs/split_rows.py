@@ -70,7 +70,10 @@ def split_of(
 def split_on(
     table: Table, *, test_ids: Collection[str], n_train: int | None, seed: int, conformal_share: float = 0.0
 ) -> Split:
-    """Split a table with the given test structures; the seed draws the training rows from the others."""
+    """Split a table with the given test structures.
+
+    The seed draws the training rows from the others.
+    """
     split = chosen_split(table.ids, test_ids=test_ids, n_train=n_train, seed=seed)
     return hold_back(split, share=conformal_share)
 

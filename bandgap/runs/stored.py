@@ -107,7 +107,10 @@ def _tensors_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, torch.Tensor]:
 
 
 def load_run(folder: Path | str, *, verify: bool = True) -> Run:
-    """Load a run; raises ArtifactError when it is missing or damaged, or when its self-check fails."""
+    """Load a run.
+
+    Raises ArtifactError when it is missing or damaged, or when its self-check fails.
+    """
     path = Path(folder)
     manifest = read_manifest(path, kind="run")
     with damage_reported(path):
