@@ -1,4 +1,4 @@
-"""The command line: `bandgap COMMAND`. Every command is thin over a function of the library.
+"""The command line: `bandgap COMMAND`. Every command calls a function of the library.
 
 Not here: what a page or a notebook needs too.
 """
@@ -14,9 +14,9 @@ from bandgap.cli import compare, data, demo, prediction, services, serving, sour
 from bandgap.cli.commands import CheckedCommand, PlainErrors, SpeciesCommand
 
 COLLECTED_AT = 50_000
-"""New objects between two searches for garbage: with Python's 700 these take half a second while modules are loaded."""
+"""Allocations between two runs of the garbage collector; Python's default of 700 costs half a second at import."""
 
-_HOUSE = "Dashboard and installation"
+_DASHBOARD_PANEL = "Dashboard and installation"
 
 app = typer.Typer(
     cls=PlainErrors,
@@ -32,8 +32,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(is_requested: bool) -> None:
+    if is_requested:
         typer.echo(f"bandgap {bandgap.__version__}")
         raise typer.Exit
 
@@ -47,7 +47,7 @@ def _root(
     pass
 
 
-# every command with an example of its options, by the panel of the help in which it stands
+# every command with an example of its options, by panel of the help
 _COMMANDS: dict[str, dict[Callable[..., None], str]] = {
     "Structures": {
         structures.check: "crystals/ molecule.xyz more.zip",
@@ -66,7 +66,7 @@ _COMMANDS: dict[str, dict[Callable[..., None], str]] = {
         compare.compare: "--source source --structures crystals.extxyz --label gap_eV --n 100 --out compared",
         demo.demo: "--seed 0 --json figures.json",
     },
-    _HOUSE: {
+    _DASHBOARD_PANEL: {
         services.app: "--port 8501",
         data.add_data: "crystals/ --workspace ADDRESS",
         data.add_source: "source --workspace ADDRESS",
@@ -75,18 +75,24 @@ _COMMANDS: dict[str, dict[Callable[..., None], str]] = {
         services.doctor: "",
     },
 }
-_TAKE_SPECIES = (training.transfer, compare.compare, structures.featurize, training.train_source, sources.train_sources)
+_WITH_SPECIES = (
+    training.transfer,
+    compare.compare,
+    structures.featurize,
+    training.train_source,
+    sources.train_sources,
+)
 
 for _panel, _examples in _COMMANDS.items():
     for _command, _options in _examples.items():
         _name = _command.__name__.replace("_", "-")
         app.command(
             _name,
-            cls=SpeciesCommand if _command in _TAKE_SPECIES else CheckedCommand,
+            cls=SpeciesCommand if _command in _WITH_SPECIES else CheckedCommand,
             rich_help_panel=_panel,
             epilog=f"Example: bandgap {_name} {_options}".rstrip(),
         )(_command)
-app.add_typer(data.published, name="data", rich_help_panel=_HOUSE)
+app.add_typer(data.published, name="data", rich_help_panel=_DASHBOARD_PANEL)
 
 
 def main() -> None:

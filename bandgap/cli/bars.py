@@ -1,4 +1,4 @@
-"""Progress bars on stderr, driven by the same `Progress` calls that the dashboard's worker receives."""
+"""Progress bars on stderr, from the same `Progress` calls as in the worker of the dashboard."""
 
 import statistics
 import sys
@@ -13,7 +13,7 @@ from rich.progress import Progress as Bars
 from bandgap.cli.report import duration
 from bandgap.foundation.progress import RATE, Progress, Update
 
-EVERY_S = 30.0  # between two lines on a rate
+EVERY_S = 30.0  # between two lines on the rate
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def progress_bars() -> Iterator[Progress]:
 
 
 class _PhaseBars:
-    """A bar for each phase; a phase that comes back (chains one after the other) goes on with its bar."""
+    """One bar for each phase; a repeated phase, such as sampling a chain, reuses its bar."""
 
     def __init__(self, bars: Bars) -> None:
         self._bars = bars
@@ -51,60 +51,65 @@ class _PhaseBars:
 
 
 class _PhaseLines:
-    """For logs and pipes: one line when a phase begins for the first time, and now and then one on its rate.
+    """For logs and pipes: one line when a phase starts, and one on its rate every `EVERY_S` seconds.
 
-    What a phase that is no count says of itself is in its line.
+    The line of a phase without a total also contains its message.
     """
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
-        self._said = time.monotonic()
+        self._last_line_at = time.monotonic()
 
     def __call__(self, update: Update, /) -> None:
         if update.phase not in self._seen:
             self._seen.add(update.phase)
             total = f" ({update.total:,})" if update.total else ""
-            said = f": {update.message}" if update.message and not update.total else ""
-            self._say(f"{update.phase}{total}{said}")
-        elif RATE in update.values and update.total and time.monotonic() - self._said >= EVERY_S:
-            self._say(f"{update.phase}: {update.done:,} of {update.total:,}, {pace(update)}")
+            message = f": {update.message}" if update.message and not update.total else ""
+            self._print(f"{update.phase}{total}{message}")
+        elif RATE in update.values and update.total and time.monotonic() - self._last_line_at >= EVERY_S:
+            self._print(f"{update.phase}: {update.done:,} of {update.total:,}, {pace(update)}")
 
-    def _say(self, line: str) -> None:
-        self._said = time.monotonic()
+    def _print(self, line: str) -> None:
+        self._last_line_at = time.monotonic()
         print(line, file=sys.stderr, flush=True)  # noqa: T201 - the command line's own output
 
 
 class EpochClock:
-    """A progress that also takes the time of every step of one phase, such as the epochs of a training.
+    """A progress that also measures the time of every step of one phase, such as the epochs of a training.
 
-    An update that repeats the count of the one before, as of a batch, is inside a step.
+    An update with the same count as the one before, such as one for a batch, belongs to the same step.
     """
 
     def __init__(self, progress: Progress, phase: str) -> None:
-        self._progress, self._phase = progress, phase
-        self._at, self._last = time.perf_counter(), ("", 0)
+        self._progress = progress
+        self._phase = phase
+        self._step_start = time.perf_counter()
+        self._last_step = ("", 0)
         self.seconds: list[float] = []
 
     def __call__(self, update: Update, /) -> None:
-        now, at = time.perf_counter(), (update.phase, update.done)
-        if at != self._last:
+        now = time.perf_counter()
+        step = (update.phase, update.done)
+        if step != self._last_step:
             if update.phase == self._phase and update.done:
-                self.seconds.append(now - self._at)
-            self._at, self._last = now, at
+                self.seconds.append(now - self._step_start)
+            self._step_start = now
+            self._last_step = step
         self._progress(update)
 
     @property
     def sentence(self) -> str:
-        """Say how many epochs there were, and how long one took; "" where there were none."""
+        """The number of epochs and their median time, "" if there were none."""
         if not self.seconds:
             return ""
-        middle = statistics.median(self.seconds[1:] or self.seconds)  # the first begins with what comes before it
-        return f"{len(self.seconds):,} epochs, {duration(middle)} each (median)"
+        # the first epoch includes the time before it
+        median = statistics.median(self.seconds[1:] or self.seconds)
+        return f"{len(self.seconds):,} epochs, {duration(median)} each (median)"
 
 
 def pace(update: Update) -> str:
-    """Return the rate of an update that has one, and the time that is left at this rate."""
+    """Return the rate of an update that has one, and the remaining time at this rate."""
     rate = update.values[RATE]
-    left = (update.total or update.done) - update.done
-    words = f"{rate:,.0f} a second" if rate >= 10 else f"{rate:.2g} a second"
-    return f"{words}, about {duration(left / rate)} left" if rate > 0 and left else words
+    n_remaining = (update.total or update.done) - update.done
+    text = f"{rate:,.0f} a second" if rate >= 10 else f"{rate:.2g} a second"
+    return f"{text}, about {duration(n_remaining / rate)} left" if rate > 0 and n_remaining else text

@@ -1,4 +1,4 @@
-"""The command classes: errors of the library as one plain message, checked outputs, options of several words."""
+"""The command classes: library errors as one message, checked outputs, options of several words."""
 
 import typing
 from pathlib import Path
@@ -17,10 +17,10 @@ EXIT_INTERRUPTED = 130
 
 
 class PlainErrors(TyperGroup):
-    """A group of commands that shows what went wrong as one message on stderr, with exit code 1 and no traceback."""
+    """A group of commands that prints an error as one message on stderr, with exit code 1 and no traceback."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was asked for."""
+        """Run the requested command."""
         try:
             return super().invoke(ctx)
         except Cancelled as error:
@@ -40,10 +40,10 @@ class PlainErrors(TyperGroup):
 
 
 class CheckedCommand(TyperCommand):
-    """A command that starts only where its outputs can be written and are none of its inputs (`outputs`)."""
+    """A command that first checks that its outputs can be written and are not among its inputs (`outputs`)."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Check the paths that were given, then run the command."""
+        """Check the given paths, then run the command."""
         labels = {str(p.name): _label(p) for p in self.params}
         names = path_parameters(self)
         if labels.get(SETS) == ARGUMENT:
@@ -53,21 +53,21 @@ class CheckedCommand(TyperCommand):
 
 
 class SpeciesCommand(CheckedCommand):
-    """A command whose --species takes symbols with spaces or with commas between them: H C N or H,C,N."""
+    """A command whose --species accepts symbols separated by spaces or commas: H C N or H,C,N."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Join the words that follow --species into one before the options are read."""
+        """Join the words after --species into one before the options are parsed."""
         return super().parse_args(ctx, join_words(args, option="--species"))
 
 
 def path_parameters(command: Any) -> list[str]:
-    """Return the names of a command's parameters that are a path or several."""
+    """Return the names of a command's parameters that are one or several paths."""
     hints = typing.get_type_hints(command.callback)
     return [name for name, hint in hints.items() if Path in (hint, *typing.get_args(hint))]
 
 
 def _label(parameter: Any) -> str:
-    """Return how the user writes a parameter: the name of the option, or that it is an argument."""
+    """Return the name of a parameter for the user: that of the option, or "the argument"."""
     longest: str = max(parameter.opts, key=len)
     return longest if longest.startswith("-") else ARGUMENT
 
@@ -82,17 +82,17 @@ def join_words(args: list[str], *, option: str) -> list[str]:
     words: list[str] | None = None
     for word in args:
         if word == option or word.startswith("-"):
-            joined += _as_one(words)
+            joined += _joined(words)
             words = [] if word == option else None
             joined.append(word)
         elif words is not None:
             words.append(word)
         else:
             joined.append(word)
-    return joined + _as_one(words)
+    return joined + _joined(words)
 
 
-def _as_one(words: list[str] | None) -> list[str]:
+def _joined(words: list[str] | None) -> list[str]:
     return [",".join(words)] if words else []
 
 

@@ -1,4 +1,4 @@
-"""`bandgap compare`: methods beside each other on a labelled set, at several sizes of the training set."""
+"""`bandgap compare`: compare methods on a labelled set, at several sizes of the training set."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +30,7 @@ COLUMNS = {
 def compare(
     source: options.Source,
     structures: options.Structures,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the results; it is gone on with.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the results; an interrupted comparison resumes.")],
     label: options.Label = None,
     labels: options.Labels = None,
     unit: options.LabelUnit = None,
@@ -61,9 +61,9 @@ def compare(
 ) -> None:
     """Compare methods on a labelled set: error, score, coverage and width of the intervals, means over splits.
 
-    All methods get the same source and seeds, and are judged on the same rows. Interrupted, it goes on where it was,
-    and tries again what could not be fitted. Fits that an earlier call made of other data, another source, other
-    settings or by another version are computed again.
+    All methods get the same source and seeds, and are tested on the same rows. An interrupted comparison
+    resumes with the missing fits, and tries failed ones again. Earlier fits with other data, another source,
+    other settings or another version are recomputed.
     """
     from dataclasses import replace
 
@@ -78,21 +78,25 @@ def compare(
     set_threads()
     use_engine(engine, scheduler)
     check_table_folder(out, RESULTS)
-    folder, own = source_path(source), chosen_descriptor(preset, species)
-    chosen = {name: settings_of(name, settings) for name in methods or quick_methods(transfers=folder is not None)}
-    comparison = Comparison(chosen, tuple(sizes), tuple(range(first_seed, first_seed + seeds)), n_test, conformal_share)
-    choice, levels = LabelChoice(label, labels, unit=unit, column=column), levels_of(chosen)
+    folder = source_path(source)
+    descriptor = chosen_descriptor(preset, species)
+    names = methods or quick_methods(transfers=folder is not None)
+    settings_by_method = {name: settings_of(name, settings) for name in names}
+    all_seeds = tuple(range(first_seed, first_seed + seeds))
+    comparison = Comparison(settings_by_method, tuple(sizes), all_seeds, n_test, conformal_share)
+    choice = LabelChoice(label, labels, unit=unit, column=column)
+    levels = levels_of(settings_by_method)
     with progress_bars() as progress:
         records = load_structures(structures, progress=progress)
         gaps, level_of_theory = load_gaps(records, choice)
         refuse_own_gaps(levels, level_of_theory)
         compared = tables_for(
-            [entrant_of(name).method for name in chosen],
+            [entrant_of(name).method for name in settings_by_method],
             folder,
             records,
             gaps,
             head=head,
-            own=own,
+            own=descriptor,
             levels=levels,
             at_least=0 if methods else max(sizes) + n_test,
             cache=descriptor_cache(),
@@ -100,28 +104,30 @@ def compare(
             progress=progress,
         )
         if compared.unable:
-            comparison = replace(comparison, methods={m: chosen[m] for m in chosen if m not in compared.unable})
-            names = ", ".join(compared.unable)
-            say(f"Not compared, as the source model lacks elements of too many structures: {names}.")
+            able = {name: values for name, values in settings_by_method.items() if name not in compared.unable}
+            comparison = replace(comparison, methods=able)
+            unable_text = ", ".join(compared.unable)
+            say(f"Not compared, as the source model lacks elements of too many structures: {unable_text}.")
         for text in compared.left_out(len(records)):
             say(text)
         out.mkdir(parents=True, exist_ok=True)
-        kept, facts = read_fits(out / RESULTS), facts_by_method(compared, comparison, head=head)
-        if sentence := recomputed_sentence(kept, facts, where=out / RESULTS):
+        stored_fits = read_fits(out / RESULTS)
+        facts = facts_by_method(compared, comparison, head=head)
+        if sentence := recomputed_sentence(stored_fits, facts, where=out / RESULTS):
             say(sentence)
-        fits = reusable_fits(kept, facts)
+        fits = reusable_fits(stored_fits, facts)
         for fit in compare_given(compared, comparison, head=head, device=device, done=fits, progress=progress):
             append_fit(out / RESULTS, fit)
             fits.append(fit)
-    here = (conformal_share, compared.tested_on)
-    wanted = {(n, seed, *here) for n in comparison.sizes for seed in comparison.seeds}
-    print_comparison([fit for fit in fits if fit_key(fit)[1:] in wanted])
+    key_end = (conformal_share, compared.tested_on)
+    requested = {(n, seed, *key_end) for n in comparison.sizes for seed in comparison.seeds}
+    print_comparison([fit for fit in fits if fit_key(fit)[1:] in requested])
     typer.echo(compared.sentence)
     typer.echo(f"{out / RESULTS}: one line for every fit.")
 
 
 def quick_methods(*, transfers: bool = True) -> list[str]:
-    """Return the methods that say that they take seconds or less; without a source those that do not transfer."""
+    """Return the methods that take seconds; without a source, those that do not transfer."""
     from bandgap.transfer import METHODS
 
     quick = [name for name, method in METHODS.items() if method.duration.startswith(("seconds", "a second"))]
@@ -129,17 +135,17 @@ def quick_methods(*, transfers: bool = True) -> list[str]:
 
 
 def settings_of(method: str, texts: Sequence[str]) -> dict[str, object]:
-    """Return the settings that METHOD.NAME=VALUE words give to one method.
+    """Return the settings of one method from texts METHOD.NAME=VALUE.
 
     >>> settings_of("fine_tune", ["fine_tune.standardise=source", "nptl.samples=30"])
     {'standardise': 'source'}
     """
-    own = [text.removeprefix(f"{method}.") for text in texts if text.startswith(f"{method}.")]
-    return parse_settings(own)
+    prefix = f"{method}."
+    return parse_settings([text.removeprefix(prefix) for text in texts if text.startswith(prefix)])
 
 
 def print_comparison(fits: "Sequence[ComparedFit]") -> None:
-    """Print one table for every figure: a line for each method, a column for each size, mean and standard error."""
+    """Print a table of mean and standard error for every figure, with a row a method and a column a size."""
     from bandgap.runs.compared_fits import summary
 
     sizes = sorted({fit.n for fit in fits})

@@ -1,4 +1,4 @@
-"""`bandgap add-data`, `add-source` and `data fetch`: files of this machine into a workspace, published data sets."""
+"""`bandgap add-data`, `add-source` and `data fetch`: add files to a workspace, download data sets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _WORKSPACE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 Workspace = Annotated[
-    str, typer.Option(help="The workspace: what stands after ws= in the page's address, or the whole address.")
+    str, typer.Option(help="The workspace: the text after ws= in the address of the dashboard, or the whole address.")
 ]
 
 
@@ -28,10 +28,10 @@ def add_data(
     workspace: Workspace,
     name: Annotated[str, typer.Option(help="Name of the data set; default: that of the file or folder.")] = "",
 ) -> None:
-    """Add a data set to a workspace of the dashboard on this machine; its worker checks the files.
+    """Add a data set to a workspace of the dashboard on this machine; the worker checks the files.
 
-    For data above the limits of an upload. The files are copied into the data directory (BANDGAP_HOME) and count
-    against the workspace's quota.
+    Use it for data above the upload limits. The files are copied into the data directory (BANDGAP_HOME) and
+    count towards the quota of the workspace.
     """
     from bandgap.jobs.server_files import files_below
     from bandgap.jobs.tasks.data import store_files
@@ -57,10 +57,10 @@ def add_source(
     workspace: Workspace,
     name: Annotated[str, typer.Option(help="Name of the source model; default: that of the folder.")] = "",
 ) -> None:
-    """Add a source model to a workspace of the dashboard on this machine; the pages then offer it like their own.
+    """Add a source model to a workspace of the dashboard on this machine.
 
-    Every network is opened and its stored predictions are repeated before the folder is copied into the data directory
-    (BANDGAP_HOME), where it counts against the workspace's quota.
+    Every network is loaded and its stored predictions are recomputed. Then the folder is copied into the
+    data directory (BANDGAP_HOME), where it counts towards the quota of the workspace.
     """
     from bandgap.foundation.machine import set_threads
     from bandgap.jobs.added_sources import add_folder, check_source
@@ -72,23 +72,23 @@ def add_source(
     if (folder / MANIFEST).is_file():
         check_source(folder)
     job = add_folder(jobs, library, id, folder, name=" ".join(name.split())[:MAX_NAME])
-    known = "is there already" if job.state == "finished" else "is stored"
-    say(f"The source model {job.payload['name']!r} {known}; open the page Source models to see its card.")
+    state = "is there already" if job.state == "finished" else "is stored"
+    say(f"The source model {job.payload['name']!r} {state}; open the page Source models to see its card.")
 
 
 def _opened(workspace: str, path: Path) -> tuple[JobStore, Library, str]:
-    """Return jobs, library and id of the workspace that an address names; says so where nobody has visited it yet.
+    """Return jobs, library and id of the workspace in an address; prints a note if the workspace is new.
 
-    Raises BadParameter where it names none, and InputError where there is no such path.
+    Raises BadParameter for an address without a workspace, and InputError where `path` does not exist.
     """
     from bandgap.jobs.home import open_home
     from bandgap.jobs.library import Library
     from bandgap.jobs.store import JobStore
 
-    found = _WORKSPACE.search(workspace)
-    if found is None:
+    match = _WORKSPACE.search(workspace)
+    if match is None:
         raise typer.BadParameter(
-            f"{workspace!r} holds no workspace. Copy what stands after ws= in the page's address.",
+            f"{workspace!r} contains no workspace. Copy the text after ws= in the address of the dashboard.",
             param_hint="--workspace",
         )
     if not path.exists():
@@ -96,9 +96,9 @@ def _opened(workspace: str, path: Path) -> tuple[JobStore, Library, str]:
     home = open_home()
     library = Library(home)
     with library.database.reading() as connection:
-        if connection.execute("SELECT 1 FROM workspace WHERE id = ?", (found.group(),)).fetchone() is None:
-            say(f"The workspace {found.group()} is new in {home.folder}; is BANDGAP_HOME that of the dashboard?")
-    return JobStore(home), library, found.group()
+        if connection.execute("SELECT 1 FROM workspace WHERE id = ?", (match.group(),)).fetchone() is None:
+            say(f"The workspace {match.group()} is new in {home.folder}; is BANDGAP_HOME that of the dashboard?")
+    return JobStore(home), library, match.group()
 
 
 published = typer.Typer(no_args_is_help=True)
@@ -117,9 +117,9 @@ def fetch(
         Literal["df_62k.json", "df_31k.json", "df_5k.json"],
         typer.Option(help="Which of its files: 61,489 molecules (387 MB), those with water, or those with GW (51 MB)."),
     ] = "df_62k.json",
-    address: Annotated[str | None, typer.Option(help="Another address that holds the files and SHA512sums.")] = None,
+    address: Annotated[str | None, typer.Option(help="Another address with the files and SHA512sums.")] = None,
 ) -> None:
-    """Download a published data set and check it against the published sums; interrupted, the same command goes on.
+    """Download a published data set and verify its checksums; the same command resumes an interrupted download.
 
     OE62: 61,489 molecules from organic crystals, doi:10.14459/2019mp1507656, CC BY-SA 4.0; `train-source --oe62` reads
     it.
@@ -127,7 +127,7 @@ def fetch(
     from bandgap.cli.bars import progress_bars
     from bandgap.datasets.fetching import OE62, fetch
 
-    del name  # there is one
+    del name  # there is only one
     with progress_bars() as progress:
         path = fetch(file, out, base=address or OE62, progress=progress)
-    typer.echo(f"{path}: whole and as published ({path.stat().st_size:,} bytes). Licence: CC BY-SA 4.0.")
+    typer.echo(f"{path}: complete, checksum verified ({path.stat().st_size:,} bytes). Licence: CC BY-SA 4.0.")

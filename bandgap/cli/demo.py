@@ -1,4 +1,4 @@
-"""`bandgap demo`: the whole job on the shipped data."""
+"""`bandgap demo`: the complete workflow on the shipped data."""
 
 import time
 from pathlib import Path
@@ -13,7 +13,8 @@ from bandgap.cli.report import label, print_table, run_figures, shown, write_fig
 from bandgap.foundation.progress import Progress
 
 METHODS = ("btl_pcp_pe", "fine_tune")
-N_TRAIN, N_TEST = 200, 300
+N_TRAIN = 200
+N_TEST = 300
 
 
 def demo(
@@ -26,11 +27,11 @@ def demo(
     device: options.Device = "auto",
     json_file: options.JsonFile = None,
 ) -> None:
-    """Run the whole job on the shipped data: 200 labelled crystals, two methods, 300 test crystals.
+    """Run the complete workflow on the shipped data: 200 labelled crystals, two methods, 300 test crystals.
 
-    It prints errors, coverage and width of the intervals, the layer weights c, convergence and time of each method.
-    With --name inorganic: 140 labelled crystals with carbon and hydrogen and 69 held out, PBE gaps of the Materials
-    Project, transfers from inorganic crystals beside methods that know these 140 alone.
+    It prints errors, coverage and width of the intervals, the layer weights c, convergence and time of each
+    method. With --name inorganic: 140 labelled crystals with carbon and hydrogen and 69 held-out ones, with
+    PBE gaps of the Materials Project; transfer from inorganic crystals, compared with methods without a source.
     """
     from bandgap.foundation.machine import set_threads
     from bandgap.storage.result_folders import check_result_folder

@@ -1,4 +1,4 @@
-"""The table of `bandgap predict` as it grows: rows chunk by chunk, where it goes on after a break, and its counts."""
+"""The growing table of `bandgap predict`: rows chunk by chunk, resuming after a break, and counts."""
 
 from __future__ import annotations
 
@@ -26,15 +26,30 @@ def write_growing(
     out: Path,
     extxyz: Path | None,
     baseline_eV: NDArray[np.float64] | None,
-    told: bool,
+    is_tally_printed: bool,
     progress: Progress,
 ) -> Counter[str]:
-    """Write the predictions of all records to `out`, and the structures to `extxyz`; return counts of what is in them.
+    """Write the predictions of all records to a table, and return the counts of its rows (`counts_of`).
 
-    Begins, or goes on after a break, while records are still being read; their verdicts are said once all are, if they
-    are not `told` yet.
-    A table whose name ends in .parquet grows as CSV beside it, and is made of that at the end.
-    The counts are those of the columns status and domain of all rows (`counts_of`).
+    Writing starts, or resumes after a break, while records are still being read. A Parquet table grows as a
+    CSV file next to it and is converted at the end.
+
+    Parameters
+    ----------
+    records
+        Structures to predict.
+    plan
+        Run, request and cache.
+    out
+        Table to write, Parquet or CSV by its name.
+    extxyz
+        File for the predicted structures, or None.
+    baseline_eV
+        Baseline of every record, (n,), in eV, if the run needs one.
+    is_tally_printed
+        Whether the verdicts were printed already. Otherwise they are printed once all records are read.
+    progress
+        Called after every chunk.
     """
     from bandgap.predictions.counting import counts_of
     from bandgap.predictions.extxyz import predicted_blocks
@@ -48,27 +63,28 @@ def write_growing(
         check_parquet()
         rows_as_csv = out.with_name(out.name + ".csv")
 
-    structures = {} if extxyz is None else {"structures": extxyz}
-    work, made_of = work_of(plan, has_baseline=baseline_eV is not None), RowDigest(records, baseline_eV)
-    with GrowingTable(rows_as_csv, work=work, made_of=made_of, others=structures) as table:
+    level = plan.request.probability
+    kind = plan.request.interval
+    other_files = {} if extxyz is None else {"structures": extxyz}
+    work = work_of(plan, has_baseline=baseline_eV is not None)
+    made_of = RowDigest(records, baseline_eV)
+    with GrowingTable(rows_as_csv, work=work, made_of=made_of, other_files=other_files) as table:
         if table.note:
             say(table.note)
         chunks = predict_chunks(
             records, plan, n=records.known_len, first=table.rows, baseline_eV=baseline_eV, progress=progress
         )
         for chunk in chunks:
-            if not told and records.is_read:
+            if not is_tally_printed and records.is_read:
                 say_tally(records.tally)
-                told = True
-            text = chunk.predictions.to_csv(level=plan.request.probability, kind=plan.request.interval)
+                is_tally_printed = True
+            text = chunk.predictions.to_csv(level=level, kind=kind)
             texts = {"table": text if table.rows == 0 else text.partition("\n")[2]}
             if extxyz is not None:
-                blocks = predicted_blocks(
-                    chunk.predictions, chunk.records, level=plan.request.probability, kind=plan.request.interval
-                )
+                blocks = predicted_blocks(chunk.predictions, chunk.records, level=level, kind=kind)
                 texts["structures"] = "".join(blocks)
             table.commit(len(chunk), counts_of(chunk.predictions), **texts)
-        if not told:
+        if not is_tally_printed:
             say_tally(records.tally)
         if rows_as_csv != out:
             csv_to_parquet(rows_as_csv, out)
@@ -78,20 +94,21 @@ def write_growing(
 
 
 def say_predicted(counts: Counter[str], plan: ChunkPlan, *, out: Path, extxyz: Path | None) -> None:
-    """Say how many rows were written and refused, and what to mind about them."""
+    """Print the numbers of predicted and refused structures, and the warnings on them."""
     from bandgap.evaluation.calibrators import load_calibrator
     from bandgap.predictions.counting import UNLIKE, domain_counts
     from bandgap.storage.manifests import read_manifest
 
-    refused, predicted = counts["refused"], counts["ok"] + counts["warning"]
-    typer.echo(f"{predicted:,} predicted gaps and {refused:,} refused structures written to {out}")
+    n_refused = counts["refused"]
+    n_predicted = counts["ok"] + counts["warning"]
+    typer.echo(f"{n_predicted:,} predicted gaps and {n_refused:,} refused structures written to {out}")
     if extxyz is not None:
-        typer.echo(f"{predicted:,} structures with their predictions written to {extxyz}")
+        typer.echo(f"{n_predicted:,} structures with their predictions written to {extxyz}")
     if calibrator := load_calibrator(plan.model_folder):
         say(calibrator.sentence)
     for text in read_manifest(plan.model_folder, kind="run")["warnings"]:
         say(f"Warning: {text}")
-    if predicted:
+    if n_predicted:
         say(domain_counts(counts))
     if counts[UNLIKE]:
         say(f"{counts[UNLIKE]:,} structures are unlike what the model was trained on; read the column domain.")

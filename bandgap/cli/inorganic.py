@@ -12,14 +12,14 @@ from bandgap.cli.inputs import descriptor_cache
 from bandgap.cli.report import label, print_table, run_figures, shown, write_figures
 from bandgap.foundation.progress import Progress
 
-# By their errors on parts of the 140 labelled crystals; the held-out ones had no say.
+# Chosen by their errors on parts of the 140 labelled crystals, not on the held-out ones.
 TRANSFERS = ("feature_gp", "last_layer_horseshoe", "fine_tune")
 ALONE = ("gaussian_process", "gradient_boosting", "target_only")
 FIGURES = ("rmse_eV", "crps_eV", "coverage_95", "width_95_eV", "seconds")
 
 
 def demo(out: Path, *, seed: int, device: str, json_file: Path | None) -> None:
-    """Transfer the source of inorganic crystals to crystals with carbon and hydrogen, beside methods without it."""
+    """Transfer the source of inorganic crystals to crystals with carbon and hydrogen, and compare without it."""
     from bandgap.datasets.demo import inorganic_folder, read_demo_manifest
     from bandgap.storage.manifests import read_manifest
     from bandgap.storage.result_folders import check_result_folder
@@ -39,7 +39,7 @@ def demo(out: Path, *, seed: int, device: str, json_file: Path | None) -> None:
         (name, "PBE" if name in TRANSFERS else "none", *(shown(key, row.get(key)) for key in FIGURES))
         for name, row in figures.items()
     ]
-    print_table(("method", "from", *map(_short, FIGURES)), rows, words=("method", "from"))
+    print_table(("method", "from", *map(_short, FIGURES)), rows, text_columns=("method", "from"))
     typer.echo("Coverage and width are of the 95 % interval of the held-out crystals.")
     typer.echo(f"{n_train} labelled and {n_test} held-out crystals, PBE; {shown('seconds', seconds)} in all.")
     difference = _difference(folders, manifests)
@@ -54,7 +54,7 @@ def demo(out: Path, *, seed: int, device: str, json_file: Path | None) -> None:
 
 
 def _run(method: str, out: Path, seed: int, device: str, progress: Progress) -> None:
-    """Fit one method to the learned part of the target, from the source or without, and predict the held-out part."""
+    """Fit one method to the training part of the target, with or without the source, and predict the test part."""
     from bandgap.datasets.demo import HELD_OUT, inorganic_source_folder, load_inorganic
     from bandgap.foundation.machine import cores
     from bandgap.runs.requests import TransferRequest
@@ -78,16 +78,17 @@ def _run(method: str, out: Path, seed: int, device: str, progress: Progress) -> 
 
 
 def _difference(folders: Mapping[str, Path], manifests: Mapping[str, Any]) -> dict[str, Any]:
-    """Return by how much a Gaussian process errs less with the source than without, by a paired bootstrap."""
+    """Return the difference in RMSE of a Gaussian process with and without the source, by a paired bootstrap."""
     from bandgap.evaluation.heldout import load_heldout
     from bandgap.evaluation.paired import paired_difference, sentence
 
-    ours, alone = (load_heldout(folders[name], manifests[name]) for name in (TRANSFERS[0], ALONE[0]))
-    found = paired_difference(ours, alone)
-    words = f"{TRANSFERS[0]}: {sentence(found, baseline=ALONE[0])}."
-    return {"run": TRANSFERS[0], "baseline": ALONE[0], **vars(found), "words": words}
+    with_source = load_heldout(folders[TRANSFERS[0]], manifests[TRANSFERS[0]])
+    without_source = load_heldout(folders[ALONE[0]], manifests[ALONE[0]])
+    difference = paired_difference(with_source, without_source)
+    text = f"{TRANSFERS[0]}: {sentence(difference, baseline=ALONE[0])}."
+    return {"run": TRANSFERS[0], "baseline": ALONE[0], **vars(difference), "words": text}
 
 
 def _short(name: str) -> str:
-    """Return the head of a column: without the words that all columns would repeat."""
+    """Return the header of a column, without words that all columns would repeat."""
     return {"coverage_95": "coverage", "width_95_eV": "width (eV)"}.get(name, label(name))

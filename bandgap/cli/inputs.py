@@ -1,4 +1,4 @@
-"""Structures and their gaps, as the commands name them: paths, and a key in the files or a table."""
+"""Structures and gaps from the options of commands: paths, and a key in the files or a table."""
 
 from __future__ import annotations
 
@@ -27,85 +27,87 @@ if TYPE_CHECKING:
     from bandgap.structures.records import Records
     from bandgap.structures.spool import Spool, Tally
 
-READ_FIRST_BYTES = 64 * 2**20  # of files read before anything is predicted: some 100,000 molecules, ten seconds
+READ_FIRST_BYTES = 64 * 2**20  # largest input read before predicting: about 100,000 molecules, ten seconds
 
 
 def say(text: str) -> None:
-    """Write one line for the reader to stderr, beside the progress; stdout holds only results."""
+    """Print one line for the user to stderr, next to the progress; stdout contains only results."""
     typer.echo(text, err=True)
 
 
 def load_structures(paths: Sequence[Path], *, progress: Progress) -> list[StructureRecord]:
-    """Read every structure under the paths and say how many are ready, usable with a warning and refused, and why.
+    """Read every structure under the paths, and print how many are ready, have a warning or are refused.
 
     Raises InputError for a path that does not exist.
     """
     from bandgap.structures import read_paths
     from bandgap.structures.spool import Tally
 
-    _check_there(paths)
+    _check_exist(paths)
     records = read_paths(paths, progress=progress)
     say_tally(Tally.of(records))
     return records
 
 
 def spool_ahead(paths: Sequence[Path]) -> Spool:
-    """Begin to read every structure under the paths to the disk, in a process of its own where there can be one.
+    """Start to read every structure under the paths to the disk, in a separate process where possible.
 
-    However many there are (`STREAM_LIMITS`). Raises InputError for a path that does not exist.
+    The limits are `STREAM_LIMITS`. Raises InputError for a path that does not exist.
     """
     from bandgap.structures.reading import stream_paths
     from bandgap.structures.records import STREAM_LIMITS
     from bandgap.structures.spool import Spool
 
-    _check_there(paths)
+    _check_exist(paths)
     return Spool.read_ahead(lambda: stream_paths(paths, limits=STREAM_LIMITS))
 
 
 def takes_long_to_read(paths: Sequence[Path]) -> bool:
-    """Return whether the files under the paths are so large that predictions should not wait for all of them.
+    """Return whether predictions should start before all files under the paths are read.
 
-    Says of a path that cannot be looked at that it is small: reading it says why. Raises InputError for one that does
-    not exist.
+    A file whose size cannot be read counts as empty; reading it later raises the error. Raises InputError
+    for a path that does not exist.
     """
     from bandgap.structures.reading import files_under
 
-    _check_there(paths)
+    _check_exist(paths)
     total = 0
-    for file in (file for path in paths for file in files_under(path)):
-        with contextlib.suppress(OSError):
-            total += os.path.getsize(file)
-        if total > READ_FIRST_BYTES:
-            return True
+    for path in paths:
+        for file in files_under(path):
+            with contextlib.suppress(OSError):
+                total += os.path.getsize(file)
+            if total > READ_FIRST_BYTES:
+                return True
     return False
 
 
 def spool_structures(paths: Sequence[Path], *, progress: Progress) -> Spool:
-    """Read every structure under the paths to the disk, however many, and say of them what `load_structures` says.
+    """Read every structure under the paths to the disk, and print the counts of `load_structures`.
 
-    Raises InputError for a path that does not exist.
+    The limits are `STREAM_LIMITS`. Raises InputError for a path that does not exist.
     """
     from bandgap.structures.reading import stream_paths
     from bandgap.structures.records import STREAM_LIMITS
     from bandgap.structures.spool import Spool
 
-    _check_there(paths)
+    _check_exist(paths)
     spool = Spool(stream_paths(paths, limits=STREAM_LIMITS, progress=progress))
     say_tally(spool.tally)
     return spool
 
 
 def say_tally(tally: Tally) -> None:
-    """Say how many records are ready, usable with a warning and refused, and of the first of these why."""
+    """Print how many records are ready, have a warning or are refused, and the first reasons for refusal."""
     say(_verdict_counts(tally.counts))
     for file, reason in tally.refused:
         say(f"  {file}: {reason}")
-    if (more := tally.counts["refused"] - len(tally.refused)) > 0:
-        say(f"  ... and {more:,} more; `bandgap check` lists them all.")
+    n_more = tally.counts["refused"] - len(tally.refused)
+    if n_more > 0:
+        say(f"  ... and {n_more:,} more; `bandgap check` lists them all.")
 
 
 def verdict_counts(records: Iterable[StructureRecord]) -> str:
-    """Count the verdicts in one sentence."""
+    """Return the counts of the verdicts in one sentence."""
     return _verdict_counts(Counter(record.status for record in records))
 
 
@@ -115,7 +117,7 @@ def _verdict_counts(counts: Counter[str]) -> str:
     return f"{counts.total():,} {noun}: {ready:,} ready, {warning:,} with a warning, {refused:,} refused."
 
 
-def _check_there(paths: Sequence[Path]) -> None:
+def _check_exist(paths: Sequence[Path]) -> None:
     for path in paths:
         if not path.exists():
             raise InputError(f"{path}: there is no such file or folder.")
@@ -123,7 +125,7 @@ def _check_there(paths: Sequence[Path]) -> None:
 
 @dataclass(frozen=True)
 class LabelChoice:
-    """Where the gaps come from: a key in the extXYZ files, or a table; what both may leave unsaid.
+    """Where the gaps are: a key in the extXYZ files, or a table. Unit, column and level if not stated there.
 
     Raises a usage error unless exactly one of `key` and `table` is given.
     """
@@ -136,16 +138,17 @@ class LabelChoice:
 
     def __post_init__(self) -> None:
         if (self.key is None) == (self.table is None):
-            found = "Neither was given." if self.key is None else "Both were given."
+            problem = "Neither was given." if self.key is None else "Both were given."
             raise typer.BadParameter(
-                f"say where the gaps are: --label KEY (a key in the extXYZ files) or --labels CSV (a table). {found}"
+                f"say where the gaps are: --label KEY (a key in the extXYZ files) or --labels CSV (a table). {problem}"
             )
 
 
 def load_gaps(records: Sequence[StructureRecord], choice: LabelChoice) -> tuple[NDArray[np.float64], str]:
     """Return the gap (n,) in eV of every record, NaN where there is none, and the level of theory.
 
-    What does not match is said on stderr. Raises InputError when no structure has a gap.
+    Labels and structures that do not match are reported on stderr. Raises InputError when no structure has a
+    gap.
     """
     import numpy as np
 
@@ -156,7 +159,7 @@ def load_gaps(records: Sequence[StructureRecord], choice: LabelChoice) -> tuple[
         level_of_theory = choice.level_of_theory
         say(f"{np.isfinite(gaps).sum():,} of {len(records):,} structures have a gap under {choice.key!r}.")
     else:
-        assert choice.table is not None  # a LabelChoice has one of both
+        assert choice.table is not None  # a LabelChoice has exactly one of the two
         gaps, level_of_theory = _gaps_of_table(records, choice.table, choice)
     if not np.isfinite(gaps).any():
         where = f"the key {choice.key!r}" if choice.key is not None else f"{choice.table}"
@@ -179,10 +182,23 @@ def load_labelled(paths: Sequence[Path], choice: LabelChoice, *, baseline: str =
 def load_baseline(
     records: Records, name: str, *, table: Path | None = None, of_stored_run: bool = False
 ) -> NDArray[np.float64]:
-    """Return the baseline (n,) in eV of every record, NaN where there is none: a column of the table, or a key.
+    """Return the baseline (n,) in eV of every record, NaN where there is none.
 
-    The name states the unit; of a stored run, a key without one is in eV. What does not match is said on stderr. Raises
-    InputError when no structure has one, and when the name states no unit.
+    Parameters
+    ----------
+    records
+        Structures.
+    name
+        Column of the table, or key of the extXYZ files. It states the unit, as in gap_pbe_eV.
+    table
+        Table with the values. Default: the extXYZ files.
+    of_stored_run
+        Whether the name is that of a stored run. A key without a unit is then in eV.
+
+    Raises
+    ------
+    InputError
+        When no structure has a baseline, and when the name states no unit.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""The options that several commands share, each written once."""
+"""The options that several commands share."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ Engine = Annotated[
 ]
 Scheduler = Annotated[
     str | None,
-    typer.Option(metavar="ADDRESS", help="Of the engine, such as tcp://HOST:8786; default: BANDGAP_SCHEDULER."),
+    typer.Option(
+        metavar="ADDRESS", help="Address of the Dask scheduler, such as tcp://HOST:8786; default: BANDGAP_SCHEDULER."
+    ),
 ]
 Source = Annotated[
     Path,
@@ -82,7 +84,7 @@ Preset = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Descriptor with fixed settings, such as oe62-16; an unknown name lists them all.",
+        help="Descriptor with fixed settings, such as oe62-16. An unknown name lists all of them.",
     ),
 ]
 Species = Annotated[
@@ -119,22 +121,30 @@ def species_list(text: str | None) -> list[str] | None:
     return text.replace(",", " ").split() if text else None
 
 
-def variational_configs(wanted: bool, *, max_steps: int | None = None) -> tuple[VariationalConfig, ...]:
-    """Return the settings of the variational fit that are tried where it is wanted, each of at most so many steps."""
+def variational_configs(is_requested: bool, *, max_steps: int | None = None) -> tuple[VariationalConfig, ...]:
+    """Return the settings to try for the variational fit, of at most `max_steps` each.
+
+    Empty if not requested.
+    """
     from bandgap.networks.variational import kl_weights_to_try
 
-    return kl_weights_to_try(max_steps=max_steps) if wanted else ()
+    return kl_weights_to_try(max_steps=max_steps) if is_requested else ()
 
 
-def snapshot_config(kept: int | None) -> SnapshotConfig | None:
-    """Return the settings of as many snapshots; moments are those of at least the default number."""
+def snapshot_config(n_snapshots: int | None) -> SnapshotConfig | None:
+    """Return the settings for so many snapshots.
+
+    Moments use at least the default number of snapshots.
+    """
     from bandgap.networks.swag import SnapshotConfig
 
-    return None if kept is None else SnapshotConfig(count=max(kept, SnapshotConfig.count), rank=kept)
+    if n_snapshots is None:
+        return None
+    return SnapshotConfig(count=max(n_snapshots, SnapshotConfig.count), rank=n_snapshots)
 
 
 def parse_split(text: str) -> tuple[int, int]:
-    """Return the two numbers of a split.
+    """Parse the two numbers of a split.
 
     >>> parse_split("40000,10000")
     (40000, 10000)

@@ -14,7 +14,7 @@ from bandgap.foundation.replacement import check_writable
 OUTPUTS: Final = ("out", "extxyz", "json_file", "parts_file", "figure")
 """Parameters of commands that name a file or folder to write; all other paths are read."""
 
-_BESIDE: Final = (".unfinished.json", ".unfinished.json.part", ".part", ".partial", ".csv", ".csv.unfinished.json")
+_SUFFIXES: Final = (".unfinished.json", ".unfinished.json.part", ".part", ".partial", ".csv", ".csv.unfinished.json")
 """Endings of files that are written next to an output while it grows."""
 
 _REMEDY: Final = "Give another place to write to."
@@ -32,7 +32,7 @@ def check_outputs(paths: Mapping[str, Any], labels: Mapping[str, str]) -> None:
     inputs = [(name, path) for name in paths if name not in OUTPUTS for path in _paths_of(paths[name])]
     for number, (name, path) in enumerate(outputs):
         for other, earlier in outputs[:number]:
-            if any(_is_same(mine, theirs) for mine in _written(path) for theirs in _written(earlier)):
+            if any(_is_same(file, earlier_file) for file in _written(path) for earlier_file in _written(earlier)):
                 raise InputError(
                     f"{labels[name]} {path} and {labels[other]} {earlier} are the same file, or one is written next to "
                     "the other while it grows. Give each another name."
@@ -44,7 +44,10 @@ def check_outputs(paths: Mapping[str, Any], labels: Mapping[str, str]) -> None:
 
 
 def _check_pair(output: str, path: Path, given: str, source: Path) -> None:
-    """Raise InputError where writing to `path` would change the input `source`; both are named as the user did."""
+    """Raise InputError where writing to `path` would change the input `source`.
+
+    Both are named as the user did.
+    """
     from bandgap.storage.manifests import manifest_kind
 
     if not source.exists():
@@ -55,28 +58,28 @@ def _check_pair(output: str, path: Path, given: str, source: Path) -> None:
         if not source.is_dir():
             continue
         if manifest_kind(source) and written.resolve().is_relative_to(source.resolve()):
-            raise InputError(f"{output} lies in {given}, the folder of a stored result. {_REMEDY}")
+            raise InputError(f"{output} is in {given}, the folder of a stored result. {_REMEDY}")
         if written.is_file() and (file := _same_file_under(source, written)):
-            raise InputError(f"{output}: {file} is read, as it lies in {given}, and would be overwritten. {_REMEDY}")
+            raise InputError(f"{output}: {file} is read, as it is in {given}, and would be overwritten. {_REMEDY}")
     if manifest_kind(path) and source.resolve().is_relative_to(path.resolve()):
         raise InputError(f"{output} contains {given}, and would be replaced with all that is in it. {_REMEDY}")
 
 
 def _paths_of(value: Any) -> Iterator[Path]:
     """Yield the paths in the value of a parameter."""
-    for one in value if isinstance(value, (list, tuple)) else [value]:
-        if one is None:
+    for item in value if isinstance(value, (list, tuple)) else [value]:
+        if item is None:
             continue
-        text = os.fspath(one)
-        name, equals, rest = text.partition("=")
+        text = os.fspath(item)
+        name, equals, path_text = text.partition("=")
         whole = Path(text)
-        yield Path(rest.strip()) if equals and name and not whole.exists() else whole
+        yield Path(path_text.strip()) if equals and name and not whole.exists() else whole
 
 
 def _written(path: Path) -> list[Path]:
     """Return an output and the files that may be written next to it, where these exist."""
-    beside = [path.with_name(path.name + ending) for ending in _BESIDE] if path.name else []
-    return [path, *(file for file in beside if file.exists())]
+    neighbours = [path.with_name(path.name + ending) for ending in _SUFFIXES] if path.name else []
+    return [path, *(file for file in neighbours if file.exists())]
 
 
 def _is_same(first: Path, second: Path) -> bool:
@@ -86,11 +89,11 @@ def _is_same(first: Path, second: Path) -> bool:
 
 
 def _same_file_under(folder: Path, file: Path) -> Path | None:
-    """Return the file under a folder that is this one, also by another hard link or through a link; None for none."""
-    wanted = file.stat()
+    """Return the path under a folder of the same file, also through a hard or symbolic link, or None."""
+    target = file.stat()
     for parent, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(OSError):
-                if os.path.samestat(os.stat(os.path.join(parent, name)), wanted):
+                if os.path.samestat(os.stat(os.path.join(parent, name)), target):
                     return Path(parent, name)
     return None

@@ -1,4 +1,4 @@
-"""`bandgap predict`, `compute-next` and `evaluate`: gaps with intervals, what to compute next, how good they were."""
+"""`bandgap predict`, `compute-next` and `evaluate`: predicted gaps, what to compute next, errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Baselines = Annotated[
     Path | None,
     typer.Option(
         metavar="CSV",
-        help="Of a run with a baseline: the table that has it for these structures, in a column of the same name; "
+        help="For a run with a baseline: table with its values for these structures, in a column of the same name; "
         "default: the key of this name in the extXYZ files.",
     ),
 ]
@@ -72,11 +72,11 @@ def predict(
 ) -> None:
     """Predict band gaps with intervals for new structures and write them as a CSV.
 
-    Refused structures keep their row, with empty numbers and the reason. A gap is not negative: a lower end
-    below zero means that the model cannot rule out a gap of zero. The table grows as structures are done; killed in
-    between, the same command goes on where it was.
+    Refused structures have a row with empty numbers and the reason. A gap is not negative: a lower end
+    below zero means that the model cannot rule out a gap of zero. The table grows while structures are
+    predicted; if the command is killed, the same command resumes.
     """
-    ahead = spool_ahead(structures) if request.n_jobs > 1 else None  # reads while what computes is loaded
+    ahead = spool_ahead(structures) if request.n_jobs > 1 else None  # reads while packages are imported
 
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.forks import can_fork
@@ -86,9 +86,9 @@ def predict(
 
     set_threads()
     use_engine(engine, scheduler)
-    large = ahead is None and takes_long_to_read(structures)
+    is_large = ahead is None and takes_long_to_read(structures)
     name = str(read_manifest(model, kind="run")["request"]["baseline"])
-    if large and not name and can_fork():  # baselines are asked of all structures at once
+    if is_large and not name and can_fork():  # baselines need all structures
         ahead = spool_ahead(structures)
     with progress_bars() as progress:
         records = spool_structures(structures, progress=progress) if ahead is None else ahead
@@ -98,16 +98,16 @@ def predict(
         baseline = None
         if name:
             baseline = load_baseline(records.without_atoms(), name, table=baselines, of_stored_run=True)
-        found = write_growing(
+        counts = write_growing(
             records,
             plan,
             out=out,
             extxyz=extxyz,
             baseline_eV=baseline,
-            told=ahead is None,
+            is_tally_printed=ahead is None,
             progress=progress,
         )
-    say_predicted(found, plan, out=out, extxyz=extxyz)
+    say_predicted(counts, plan, out=out, extxyz=extxyz)
 
 
 def compute_next(
@@ -123,14 +123,17 @@ def compute_next(
         ),
     ] = "reduction",
     spread: Annotated[
-        bool, typer.Option(help="Choose each as if those above it had been computed, so that near twins are not both.")
+        bool,
+        typer.Option(
+            help="Choose each as if those above it had been computed, so that similar structures are not all chosen."
+        ),
     ] = True,
     baselines: Baselines = None,
 ) -> None:
-    """Rank structures without known gaps by what computing the gap of each would tell, and write them as a CSV.
+    """Rank structures without known gaps by the benefit of computing the gap of each, and write them as a CSV.
 
-    Structures with a warning on the content of their file, such as missing hydrogens, get no rank: they are at the end
-    of the table, with the reason.
+    Structures with a warning on the content of their file, such as missing hydrogens, have no rank. They are
+    at the end of the table, with the reason.
     """
     from bandgap.foundation.csv_tables import csv_of_columns
     from bandgap.foundation.machine import set_threads
@@ -149,15 +152,15 @@ def compute_next(
         predictions, details = predict_with_details(
             model, records, baseline_eV=baseline, cache=descriptor_cache(), progress=progress
         )
-    found = next_structures(predictions, details, criterion=criteria[rank_by], count=count, spread=spread)
-    columns = found.columns(predictions, details)
+    ranked = next_structures(predictions, details, criterion=criteria[rank_by], count=count, spread=spread)
+    columns = ranked.columns(predictions, details)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(csv_of_columns(columns), encoding="utf-8", newline="")
-    typer.echo(f"{len(found.rows):,} of {found.n_ranked:,} structures ranked by {found.criterion}, written to {out}")
-    if found.n_not_ranked:
+    typer.echo(f"{len(ranked.rows):,} of {ranked.n_ranked:,} structures ranked by {ranked.criterion}, written to {out}")
+    if ranked.n_not_ranked:
         say(
-            f"{found.n_not_ranked:,} structures have a warning on the content of the file and no rank; read the column "
-            "warning at the end of the table, correct the files and rank again."
+            f"{ranked.n_not_ranked:,} structures have a warning on the content of the file and no rank; read the "
+            "column warning at the end of the table, correct the files and rank again."
         )
 
 
@@ -173,7 +176,7 @@ def evaluate(
 ) -> None:
     """Compare a table of predictions with known gaps: errors, coverage and width of the intervals.
 
-    NLL and CRPS take the prediction as a normal distribution with the table's mean and standard deviation.
+    NLL and CRPS are those of a normal distribution with the mean and standard deviation of the table.
     """
     import numpy as np
 
@@ -188,10 +191,13 @@ def evaluate(
         gaps, level_of_theory = load_gaps(records, choice)
     if warning := mixed_levels_warning([*table.get("level_of_theory", []), level_of_theory]):
         say(f"Warning: {warning}")
-    known = {(r.file, r.id): gap for r, gap in zip(records, gaps, strict=True)}
-    by_id = _unique_by_id(records, gaps)
+    gap_by_file_and_id = {(r.file, r.id): gap for r, gap in zip(records, gaps, strict=True)}
+    gap_by_id = _unique_by_id(records, gaps)
     observed = np.array(
-        [known.get((file, id_), by_id.get(id_, np.nan)) for file, id_ in zip(table["file"], table["id"], strict=True)]
+        [
+            gap_by_file_and_id.get((file, id_), gap_by_id.get(id_, np.nan))
+            for file, id_ in zip(table["file"], table["id"], strict=True)
+        ]
     )
     usable = np.isfinite(observed) & np.isfinite(table["mean_eV"].to_numpy(dtype=float))
     if not usable.any():
@@ -218,6 +224,6 @@ def evaluate(
 
 
 def _unique_by_id(records: Sequence[StructureRecord], gaps: NDArray[np.float64]) -> dict[str, float]:
-    """Return the gaps by id, without the ids that several structures share."""
+    """Return the gaps by id, without ids of several structures."""
     counts = Counter(record.id for record in records)
     return {r.id: float(gap) for r, gap in zip(records, gaps, strict=True) if counts[r.id] == 1}

@@ -1,4 +1,4 @@
-"""What a run found, as the few lines that a reader needs on the terminal."""
+"""The results of a run as text for the terminal."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from rich.table import Column, Table
 from bandgap.foundation.quantities import Quantity
 from bandgap.sources.cards import card_rows, extras_sentence, left_out_sentence
 
-# What a reader needs of a run's diagnostics, in this order; the manifest has more.
+# The diagnostics that are shown, in this order; the manifest has more.
 DIAGNOSTICS = ("c_mean", "rhat_max", "ess_min", "divergences")
 
 _LABELS = {q.column: q.axis for q in Quantity} | {
@@ -25,7 +25,7 @@ _LABELS = {q.column: q.axis for q in Quantity} | {
 
 
 def run_figures(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the figures of a run in the order in which they are shown: metrics, diagnostics, seconds."""
+    """Return the figures of a run in display order: metrics, diagnostics, seconds."""
     figures = dict(manifest.get("metrics", {}))
     figures |= {k: manifest["diagnostics"][k] for k in DIAGNOSTICS if k in manifest.get("diagnostics", {})}
     if "elapsed_s" in manifest:
@@ -34,12 +34,12 @@ def run_figures(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def print_run(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Print the figures and the warnings of a run or a source model, its card, and where it is."""
+    """Print figures, warnings, card and folder of a run or a source model."""
     from bandgap.inference.prior_comparison import equal_to_prior
 
     print_figures(run_figures(manifest))
-    if left_out := left_out_sentence(manifest):
-        typer.echo(left_out)
+    if sentence := left_out_sentence(manifest):
+        typer.echo(sentence)
     source = manifest.get("source", {})
     rows = card_rows(manifest["card"] if "card" in manifest else source.get("card", {}), source.get("overlap"))
     for name, text in rows.items():
@@ -54,50 +54,54 @@ def print_run(folder: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def print_sources(cards: Mapping[str, Mapping[str, Any]]) -> None:
-    """Print the card of every set that a source was trained on, by the set's name."""
+    """Print the card of every set that a source was trained on, by its name."""
     for name, card in cards.items():
         for what, text in card_rows(card).items():
             typer.echo(f"{name}, {what}: {text}")
 
 
 def print_extras(folder: Path) -> None:
-    """Print what every output of a source of several sets carries beyond its point estimate, in all networks alike."""
+    """Print what every output of a source of several sets contains beyond its point estimate."""
     from bandgap.sources.sets import open_sources
     from bandgap.storage.manifests import read_manifest
 
     members = open_sources(folder).members
     for name in members[0]:
-        found = {extras_sentence(read_manifest(member[name], kind="source")): None for member in members}
-        typer.echo(f"{name}, beyond its point estimate: {'; in other networks: '.join(found)}")
+        sentences = dict.fromkeys(extras_sentence(read_manifest(member[name], kind="source")) for member in members)
+        typer.echo(f"{name}, beyond its point estimate: {'; in other networks: '.join(sentences)}")
 
 
 def print_figures(figures: Mapping[str, Any]) -> None:
-    """Print figures by name, one a line, aligned."""
+    """Print figures by name, one on each line, aligned."""
     width = max((len(label(name)) for name in figures), default=0)
     for name, value in figures.items():
         typer.echo(f"{label(name):<{width}}  {shown(name, value)}")
 
 
 def print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], *, words: Collection[str] = (), width: int | None = None
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    text_columns: Collection[str] = (),
+    width: int | None = None,
 ) -> None:
-    """Print rows of cells, numbers to the right; `words` are the columns of words, by default the first one."""
-    left = words or columns[:1]
-    table = Table(*(Column(name, justify="left" if name in left else "right") for name in columns), box=None)
+    """Print a table; `text_columns` (default: the first) are aligned left, all others right."""
+    left_columns = text_columns or columns[:1]
+    table = Table(*(Column(name, justify="left" if name in left_columns else "right") for name in columns), box=None)
     for row in rows:
         table.add_row(*row)
     Console(width=width).print(table)
 
 
 def write_figures(file: Path | None, figures: Mapping[Any, Any]) -> None:
-    """Write figures as JSON where a file is named."""
+    """Write figures as JSON to a file, if one is given."""
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 
 
 def label(name: str) -> str:
-    """Return the reader's name of a figure.
+    """Return the label of a figure.
 
     >>> label("rmse_eV"), label("coverage_95"), label("width_95_eV"), label("validation_rmse_eV")
     ('RMSE (eV)', 'coverage of the 95 % interval', 'mean width of the 95 % interval (eV)', 'validation RMSE (eV)')
@@ -114,13 +118,13 @@ def label(name: str) -> str:
 
 
 def shown(name: str, value: Any) -> str:
-    """Return a figure as it is printed: errors with three digits, coverage in per cent, times in words.
+    """Return the text of a figure: errors with three digits, coverage in per cent, times with units.
 
     >>> shown("rmse_eV", 0.45678), shown("coverage_95", 0.947), shown("seconds", 130.4), shown("c_mean", [0.2, 0.8])
     ('0.457', '95 %', '2 min 10 s', '0.200, 0.800')
     """
     if isinstance(value, (list, tuple)):
-        return ", ".join(shown(name, part) for part in value)
+        return ", ".join(shown(name, item) for item in value)
     if not isinstance(value, (int, float)):
         return "-" if value is None else str(value)
     if name.startswith("coverage"):
@@ -131,12 +135,12 @@ def shown(name: str, value: Any) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in words: 8.2 s, 2 min 10 s, 1 h 5 min.
+    """Return a time with units: 8.2 s, 2 min 10 s, 1 h 5 min.
 
     >>> duration(8.21), duration(130.4), duration(3900)
     ('8.2 s', '2 min 10 s', '1 h 5 min')
     """
     if seconds < 60:
         return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    minutes, remainder = divmod(round(seconds), 60)
+    return f"{minutes} min {remainder} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

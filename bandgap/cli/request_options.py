@@ -1,4 +1,4 @@
-"""Command-line options made from the fields of a request type."""
+"""Command-line options from the fields of a request type."""
 
 import functools
 import inspect
@@ -18,8 +18,8 @@ def takes_request(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command one option for each field of a request type.
 
-    The command has a keyword-only parameter `request`, which receives the request that the options ask for. Fields in
-    `without` get no option and keep their defaults.
+    The command has a keyword-only parameter `request`, which receives the request made from the options.
+    Fields in `without` have no option and keep their defaults.
     """
     fields = [f for f in request_type.fields() if f.option is not None and f.name not in without]
 
@@ -40,7 +40,7 @@ def takes_request(
 
 
 def parsed_request(request_type: type[T], options: Mapping[str, Any]) -> T:
-    """Return the request that the values of options ask for; other options are ignored.
+    """Return the request made from the values of options; other options are ignored.
 
     Raises ConfigError for a value that the request does not accept.
     """
@@ -50,7 +50,7 @@ def parsed_request(request_type: type[T], options: Mapping[str, Any]) -> T:
 
 
 def parse_settings(texts: list[str]) -> dict[str, Any]:
-    """Turn NAME=VALUE texts into settings; a value is JSON where it can be (3, 0.5, true, [1, 2]), else text.
+    """Parse NAME=VALUE texts; a value is JSON where possible (3, 0.5, true, [1, 2]), else text.
 
     >>> parse_settings(["lam=0.5", "standardise=target"])
     {'lam': 0.5, 'standardise': 'target'}
@@ -70,12 +70,12 @@ def parse_settings(texts: list[str]) -> dict[str, Any]:
 
 
 def _keyword_only(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
-    """Return the parameters as keyword-only ones, which may stand in any order, with or without a default."""
+    """Return the parameters as keyword-only ones, which may be in any order, with or without default."""
     return [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
 
 
 def _parameter(field: RequestField) -> inspect.Parameter:
-    """Return the parameter of a command that stands for one field."""
+    """Return the parameter of a command for one field."""
     assert field.option is not None
     option = typer.Option(
         field.option,
@@ -95,7 +95,7 @@ def _bound(field: RequestField, value: float | None) -> float | None:
 
 
 def _hint_and_default(field: RequestField) -> tuple[Any, Any]:
-    """Return the type that typer reads and the default of an option."""
+    """Return the type for typer and the default of an option."""
     plain: Mapping[str, Any] = {"flag": bool, "integer": int, "number": float, "text": str}
     if field.kind == "settings":
         return list[str], []
@@ -109,7 +109,7 @@ def _hint_and_default(field: RequestField) -> tuple[Any, Any]:
 
 
 def _parsed(field: RequestField, value: Any) -> Any:
-    """Return the value of a field that the text of an option stands for, None where the option was not given."""
+    """Return the value of a field from that of an option, None where the option was not given."""
     if value is None:
         return None
     if field.kind == "settings":

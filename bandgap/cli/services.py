@@ -1,4 +1,4 @@
-"""`bandgap app`, `bandgap worker` and `bandgap doctor`: the dashboard, its worker, and whether all is in order."""
+"""`bandgap app`, `bandgap worker` and `bandgap doctor`: dashboard, worker, and check of the installation."""
 
 import importlib.metadata
 import os
@@ -23,31 +23,29 @@ def app(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on; the next free one if taken.")] = 8501,
     quota_gb: Annotated[
         str | None,
-        typer.Option(
-            metavar="GB", help="How much a workspace may take, 0 for no limit; instead of BANDGAP_QUOTA_GB (10)."
-        ),
+        typer.Option(metavar="GB", help="Disk space of a workspace, 0 for no limit; instead of BANDGAP_QUOTA_GB (10)."),
     ] = None,
-    open_browser: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    open_browser: Annotated[bool, typer.Option("--open", help="Open the dashboard in the browser.")] = False,
     token_file: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="File with the token that lets a browser in, instead of BANDGAP_APP_TOKEN. The address that is "
-            "printed carries it; a cookie does afterwards.",
+            help="File with the access token for browsers, instead of BANDGAP_APP_TOKEN. The printed address "
+            "contains the token; afterwards the browser has a cookie.",
         ),
     ] = None,
     new_token: Annotated[
-        bool, typer.Option("--new-token", help="Make a token for this start, where none is given.")
+        bool, typer.Option("--new-token", help="Generate a token for this start, if none is given.")
     ] = False,
     allowed_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Name by which browsers call this server. May be repeated."),
+        typer.Option(metavar="NAME", help="Host name that browsers use for this server. May be repeated."),
     ] = None,
     behind_proxy: Annotated[
         bool,
         typer.Option(
             "--behind-proxy",
-            help="A proxy in front decides who comes in; --allowed-host gives the name that browsers use for it.",
+            help="A proxy controls the access; --allowed-host gives the name that browsers use for it.",
         ),
     ] = False,
 ) -> None:
@@ -68,7 +66,7 @@ def app(
 
 
 def worker() -> None:
-    """Start only the worker, which computes what the dashboard asks for. `bandgap app` starts one by itself."""
+    """Start only the worker, which runs the jobs of the dashboard. `bandgap app` starts one itself."""
     from bandgap.jobs.worker import main
 
     raise typer.Exit(main())
@@ -77,7 +75,7 @@ def worker() -> None:
 def doctor() -> None:
     """Check the installation: versions, descriptors, device, data directory, demo data and worker.
 
-    The exit code is 1 when something does not work; every line that failed says what to do.
+    The exit code is 1 when a check fails; the line of a failed check says what to do.
     """
     typer.echo(f"bandgap {importlib.metadata.version('bandgap')}, Python {sys.version.split()[0]}")
     for package in PACKAGES:
@@ -113,7 +111,10 @@ def _version(package: str) -> str:
 
 
 def _descriptors() -> str:
-    """Compute the descriptor of one periodic crystal, which breaks where ase and dscribe do not fit together."""
+    """Compute the descriptor of one periodic crystal.
+
+    It fails where ase and dscribe are incompatible.
+    """
     import warnings
 
     from bandgap.descriptors import config_for, featurize
@@ -147,7 +148,8 @@ def _data_directory() -> str:
 def _demo_data() -> str:
     from bandgap.datasets.demo import demo_source_folder, load_demo
 
-    crystals, source = load_demo("crystals"), demo_source_folder()
+    crystals = load_demo("crystals")
+    source = demo_source_folder()
     if not (Path(source) / "manifest.json").is_file():
         raise BandgapError(f"the demo source network is missing in {source}. Install bandgap again.")
     return f"{len(crystals.records):,} crystals and a source network"

@@ -1,4 +1,4 @@
-"""`bandgap serve`: stored runs answer other programs over HTTP."""
+"""`bandgap serve`: predictions of stored runs over HTTP."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,33 +13,35 @@ def serve(
         list[Path],
         typer.Option(
             metavar="DIR",
-            help="Run folder that `bandgap transfer` wrote. May be repeated; the first answers "
+            help="Run folder that `bandgap transfer` wrote. May be repeated; the first is used "
             "where a request names none.",
         ),
     ],
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free one.")] = 8600,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in, and needs a token.")
+        str, typer.Option(help="Address to listen on; 0.0.0.0 admits other machines, and needs a token.")
     ] = "127.0.0.1",
     token_file: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="File with the token that requests must carry (Authorization: Bearer TOKEN); instead of "
-            "BANDGAP_SERVICE_TOKEN. Without a token only this machine is served.",
+            help="File with the token that requests must have (Authorization: Bearer TOKEN); instead of "
+            "BANDGAP_SERVICE_TOKEN. Without a token only requests from this machine are answered.",
         ),
     ] = None,
     max_mb: Annotated[int, typer.Option(min=1, metavar="MB", help="Largest body of a request.")] = 20,
-    max_structures: Annotated[int, typer.Option(min=1, metavar="N", help="Most structures of a request.")] = 1000,
+    max_structures: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Largest number of structures in a request.")
+    ] = 1000,
     max_waiting: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Requests taken in at once; the next ones are answered 429.")
+        int, typer.Option(min=1, metavar="N", help="Requests accepted at the same time; further ones are answered 429.")
     ] = 64,
     seconds: Annotated[float, typer.Option(min=1.0, metavar="S", help="Longest time of a request.")] = 60.0,
 ) -> None:
-    """Serve runs over HTTP: structures in, the fields of the CSV as JSON out, to the last digit of `bandgap predict`.
+    """Serve predictions of runs over HTTP. The values are those of `bandgap predict`, as JSON.
 
-    POST structures (CIF, POSCAR, extXYZ, uploads, or JSON as ASE and pymatgen have it) to /predict; /docs says all.
-    Needs the extra serve.
+    POST structures (CIF, POSCAR, extXYZ, uploads, or JSON of ASE and pymatgen) to /predict. The interface is
+    documented at /docs. Needs the extra serve.
     """
     try:
         from bandgap.jobs.service.running import run_service

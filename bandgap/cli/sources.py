@@ -1,4 +1,4 @@
-"""`bandgap train-sources NAME=PATH ...`: networks with an output for each of several sets; `bandgap source-extras`."""
+"""`bandgap train-sources` (networks with an output for each of several sets) and `bandgap source-extras`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from bandgap.foundation.progress import Progress
 if TYPE_CHECKING:
     from bandgap.datasets.table import LabelledSet
 
-DISPLACEMENT = 0.04  # angstrom, as in `structures.displaced`, which loads too much for --help
-VARIATIONAL_STEPS = 20_000  # of each fit of an output: twice those of the demo's source
+DISPLACEMENT = 0.04  # angstrom, as in `structures.displaced`, whose import is too slow for --help
+VARIATIONAL_STEPS = 20_000  # of each fit of an output: twice as many as for the source of the demo
 
 
 def train_sources(
@@ -43,16 +43,16 @@ def train_sources(
         typer.Option(
             "--power",
             min=0.1,
-            help="Power of the features that a network sees; of several, networks take them in turn. Default: 1, and "
-            "1 and 2 with a descriptor of square roots.",
+            help="Power of the features of a network; may be repeated, networks then use the powers in turn. "
+            "Default: 1, and 1 and 2 with a descriptor of square roots.",
         ),
     ] = [],  # noqa: B006 - typer copies it
     displacement: Annotated[
         float,
         typer.Option(
             metavar="ANGSTROM",
-            help="Networks also see a copy of every structure whose coordinates are changed at random by so much "
-            "(standard deviation), and lean less on the way geometries were made; 0 for none.",
+            help="Also train on a copy of every structure with coordinates displaced at random by this standard "
+            "deviation, so that networks depend less on how geometries were relaxed; 0 for none.",
         ),
     ] = DISPLACEMENT,
     hidden: Annotated[str, typer.Option(metavar="WIDTHS", help="Widths of the hidden layers.")] = "512,256",
@@ -65,11 +65,12 @@ def train_sources(
     engine: options.Engine = None,
     scheduler: options.Scheduler = None,
 ) -> None:
-    """Train source networks on several labelled sets at once, with an output for each set.
+    """Train source networks on several labelled sets together, with an output for each set.
 
-    Sets of different levels of theory can share the hidden layers that way. A transfer starts from the output that
-    predicts the labelled crystals best, or from the one that --head names. --variational and --snapshots add to every
-    output of every network what some methods need, as in train-source; `bandgap source-extras` does so for chosen ones.
+    Sets of different levels of theory then share the hidden layers. A transfer starts from the output that
+    predicts the labelled crystals best, or from the output of --head. --variational and --snapshots add extras
+    that some methods need to every output of every network, as in train-source; `bandgap source-extras` adds
+    them to selected outputs.
     """
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
@@ -86,16 +87,18 @@ def train_sources(
     check_result_folder(out, kind=KIND)
     check_displacement(displacement)
     files = named(sets, what="a set")
-    own_levels, own_licences = named(levels, what="--level"), named(licences, what="--licence")
-    unknown = sorted((set(own_levels) | set(own_licences)) - set(files))
+    levels_by_set = named(levels, what="--level")
+    licences_by_set = named(licences, what="--licence")
+    unknown = sorted((set(levels_by_set) | set(licences_by_set)) - set(files))
     if unknown:
         raise ConfigError(f"There is no set {unknown[0]!r}. Given: {', '.join(files)}.")
-    descriptor, widths = descriptor_of(preset, options.species_list(species)), whole_numbers(hidden)
+    descriptor = descriptor_of(preset, options.species_list(species))
+    widths = whole_numbers(hidden)
     with progress_bars() as progress:
-        given = load_sets(files, label, levels=own_levels, licences=own_licences, progress=progress)
+        data = load_sets(files, label, levels=levels_by_set, licences=licences_by_set, progress=progress)
         training = JointTrainingConfig() if steps is None else JointTrainingConfig(steps=steps)
         folder = train_sources_run(
-            given,
+            data,
             descriptor=descriptor,
             config=SourceConfig(
                 hidden=widths,
@@ -148,11 +151,11 @@ def source_extras(
     engine: options.Engine = None,
     scheduler: options.Scheduler = None,
 ) -> None:
-    """Add extras to a source model from the structures that it was trained on, its weights unchanged.
+    """Add extras to a source model from its training structures, without changing its weights.
 
-    Feature statistics and Fisher information are always added. Give the structures in the order of the training; of a
-    source of several sets name them as train-sources did: every network gets the extras of these outputs, one after
-    the other, the variational posterior by at most 20,000 steps a fit.
+    Feature statistics and Fisher information are always added. Give the structures in the order of the
+    training. For a source of several sets, give the sets as in train-sources: every network gets the extras of
+    these outputs, one after the other. Each variational fit has at most 20,000 steps.
     """
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
@@ -162,17 +165,17 @@ def source_extras(
 
     set_threads()
     use_engine(engine, scheduler)
-    kept = options.snapshot_config(snapshots)
+    snapshot_settings = options.snapshot_config(snapshots)
     if open_sources(source).sizes:
         _check_sets(sets, label, structures=structures, labels=labels)
         files = _chosen_sets(sets, heads)
-        tried = options.variational_configs(variational, max_steps=VARIATIONAL_STEPS)
+        variational_settings = options.variational_configs(variational, max_steps=VARIATIONAL_STEPS)
         with progress_bars() as progress:
             add_head_extras_run(
                 source,
                 load_sets(files, str(label), progress=progress),
-                variational=tried,
-                snapshots=kept,
+                variational=variational_settings,
+                snapshots=snapshot_settings,
                 device=device,
                 cache=descriptor_cache(),
                 n_jobs=jobs,
@@ -194,7 +197,7 @@ def source_extras(
             records,
             gaps,
             variational=options.variational_configs(variational),
-            snapshots=kept,
+            snapshots=snapshot_settings,
             device=device,
             cache=descriptor_cache(),
             n_jobs=jobs,
@@ -211,38 +214,38 @@ def load_sets(
     licences: Mapping[str, str] | None = None,
     progress: Progress,
 ) -> dict[str, LabelledSet]:
-    """Read the structures and gaps of every set by name; raises InputError where there are none."""
+    """Read structures and gaps of every set, by name; raises InputError for a set without gaps."""
     from bandgap.datasets.table import LabelledSet
 
-    found = {}
+    data = {}
     for name, path in files.items():
         say(f"{name}:")
         records = load_structures([Path(path)], progress=progress)
         choice = LabelChoice(label, None, level_of_theory=(levels or {}).get(name, ""))
         gaps, level = load_gaps(records, choice)
-        found[name] = LabelledSet(records, gaps, level, (licences or {}).get(name, ""))
-    return found
+        data[name] = LabelledSet(records, gaps, level, (licences or {}).get(name, ""))
+    return data
 
 
 def named(words: Sequence[str], *, what: str) -> dict[str, str]:
-    """Turn words NAME=TEXT into a dict; raises ConfigError for another form and for a name that comes twice.
+    """Parse words NAME=TEXT into a dict; raises ConfigError for another form and for a repeated name.
 
     >>> named(["qm9=B3LYP", "oe62=GW"], what="--level")
     {'qm9': 'B3LYP', 'oe62': 'GW'}
     """
-    found: dict[str, str] = {}
+    text_by_name: dict[str, str] = {}
     for word in words:
         name, equals, text = (part.strip() for part in word.partition("="))
         if not (name and equals and text):
             raise ConfigError(f"{what}: {word!r}. Write NAME=TEXT, such as qm9=qm9.extxyz.gz or qm9=B3LYP.")
-        if name in found:
+        if name in text_by_name:
             raise ConfigError(f"{what}: {name!r} is given twice. Give each set a name of its own.")
-        found[name] = text
-    return found
+        text_by_name[name] = text
+    return text_by_name
 
 
 def whole_numbers(text: str) -> tuple[int, ...]:
-    """Return the widths in a text; raises ConfigError for anything but whole numbers from 1.
+    """Parse widths of layers; raises ConfigError unless they are whole numbers from 1.
 
     >>> whole_numbers("512,256"), whole_numbers("64 32")
     ((512, 256), (64, 32))
@@ -262,7 +265,10 @@ def _check_sets(sets: list[str], label: str | None, *, structures: list[Path], l
 
 
 def _chosen_sets(sets: list[str], heads: list[str]) -> dict[str, str]:
-    """Return the path of every set that extras are added to; raises ConfigError for a head without a set."""
+    """Return the path of every set to which extras are added.
+
+    Raises ConfigError for a head without a set.
+    """
     files = named(sets, what="a set")
     unknown = [head for head in heads if head not in files]
     if unknown:

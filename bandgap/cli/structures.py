@@ -1,4 +1,4 @@
-"""`bandgap check` and `bandgap featurize`: what is in the files, and their descriptors."""
+"""`bandgap check` and `bandgap featurize`: verdicts on structure files, and descriptors."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ def check(
     paths: Annotated[
         list[Path], typer.Argument(metavar="PATH...", help="Files, folders, zip archives or gzipped extXYZ files.")
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line instead of a table.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object on each line instead of a table.")
+    ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 when a structure is refused.")] = False,
 ) -> None:
-    """Say for every structure whether it can be used, and what is wrong with it.
+    """Check for every structure whether it can be used, and list its problems.
 
-    Verdicts: ready; warning (usable, read the sentence); refused (with what to change). There is at least
-    one line for every file. The exit code is 0 however many are refused, unless --strict is given.
+    Verdicts: ready; warning (usable, read the message); refused (the message says what to change). There is
+    at least one line for every file. The exit code is 0 even if structures are refused, unless --strict is
+    given.
     """
     from bandgap.structures import read_paths
 
@@ -51,10 +54,10 @@ def featurize(
     engine: options.Engine = None,
     scheduler: options.Scheduler = None,
 ) -> None:
-    """Compute the MBTR descriptor of every structure and write them as a NumPy file.
+    """Compute the MBTR descriptor of every structure and write a NumPy file.
 
-    The number of features and the memory are printed before anything is computed. The file holds features (structure,
-    feature) in float32 with NaN rows for refused structures, and ids, files, status and problem.
+    The number of features and the memory are printed first. The file contains features (structure, feature)
+    in float32, with NaN rows for refused structures, and ids, files, status and problem.
     """
     import numpy as np
 
@@ -70,8 +73,10 @@ def featurize(
         cost = estimate(config, len(records))
         say(f"{cost.n_features:,} features for each of {len(records):,} structures, {cost.n_bytes / 1e6:,.1f} MB.")
         computed = featurize(records, config, cache=descriptor_cache(), n_jobs=jobs, progress=progress)
-    found = zip(records, computed.problems, strict=True)
-    problems = ["; ".join(filter(None, (r.problem, p.text if p else ""))) for r, p in found]
+    problems = [
+        "; ".join(filter(None, (record.problem, problem.text if problem else "")))
+        for record, problem in zip(records, computed.problems, strict=True)
+    ]
     refused = np.isnan(computed.features[:, 0])
     out.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(
@@ -109,8 +114,14 @@ def _print_table(records: list[StructureRecord]) -> None:
     names = ("file", "structure", "verdict", "formula", "atoms", "periodic", "problem")
     columns = (Column(name, overflow="fold", justify="right" if name == "atoms" else "left") for name in names)
     table = Table(*columns, box=None)
-    for r in records:
-        verdict = Text(r.status, style=styles[r.status])
-        rest = (r.formula, str(r.n_atoms), "yes" if r.periodic else "no", r.problem)
-        table.add_row(Text(r.file), Text(r.id), verdict, *map(Text, rest))
+    for record in records:
+        table.add_row(
+            Text(record.file),
+            Text(record.id),
+            Text(record.status, style=styles[record.status]),
+            Text(record.formula),
+            Text(str(record.n_atoms)),
+            Text("yes" if record.periodic else "no"),
+            Text(record.problem),
+        )
     Console().print(table)

@@ -1,4 +1,4 @@
-"""`bandgap train-source` and `bandgap transfer`: a source model, and its transfer to labelled crystals."""
+"""`bandgap train-source` and `bandgap transfer`: train a source model, transfer it to labelled crystals."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def source_path(source: Path) -> Path | None:
-    """Return the folder of a source; where none is called so, demo and inorganic are the shipped ones, none is None."""
+    """Return the folder of a source.
+
+    Unless there is a folder of this name, "demo" and "inorganic" are the shipped sources, and "none" is None.
+    """
     from bandgap.jobs.demos import DEMOS
 
     shipped = {demo.source: demo.folder for demo in DEMOS.values()}
@@ -27,8 +30,8 @@ def source_path(source: Path) -> Path | None:
     return None if str(source) == "none" else shipped[str(source)]()
 
 
-def _list_methods(asked: bool) -> None:
-    if not asked:
+def _list_methods(is_requested: bool) -> None:
+    if not is_requested:
         return
     from bandgap.transfer import METHODS
 
@@ -52,7 +55,7 @@ def train_source(
         Path | None, typer.Option(metavar="FILE", help="An OE62 file such as df_62k.json, instead of --structures.")
     ] = None,
     level: Annotated[
-        str, typer.Option(help="Which gaps of the OE62 file: pbe, pbe0, pbe0_water, gw or another that it has.")
+        str, typer.Option(help="Gaps of the OE62 file to use: pbe, pbe0, pbe0_water, gw or another level in it.")
     ] = "pbe0",
     level_of_theory: options.LevelOfTheory = "",
     engine: options.Engine = None,
@@ -62,7 +65,7 @@ def train_source(
 ) -> None:
     """Train a source model on many structures with known gaps.
 
-    The folder that it writes is what `bandgap transfer --source` starts from.
+    `bandgap transfer --source` starts from the folder that it writes.
     """
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads
@@ -80,7 +83,7 @@ def train_source(
     with progress_bars() as progress:
         if oe62 is not None:
             if structures or label or labels:
-                raise typer.BadParameter("--oe62 brings structures and gaps: leave out --structures and --label(s).")
+                raise typer.BadParameter("--oe62 contains structures and gaps: leave out --structures and --label(s).")
             data = _oe62_set(oe62, level, level_of_theory, progress=progress)
         else:
             if not structures:
@@ -100,7 +103,7 @@ def _oe62_set(file: Path, level: str, level_of_theory: str, *, progress: Progres
     from bandgap.datasets.oe62 import read_oe62
     from bandgap.datasets.table import LabelledSet
 
-    data = read_oe62(file, level=level, progress=progress)  # type: ignore[arg-type]  # it checks the level
+    data = read_oe62(file, level=level, progress=progress)  # type: ignore[arg-type]  # read_oe62 checks the level
     say(data.summary)
     return LabelledSet(data.records, data.gaps_eV, level_of_theory or data.level_of_theory)
 
@@ -118,16 +121,16 @@ def transfer(
     engine: options.Engine = None,
     scheduler: options.Scheduler = None,
     list_methods: Annotated[
-        bool, typer.Option("--list-methods", is_eager=True, callback=_list_methods, help="Name the methods and end.")
+        bool, typer.Option("--list-methods", is_eager=True, callback=_list_methods, help="List the methods and exit.")
     ] = False,
     *,
     request: TransferRequest,
 ) -> None:
     """Transfer a source model to labelled crystals and write a run folder.
 
-    Rows are sorted by identifier and permuted by the seed: the first ones are the test set, the next N the training
-    set. If the command is killed while it samples a network, the same command resumes from the last checkpoint, to the
-    same result.
+    Rows are sorted by identifier and permuted by the seed: the first ones are the test set, the next N the
+    training set. If the command is killed while it samples a network, the same command resumes from the last
+    checkpoint, with the same result.
     """
     from bandgap.foundation.engines import use_engine
     from bandgap.foundation.machine import set_threads

@@ -1,4 +1,4 @@
-"""Do intervals hold what they promise? Coverage against level, and PIT values.
+"""Calibration of intervals: coverage against level, and PIT values.
 
 Gneiting, Balabdaoui and Raftery (2007), J. R. Stat. Soc. B 69, 243-268.
 """
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class CoverageCurve:
-    """Share of held-out gaps inside their interval, for the levels 0.01 to 0.99 or those of them that there are."""
+    """Share of held-out gaps inside their interval, for the available levels among 0.01 to 0.99."""
 
     levels: Floats  # (99,)
     coverages: Floats  # (99,)
@@ -30,28 +30,30 @@ class CoverageCurve:
         return miscalibration_area(self.levels, self.coverages)
 
     def band(self, probability: float = 0.95) -> tuple[Floats, Floats]:
-        """Return the range (99,), (99,) in which a calibrated model's coverage lies at each level by chance alone.
+        """Return the range (99,), (99,) of the coverage of a calibrated model at each level.
 
-        Central binomial quantiles for `n` independent structures.
+        These are central binomial quantiles for `n` independent structures.
         """
         return chance_range(self.n, self.levels, probability=probability)
 
 
 def coverage_curve(y: ArrayLike, quantiles: ArrayLike) -> CoverageCurve:
-    """Return coverage against level of the gaps `y` (n,) from the stored quantiles (199, n) at `predictions.LEVELS`.
+    """Return coverage against level of gaps `y` (n,) from stored quantiles (199, n) at `predictions.LEVELS`.
 
     Raises InputError on other shapes and on values that are not finite.
     """
     observed, stored = _with_quantiles(y, quantiles)
-    below, above = stored[98::-1], stored[100:]  # the pairs around the median, from the narrowest to the widest
+    below = stored[98::-1]  # pairs of quantiles around the median, from the narrowest to the widest
+    above = stored[100:]
     inside = (observed >= below) & (observed <= above)
     return CoverageCurve(np.arange(1, 100) / 100.0, inside.mean(axis=1), observed.size)
 
 
 def pit(y: ArrayLike, quantiles: ArrayLike) -> Floats:
-    """Return the probability integral transform (n,) of `y` from stored quantiles (199, n): uniform when calibrated.
+    """Return the probability integral transform (n,) of `y` from stored quantiles (199, n).
 
-    Linear in the normal score between quantiles; a gap beyond the outermost ones gets 0.0025 or 0.9975.
+    It is uniform for a calibrated model. Between quantiles the interpolation is linear in the
+    normal score; a gap outside all quantiles gets 0.0025 or 0.9975.
     """
     observed, stored = _with_quantiles(y, quantiles)
     scores = ndtri(LEVELS)
@@ -60,20 +62,24 @@ def pit(y: ArrayLike, quantiles: ArrayLike) -> Floats:
 
 
 def chance_range(n: int, shares: ArrayLike, *, probability: float = 0.95) -> tuple[Floats, Floats]:
-    """Return the range (m,), (m,) in which the share of `n` independent structures lies by chance alone.
+    """Return the range (m,), (m,) of the observed share of `n` independent structures.
 
-    Central binomial quantiles about the true `shares` (m,) in (0, 1).
+    These are central binomial quantiles for the true `shares` (m,) in (0, 1).
     """
-    tail, true = (1.0 - probability) / 2.0, np.atleast_1d(np.asarray(shares, dtype=np.float64))
-    return _binomial_quantile(tail, n, true), _binomial_quantile(1.0 - tail, n, true)
+    tail = (1.0 - probability) / 2.0
+    true_shares = np.atleast_1d(np.asarray(shares, dtype=np.float64))
+    return _binomial_quantile(tail, n, true_shares), _binomial_quantile(1.0 - tail, n, true_shares)
 
 
 def _with_quantiles(y: ArrayLike, quantiles: ArrayLike) -> tuple[Floats, Floats]:
-    observed, stored = np.asarray(y, dtype=np.float64), np.asarray(quantiles, dtype=np.float64)
+    observed = np.asarray(y, dtype=np.float64)
+    stored = np.asarray(quantiles, dtype=np.float64)
     if observed.ndim != 1 or observed.size == 0 or stored.shape != (LEVELS.size, observed.size):
         raise InputError(f"y has shape {observed.shape}, quantiles {stored.shape}. Accepted: (n,), ({LEVELS.size}, n).")
     if not (np.isfinite(observed).all() and np.isfinite(stored).all()):
-        raise InputError("y or quantiles hold values that are not finite. Leave out refused or unlabelled structures.")
+        raise InputError(
+            "y or quantiles contain values that are not finite. Leave out refused or unlabelled structures."
+        )
     return observed, stored
 
 

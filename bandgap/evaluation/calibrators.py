@@ -1,9 +1,11 @@
-"""Calibrators: what held-out structures say about the width of a run's intervals, stored beside the run.
+"""Calibrators: the width of a run's intervals is corrected by held-out structures.
 
-Two kinds. Conformal: scores as in `conformal.py`, an interval that assumes no model. Variance scaling: one factor s on
-every predicted standard deviation, s^2 = mean(((gap - mean) / sd)^2), which maximises the likelihood of normal errors
-(Laves et al. 2020, Well-calibrated regression uncertainty in medical imaging with deep learning, sigma scaling). The
-fit uses one part of the held-out structures and is measured on the other. Written as `calibrator.json`; no pickle.
+There are two kinds. Conformal: scores as in `conformal.py`, for an interval without model
+assumptions. Variance scaling: one factor s on every predicted standard deviation, s^2 = mean(((gap
+- mean) / sd)^2), which maximises the likelihood of normal errors (Laves et al. 2020,
+Well-calibrated regression uncertainty in medical imaging with deep learning, sigma scaling). A
+calibrator is fitted on one part of the held-out structures and measured on the other. It is stored
+with the run, as `calibrator.json`.
 """
 
 import json
@@ -28,7 +30,7 @@ CalibratorKind = Literal["conformal", "variance"]
 KINDS: tuple[CalibratorKind, ...] = get_args(CalibratorKind)
 FILE = "calibrator.json"
 SCHEMA = 1
-MIN_VARIANCE = 20  # structures: the factor is then known to 1 / sqrt(2 n) = 16 %
+MIN_VARIANCE = 20  # structures: the standard error of the factor is then 1 / sqrt(2 n) = 16 %
 MIN_TEST = 10  # structures on which the change is measured
 REPORT_LEVELS = (0.5, 0.8, 0.9, 0.95)
 
@@ -37,7 +39,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Change:
-    """Coverage and mean width (eV) of the intervals of a level on the test part, before and after."""
+    """Coverage and mean width (eV) of the intervals of a level on the test part, before and after calibration."""
 
     level: float
     coverage_before: float
@@ -48,9 +50,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Calibrator:
-    """A fitted calibrator, ids and files of the structures that it rests on, and what it changed on `n_test` others.
+    """A fitted calibrator.
 
-    `scores` (m,) are |gap - mean| / sd of a conformal calibrator, `factor` is that of variance scaling.
+    `ids` and `files` are those of the structures of the fit. `changes` are its effect on `n_test`
+    other structures. `scores` (m,) are |gap - mean| / sd of a conformal calibrator, `factor` is
+    that of variance scaling.
     """
 
     kind: CalibratorKind
@@ -67,45 +71,48 @@ class Calibrator:
 
     @property
     def interval(self) -> IntervalKind:
-        """The kind of interval that it gives or changes."""
+        """The kind of interval that the calibrator gives or changes."""
         return "conformal" if self.kind == "conformal" else "prediction"
 
     @property
     def conformal(self) -> ConformalScores | None:
-        """The scores of a conformal calibrator, None of another."""
-        return ConformalScores(self.ids, np.array(self.scores, dtype=np.float64)) if self.kind == "conformal" else None
+        """The scores of a conformal calibrator, else None."""
+        if self.kind != "conformal":
+            return None
+        return ConformalScores(self.ids, np.array(self.scores, dtype=np.float64))
 
     @property
     def sentence(self) -> str:
-        """What is stored with the model, and on how many structures it rests."""
-        rests = f"it rests on {len(self):,} held-out crystals"
+        """A sentence on the kind of the calibrator and the number of its structures."""
+        basis = f"it rests on {len(self):,} held-out crystals"
         if self.kind == "conformal":
-            return f"A conformal calibrator is stored with this model ({rests}): conformal intervals are those of it."
+            return f"A conformal calibrator is stored with this model ({basis}): conformal intervals are those of it."
         return (
-            f"Variance scaling is stored with this model ({rests}): prediction intervals are {self.factor:.2f} times "
+            f"Variance scaling is stored with this model ({basis}): prediction intervals are {self.factor:.2f} times "
             "as wide as the model alone would give."
         )
 
     def apply(self, predictions: Predictions) -> Predictions:
         """Return predictions of the same run with this calibrator's intervals; the mean does not change.
 
-        Variance scaling widens the quantiles of a new observation about the mean. Conformal intervals of the run's own
-        held-back structures give way to those of a conformal calibrator, and are the same under variance scaling.
+        Variance scaling scales the quantiles of a new observation about the mean. A conformal
+        calibrator replaces the conformal scores of the run. Variance scaling does not change
+        conformal intervals.
         """
         if self.kind == "conformal":
             return replace(predictions, conformal=self.conformal)
-        own = predictions.conformal
+        run_scores = predictions.conformal
         mean = predictions.mean_eV
         return replace(
             predictions,
             sd_new_eV=self.factor * predictions.sd_new_eV,
             quantiles_new=mean + self.factor * (predictions.quantiles_new - mean),
-            conformal=None if own is None else ConformalScores(own.ids, own.scores / self.factor),
+            conformal=None if run_scores is None else ConformalScores(run_scores.ids, run_scores.scores / self.factor),
         )
 
 
 def smallest_set(kind: CalibratorKind, *, level: float = 0.95) -> int:
-    """Return how many structures a calibrator of this kind must rest on, a conformal one for intervals of `level`.
+    """Return the smallest number of structures for a calibrator, of kind conformal for intervals of `level`.
 
     >>> smallest_set("conformal", level=0.95), smallest_set("variance")
     (19, 20)
@@ -116,25 +123,41 @@ def smallest_set(kind: CalibratorKind, *, level: float = 0.95) -> int:
 def fit_calibrator(
     heldout: HeldOut, kind: CalibratorKind, *, share: float = 0.5, seed: int = 0, level: float = 0.95
 ) -> Calibrator:
-    """Fit a calibrator on a share of the held-out structures, drawn by the seed, and measure it on the others.
+    """Fit a calibrator on a part of the held-out structures, and measure it on the others.
 
-    Raises InputError with the number that is needed where either part is too small, and for a share outside (0, 1).
+    Parameters
+    ----------
+    heldout
+        Held-out structures of a run.
+    kind
+        "conformal" or "variance".
+    share
+        Share of the structures to fit on, in (0, 1), drawn by `seed`.
+    level
+        Level of the conformal intervals that must be possible.
+
+    Raises
+    ------
+    InputError
+        Where a part is too small, with the number that is needed, and for a share outside (0, 1).
     """
     if not 0.0 < share < 1.0:
         raise InputError(f"calibration share is {share:g}. Accepted: above 0 and below 1, such as 0.5.")
     n = round(share * len(heldout))
-    needed = smallest_set(kind, level=level)
-    if n < needed or len(heldout) - n < MIN_TEST:
-        what = f"a {100 * level:g} % conformal interval" if kind == "conformal" else "variance scaling"
+    n_needed = smallest_set(kind, level=level)
+    if n < n_needed or len(heldout) - n < MIN_TEST:
+        purpose = f"a {100 * level:g} % conformal interval" if kind == "conformal" else "variance scaling"
+        purpose = purpose[:1].upper() + purpose[1:]
         raise InputError(
             f"{100 * share:.0f} % of {len(heldout)} held-out structures are {n} to calibrate and {len(heldout) - n} to "
-            f"measure it on. {what[:1].upper() + what[1:]} needs at least {needed} to calibrate and {MIN_TEST} to "
-            f"measure: {needed + MIN_TEST} held-out structures. {_remedy(len(heldout), needed)}"
+            f"measure it on. {purpose} needs at least {n_needed} to calibrate and {MIN_TEST} to "
+            f"measure: {n_needed + MIN_TEST} held-out structures. {_remedy(len(heldout), n_needed)}"
         )
     order = np.random.default_rng(seed).permutation(len(heldout))
-    fitted, test = heldout.rows(np.sort(order[:n])), heldout.rows(np.sort(order[n:]))
-    predictions = fitted.predictions
-    scores = scores_of(fitted.gaps_eV, mean=predictions.mean_eV, sd=predictions.sd_new_eV)
+    calibration = heldout.rows(np.sort(order[:n]))
+    test = heldout.rows(np.sort(order[n:]))
+    predictions = calibration.predictions
+    scores = scores_of(calibration.gaps_eV, mean=predictions.mean_eV, sd=predictions.sd_new_eV)
     calibrator = Calibrator(
         kind,
         predictions.ids,
@@ -149,12 +172,13 @@ def fit_calibrator(
 
 def measured_part(heldout: HeldOut, calibrator: Calibrator) -> HeldOut:
     """Return the held-out structures that the calibrator was measured on."""
-    used = set(zip(calibrator.ids, calibrator.files, strict=True))
-    return heldout.rows(np.array([i for i, key in enumerate(heldout.keys) if key not in used], dtype=np.int64))
+    calibration_keys = set(zip(calibrator.ids, calibrator.files, strict=True))
+    test_rows = [i for i, key in enumerate(heldout.keys) if key not in calibration_keys]
+    return heldout.rows(np.array(test_rows, dtype=np.int64))
 
 
 def save_calibrator(folder: Path, calibrator: Calibrator) -> None:
-    """Write a calibrator beside the run in `folder`, whole or not at all; it replaces the one that is there."""
+    """Write a calibrator to the folder of a run, atomically; it replaces an earlier one."""
     text = json.dumps({"schema": SCHEMA, "artifact": "calibrator", **asdict(calibrator)}, indent=1, allow_nan=False)
     partial = folder / f"{FILE}.part"
     partial.write_text(text + "\n", encoding="utf-8")
@@ -162,7 +186,10 @@ def save_calibrator(folder: Path, calibrator: Calibrator) -> None:
 
 
 def load_calibrator(folder: Path) -> Calibrator | None:
-    """Return the calibrator of a run's folder, None where there is none; raises ArtifactError where it is damaged."""
+    """Return the calibrator in the folder of a run, or None.
+
+    Raises ArtifactError where it is damaged.
+    """
     path = folder / FILE
     if not path.is_file():
         return None
@@ -179,24 +206,37 @@ def load_calibrator(folder: Path) -> Calibrator | None:
 
 
 def remove_calibrator(folder: Path) -> None:
-    """Remove the calibrator of a run's folder; the run's own intervals are shown again."""
+    """Remove the calibrator from the folder of a run, which then has its original intervals."""
     (folder / FILE).unlink(missing_ok=True)
 
 
 def _changes(test: HeldOut, calibrator: Calibrator) -> list[Change]:
-    """Return what the calibrator does on structures that it has not seen, at the levels that it reaches."""
-    before, after = test.predictions, calibrator.apply(test.predictions)
+    """Return the effect of the calibrator on other structures, at the levels that it supports."""
+    before = test.predictions
+    after = calibrator.apply(before)
     conformal = calibrator.kind == "conformal"
-    reached = [k for k in REPORT_LEVELS if not conformal or len(calibrator) >= smallest_set("conformal", level=k)]
+    levels = [
+        level for level in REPORT_LEVELS if not conformal or len(calibrator) >= smallest_set("conformal", level=level)
+    ]
     return [
-        Change(level, *_held(test.gaps_eV, before.interval(level), after.interval(level, calibrator.interval)))
-        for level in reached
+        Change(
+            level,
+            *_coverage_and_width(test.gaps_eV, before.interval(level), after.interval(level, calibrator.interval)),
+        )
+        for level in levels
     ]
 
 
-def _held(gaps: Floats, before: tuple[Floats, Floats], after: tuple[Floats, Floats]) -> tuple[float, ...]:
-    ends = (before, after)
-    return (*(coverage(gaps, low, upper=high) for low, high in ends), *(mean_width(low, high) for low, high in ends))
+def _coverage_and_width(
+    gaps: Floats, before: tuple[Floats, Floats], after: tuple[Floats, Floats]
+) -> tuple[float, float, float, float]:
+    """Return coverage before and after, then mean width before and after."""
+    return (
+        coverage(gaps, before[0], upper=before[1]),
+        coverage(gaps, after[0], upper=after[1]),
+        mean_width(*before),
+        mean_width(*after),
+    )
 
 
 def _remedy(n: int, needed: int) -> str:
@@ -206,14 +246,17 @@ def _remedy(n: int, needed: int) -> str:
 
 
 def _checked(values: Mapping[str, Any]) -> Calibrator:
-    """Return a calibrator from plain values; raises ValueError, TypeError or InputError on others."""
+    """Return a calibrator from plain values.
+
+    Raises ValueError, TypeError or InputError on others.
+    """
     changes: Sequence[Mapping[str, float]] = values["changes"]
     rows = {name: tuple(values[name]) for name in ("ids", "files", "scores")}
-    found = Calibrator(**{**values, **rows, "changes": tuple(Change(**c) for c in changes)})
-    if found.kind not in KINDS or not found.ids or len(found.files) != len(found.ids):
+    calibrator = Calibrator(**{**values, **rows, "changes": tuple(Change(**c) for c in changes)})
+    if calibrator.kind not in KINDS or not calibrator.ids or len(calibrator.files) != len(calibrator.ids):
         raise ValueError(
-            f"kind {found.kind!r} on {len(found)} structures; accepted: {', '.join(KINDS)} on at least one"
+            f"kind {calibrator.kind!r} on {len(calibrator)} structures; accepted: {', '.join(KINDS)} on at least one"
         )
-    if found.conformal is None and not (np.isfinite(found.factor) and found.factor > 0):
-        raise ValueError(f"factor {found.factor}; accepted: a finite number above 0")
-    return found
+    if calibrator.conformal is None and not (np.isfinite(calibrator.factor) and calibrator.factor > 0):
+        raise ValueError(f"factor {calibrator.factor}; accepted: a finite number above 0")
+    return calibrator

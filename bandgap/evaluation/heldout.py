@@ -1,8 +1,9 @@
-"""Held-out structures of a stored run, its predictions of them and their known gaps; figures at any level.
+"""Held-out structures of a stored run with predictions and known gaps, and figures at any level.
 
-Everything comes from the 199 stored quantiles and loads no torch. The CRPS of a structure is twice the mean quantile
-loss over all probabilities (Gneiting and Raftery 2007, J. Am. Stat. Assoc. 102, 359-378, section 4.2; Laio and Tamea
-2007, Hydrol. Earth Syst. Sci. 11, 1267-1277), here over the stored ones: what lies beyond the outermost is left out.
+All figures are computed from the 199 stored quantiles; loads no torch. The CRPS of a structure is
+twice the mean quantile loss over all probabilities (Gneiting and Raftery 2007, J. Am. Stat. Assoc.
+102, 359-378, section 4.2; Laio and Tamea 2007, Hydrol. Earth Syst. Sci. 11, 1267-1277). Here the
+mean is over the stored probabilities, without the tails outside them.
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,10 @@ Key = tuple[str, str]  # id and file of a structure
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Predictions of held-out structures beside their known gaps (n,) in eV. Raises InputError on other lengths."""
+    """Predictions of held-out structures and their known gaps (n,) in eV.
+
+    Raises InputError unless every prediction has one finite gap.
+    """
 
     predictions: Predictions
     gaps_eV: Floats
@@ -48,27 +52,30 @@ class HeldOut:
 
     @property
     def errors_eV(self) -> Floats:
-        """Predicted less known gap (n,)."""
+        """Predicted minus known gap, (n,)."""
         return self.predictions.mean_eV - self.gaps_eV
 
     def rows(self, rows: NDArray[np.int64]) -> "HeldOut":
-        """Return these structures, in their order."""
+        """Return these structures, in this order."""
         return HeldOut(rows_of(self.predictions, rows), self.gaps_eV[rows])
 
 
 def rows_of(predictions: Predictions, rows: NDArray[np.int64]) -> Predictions:
-    """Return the predictions of these rows, in their order."""
+    """Return the predictions of these rows, in this order."""
     texts: dict[str, Any] = {name: tuple(getattr(predictions, name)[i] for i in rows) for name in TEXTS}
     numbers: dict[str, Any] = {name: getattr(predictions, name)[..., rows] for name in NUMBERS}
     return replace(predictions, **texts, **numbers)
 
 
-def load_heldout(folder: Path, manifest: Mapping[str, Any], *, known: Mapping[Key, float] | None = None) -> HeldOut:
-    """Return the held-out structures of a run's folder with the gaps that its manifest has.
+def load_heldout(folder: Path, manifest: Mapping[str, Any]) -> HeldOut:
+    """Return the held-out structures of a run, from its folder and its manifest.
 
-    Runs of an earlier version have none: those of `known` are then taken, and structures that it does not have left
-    out. Raises ArtifactError when the stored predictions are damaged or not of these structures, InputError when the
-    run held out none.
+    Raises
+    ------
+    InputError
+        When the run held out no structures.
+    ArtifactError
+        When the stored predictions or the manifest are damaged or do not fit together.
     """
     ids = list(manifest.get("split", {}).get("test", []))
     if not ids:
@@ -80,26 +87,18 @@ def load_heldout(folder: Path, manifest: Mapping[str, Any], *, known: Mapping[Ke
         raise ArtifactError(
             f"{folder / QUANTILES}: not the predictions of the structures that the manifest names. Train the run again."
         )
-    stored = manifest.get("test_gaps_eV")
-    keys = zip(predictions.ids, predictions.files, strict=True)
-    gaps = np.array([(known or {}).get(key, np.nan) for key in keys] if stored is None else stored, dtype=np.float64)
+    gaps = np.array(manifest.get("test_gaps_eV", ()), dtype=np.float64)
     if gaps.shape != (len(ids),):
         raise ArtifactError(
             f"{folder}: {gaps.size} known gaps for {len(ids)} held-out structures. Train the run again."
         )
-    rows = np.flatnonzero(np.isfinite(gaps))
-    if not rows.size:
-        raise InputError(
-            "None of this run's held-out structures has a known gap any more: its data set was deleted or got other "
-            "labels. Train again to measure it."
-        )
-    return HeldOut(rows_of(predictions, rows), gaps[rows])
+    return HeldOut(predictions, gaps)
 
 
 def figures_at(heldout: HeldOut, level: float, kind: IntervalKind = "prediction") -> dict[str, float]:
-    """Return errors, CRPS, coverage and mean width (eV) at `level`, and the area between coverage curve and diagonal.
+    """Return errors, CRPS, coverage and mean width (eV) at `level`, and the miscalibration area.
 
-    R2 is NaN where all known gaps are the same. The area is that of the prediction intervals.
+    R2 is NaN where all known gaps are equal. The area is that of the prediction intervals.
     """
     gaps, predictions = heldout.gaps_eV, heldout.predictions
     lower, upper = predictions.interval(level, kind)

@@ -1,9 +1,9 @@
-"""Errors and proper scores of predicted band gaps, as pure functions that check length, NaN and shape first.
+"""Errors and proper scores of predicted band gaps. All functions check lengths, shapes and NaN first.
 
-Scores after Gneiting and Raftery (2007), J. Am. Stat. Assoc. 102, 359-378: CRPS as a difference of expected distances
-and the CRPS of a normal distribution (section 4.2). Everything is in the unit of `y` except `r2`, coverage and the NLL.
-Arrays of draws have the index order (draw, structure); a predictive distribution is the equal-weight mixture of
-N(means[d], sds[d]^2) over the draws d.
+Scores after Gneiting and Raftery (2007), J. Am. Stat. Assoc. 102, 359-378: CRPS as a difference of
+expected distances, and the CRPS of a normal distribution (section 4.2). All figures are in the unit
+of `y` except `r2`, coverage and the NLL. Arrays of draws have the index order (draw, structure). A
+predictive distribution is the equal-weight mixture of N(means[d], sds[d]^2) over the draws d.
 """
 
 from typing import Any
@@ -17,8 +17,8 @@ from bandgap.foundation.errors import InputError
 Floats = NDArray[np.float64]
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_STEP = 0.5  # of a mixture's smallest standard deviation: where the trapezoidal rule is exact to rounding
-_REACH = 8.5  # standard deviations beyond which a normal distribution function is 0 or 1 to rounding
+_STEP = 0.5  # grid step in smallest standard deviations: the trapezoidal rule is then exact to rounding
+_REACH = 8.5  # standard deviations at which a normal distribution function is 0 or 1 to rounding
 
 
 def rmse(y: ArrayLike, mean: ArrayLike) -> float:
@@ -42,9 +42,10 @@ def mae(y: ArrayLike, mean: ArrayLike) -> float:
 
 
 def r2(y: ArrayLike, mean: ArrayLike) -> float:
-    """Return the share of the variance of `y` that is explained: 1 - sum of squared errors / sum of squared deviations.
+    """Return the explained share of the variance of `y`.
 
-    Raises InputError where every `y` is the same, since there is then nothing to explain.
+    It is 1 - sum of squared errors / sum of squared deviations. Raises InputError where all `y` are
+    equal.
 
     >>> r2([1.0, 2.0, 3.0], [1.0, 2.0, 4.0])
     0.5
@@ -68,9 +69,9 @@ def nll_gaussian(y: ArrayLike, mean: ArrayLike, *, sd: ArrayLike) -> float:
 
 
 def nll_mixture(y: ArrayLike, means: ArrayLike, *, sds: ArrayLike) -> float:
-    """Return the mean negative log density of `y` under the mixture over draws, by log-sum-exp.
+    """Return the mean negative log density of `y` (n,) under the mixture over draws, by log-sum-exp.
 
-    `y` has shape (n,), `means` (draw, n), `sds` (draw,) or (draw, n).
+    `means` has shape (draw, n), `sds` (draw,) or (draw, n).
 
     >>> round(nll_mixture([0.0], [[-1.0], [1.0]], sds=[1.0, 1.0]), 6)
     1.418939
@@ -81,9 +82,9 @@ def nll_mixture(y: ArrayLike, means: ArrayLike, *, sds: ArrayLike) -> float:
 
 
 def crps_gaussian(y: ArrayLike, mean: ArrayLike, *, sd: ArrayLike) -> float:
-    """Return the mean continuous ranked probability score of N(mean, sd^2), lower is better.
+    """Return the mean continuous ranked probability score of N(mean, sd^2); lower is better.
 
-    With u = (y - mean) / sd: sd * (u (2 Phi(u) - 1) + 2 phi(u) - 1 / sqrt(pi)).
+    With u = (y - mean) / sd it is sd * (u (2 Phi(u) - 1) + 2 phi(u) - 1 / sqrt(pi)).
 
     >>> round(crps_gaussian([0.0], [0.0], sd=[1.0]), 6)
     0.233695
@@ -94,7 +95,7 @@ def crps_gaussian(y: ArrayLike, mean: ArrayLike, *, sd: ArrayLike) -> float:
 
 
 def crps_mixture(y: ArrayLike, means: ArrayLike, *, sds: ArrayLike) -> float:
-    """Return the mean continuous ranked probability score of the mixture over draws, exactly (`crps_mixture_each`).
+    """Return the mean continuous ranked probability score of the mixture over draws (`crps_mixture_each`).
 
     `y` has shape (n,), `means` (draw, n), `sds` (draw,) or (draw, n).
 
@@ -105,16 +106,30 @@ def crps_mixture(y: ArrayLike, means: ArrayLike, *, sds: ArrayLike) -> float:
 
 
 def crps_mixture_each(y: ArrayLike, means: ArrayLike, *, sds: ArrayLike) -> Floats:
-    """Return the continuous ranked probability score (n,) of the mixture over draws for every structure, exactly.
+    """Return the continuous ranked probability score of the mixture over draws for every structure, exactly.
 
-    E|X - y| - E|X - X'| / 2 with X, X' independent draws of the mixture. The first is a sum of the expected distance
-    from zero of normal variables, the second `_half_distance`; 700 structures with 8,000 draws take some ten seconds.
-    `y` has shape (n,), `means` (draw, n), `sds` (draw,) or (draw, n).
+    It is E|X - y| - E|X - X'| / 2 with X, X' independent draws of the mixture. The first term is a
+    sum of expected absolute values of normal variables, the second is `_half_distance`.
+
+    Parameters
+    ----------
+    y
+        Known gaps, (n,).
+    means
+        Means of the components, (draw, n).
+    sds
+        Standard deviations of the components, (draw,) or (draw, n).
+
+    Returns
+    -------
+    Floats
+        Scores, (n,), in the unit of `y`.
     """
     observed, centres, spreads = _mixture(y, means, sds)
     scores = np.empty(observed.size)
     for j in range(observed.size):
-        centre, spread = centres[:, j], spreads[:, j]
+        centre = centres[:, j]
+        spread = spreads[:, j]
         to_observed = _expected_distance(observed[j] - centre, spread).mean()
         scores[j] = to_observed - _half_distance(centre, spread)
     return scores
@@ -123,17 +138,20 @@ def crps_mixture_each(y: ArrayLike, means: ArrayLike, *, sds: ArrayLike) -> Floa
 def _half_distance(centres: Floats, spreads: Floats) -> float:
     """Return E|X - X'| / 2 of two draws of a mixture with components (draw,): the integral of F (1 - F).
 
-    The trapezoidal rule is exact to rounding here: the integrand's spectrum falls as exp(-(k sd)^2 / 4), sd being the
-    smallest, and with a step h of sd / 2 what it misses is at k = 2 pi / h, where that is exp(-39). Where a grid of
-    that step has more points than there are pairs for a draw, the sum over pairs is taken.
+    The trapezoidal rule is exact to rounding here. The spectrum of the integrand falls as exp(-(k
+    sd)^2 / 4), with the smallest sd. With a step h = sd / 2, the first missing term is at k = 2 pi
+    / h, where the spectrum is exp(-39). Where the grid would have more points than there are pairs
+    for each draw, the sum over pairs is used.
     """
     step = _STEP * spreads.min()
-    low, high = (centres - _REACH * spreads).min(), (centres + _REACH * spreads).max()
+    low = (centres - _REACH * spreads).min()
+    high = (centres + _REACH * spreads).max()
     n_points = (high - low) / step
     if n_points > centres.size / 2:
         first, second = np.triu_indices(centres.size, k=1)
-        pairs = _expected_distance(centres[first] - centres[second], np.hypot(spreads[first], spreads[second])).sum()
-        return float((pairs + (spreads / np.sqrt(np.pi)).sum()) / centres.size**2)
+        pair_sds = np.hypot(spreads[first], spreads[second])
+        pair_sum = _expected_distance(centres[first] - centres[second], pair_sds).sum()
+        return float((pair_sum + (spreads / np.sqrt(np.pi)).sum()) / centres.size**2)
     grid = low + step * np.arange(int(n_points) + 2)
     cdf = ndtr((grid[:, None] - centres) / spreads).mean(axis=1)
     return float(step * (cdf * (1.0 - cdf)).sum())
@@ -163,9 +181,10 @@ def mean_width(lower: ArrayLike, upper: ArrayLike) -> float:
 
 
 def miscalibration_area(levels: ArrayLike, coverages: ArrayLike) -> float:
-    """Return the area between the curve of coverage against level and the diagonal, from 0 (calibrated) to 0.5.
+    """Return the area between the curve of coverage against level and the diagonal.
 
-    The curve is the polygon through (0, 0), the points (increasing levels in (0, 1)) and (1, 1).
+    The area is from 0 (calibrated) to 0.5. The curve is the polygon through (0, 0), the points
+    (increasing levels in (0, 1)) and (1, 1).
 
     >>> miscalibration_area([0.5], [0.5])
     0.0
@@ -175,11 +194,12 @@ def miscalibration_area(levels: ArrayLike, coverages: ArrayLike) -> float:
         raise InputError(f"levels must increase strictly inside (0, 1); found {level[0]:g} to {level[-1]:g}.")
     x = np.concatenate([[0.0], level, [1.0]])
     gap = np.concatenate([[0.0], share - level, [0.0]])
-    left, right = gap[:-1], gap[1:]
+    left = gap[:-1]
+    right = gap[1:]
     size = np.abs(left) + np.abs(right)
-    crossing = left * right < 0  # two triangles instead of one trapezium
+    is_crossing = left * right < 0  # two triangles instead of one trapezium
     squares = np.divide(left**2 + right**2, size, out=np.zeros_like(size), where=size > 0)
-    return float(np.sum(np.diff(x) * 0.5 * np.where(crossing, squares, size)))
+    return float(np.sum(np.diff(x) * 0.5 * np.where(is_crossing, squares, size)))
 
 
 def evaluate_predictions(
@@ -192,10 +212,22 @@ def evaluate_predictions(
     level: float = 0.95,
     point: ArrayLike | None = None,
 ) -> dict[str, float]:
-    """Return all figures of a set of predictions from its draws, in eV: the keys that runs and `demo --json` store.
+    """Return all errors and scores of a set of predictions from its draws.
 
-    `means` (draw, n) and `sds` (draw,) or (draw, n) are the draws of the predictive mixture; the point prediction is
-    `point` (n,), by default the mean over draws; `lower` and `upper` are the ends of the intervals of `level`.
+    The keys are those that runs and `demo --json` store.
+
+    Parameters
+    ----------
+    y
+        Known gaps, (n,), in eV.
+    means, sds
+        Components of the predictive mixture, (draw, n), and (draw,) or (draw, n), in eV.
+    lower, upper
+        Ends of the intervals, (n,), in eV.
+    level
+        Coverage that the intervals state.
+    point
+        Point predictions, (n,), in eV. Default: the mean over draws.
     """
     observed, centres, spreads = _mixture(y, means, sds)
     figures = _point_figures(observed, centres.mean(axis=0) if point is None else point)
@@ -207,9 +239,9 @@ def evaluate_predictions(
 def evaluate_gaussian(
     y: ArrayLike, mean: ArrayLike, *, sd: ArrayLike, lower: ArrayLike, upper: ArrayLike, level: float = 0.95
 ) -> dict[str, float]:
-    """Return the same figures from a table of predictions, where only mean and sd (n,) are known.
+    """Return the figures of `evaluate_predictions` from means and standard deviations (n,) alone.
 
-    NLL and CRPS are those of a normal distribution with that mean and sd.
+    NLL and CRPS are those of a normal distribution.
     """
     figures = _point_figures(y, mean)
     figures["nll"] = nll_gaussian(y, mean, sd=sd)
@@ -251,13 +283,14 @@ def _finite(array: Floats, *, name: str) -> None:
         place: Any = tuple(int(i) for i in bad[0])
         where = place[0] if len(place) == 1 else place
         raise InputError(
-            f"{name} holds {array[place]} at position {where} ({len(bad)} such values of {array.size}). "
+            f"{name} contains {array[place]} at position {where} ({len(bad)} such values of {array.size}). "
             "Leave out refused or unlabelled structures first."
         )
 
 
 def _pair(first: ArrayLike, second: ArrayLike, *, names: tuple[str, str]) -> tuple[Floats, Floats]:
-    a, b = _vector(first, name=names[0]), _vector(second, name=names[1])
+    a = _vector(first, name=names[0])
+    b = _vector(second, name=names[1])
     if a.size != b.size:
         raise InputError(f"len({names[0]})={a.size} but len({names[1]})={b.size}. Give one value for each structure.")
     return a, b
@@ -265,7 +298,8 @@ def _pair(first: ArrayLike, second: ArrayLike, *, names: tuple[str, str]) -> tup
 
 def _mixture(y: ArrayLike, means: ArrayLike, sds: ArrayLike) -> tuple[Floats, Floats, Floats]:
     observed = _vector(y, name="y")
-    centres, spreads = np.asarray(means, dtype=np.float64), np.asarray(sds, dtype=np.float64)
+    centres = np.asarray(means, dtype=np.float64)
+    spreads = np.asarray(sds, dtype=np.float64)
     if centres.ndim != 2 or centres.shape[0] == 0 or centres.shape[1] != observed.size:
         raise InputError(f"means has shape {centres.shape} but len(y)={observed.size}. Accepted: (draw, len(y)).")
     if spreads.shape not in (centres.shape[:1], centres.shape):
@@ -279,7 +313,7 @@ def _mixture(y: ArrayLike, means: ArrayLike, sds: ArrayLike) -> tuple[Floats, Fl
 
 def _positive(array: Floats, *, name: str) -> Floats:
     if np.any(array <= 0):
-        raise InputError(f"{name} holds {array.min():g}. Accepted: standard deviations above zero.")
+        raise InputError(f"{name} contains {array.min():g}. Accepted: standard deviations above zero.")
     return array
 
 

@@ -1,7 +1,8 @@
-"""Tables that say where a run's intervals hold and where they do not: PIT bins, predicted spread, elements, formulas.
+"""Tables on the calibration of a run's intervals: PIT bins, predicted spread, elements, formulas.
 
-Ranges of chance are those of a calibrated model with independent structures: binomial for shares, chi squared for root
-mean squares. Every table is a frame whose headers name the unit; every function is pure.
+The ranges of chance are those of a calibrated model with independent structures: binomial for
+shares, chi squared for root mean squares. Every table is a data frame whose column names contain
+the unit.
 """
 
 import re
@@ -21,17 +22,17 @@ from bandgap.predictions.interval_kinds import IntervalKind
 
 Floats = NDArray[np.float64]
 
-MANY_FOR_PIT = 200  # structures, from which the histogram has 20 bins instead of 10
-LEAST_IN_GROUP = 5  # structures a group of predicted spread
+MANY_FOR_PIT = 200  # structures from which the histogram has 20 bins instead of 10
+LEAST_IN_GROUP = 5  # structures in a group of predicted spread
 GROUPS = 10
-ALIKE = 1e-6  # relative: spreads that differ by less are the same, up to rounding
+ALIKE = 1e-6  # relative difference of spreads that are equal up to rounding
 OTHERS = "all others"
 
 _ELEMENT = re.compile(r"[A-Z][a-z]?")
 
 
 def coverage_of(heldout: HeldOut, kind: IntervalKind) -> CoverageCurve:
-    """Return coverage against level, 0.01 to 0.99; for conformal intervals up to the highest level that there is."""
+    """Return coverage against level from 0.01 to 0.99, for conformal intervals up to the highest possible."""
     predictions = heldout.predictions
     if kind != "conformal":
         stored = predictions.quantiles_new if kind == "prediction" else predictions.quantiles_mean
@@ -50,9 +51,10 @@ def coverage_table(curve: CoverageCurve) -> pd.DataFrame:
 
 
 def pit_table(heldout: HeldOut) -> pd.DataFrame:
-    """Return the bins of the PIT histogram of the prediction intervals: ends, structures, expected, range of chance."""
+    """Return the bins of the PIT histogram of the prediction intervals, with the range of chance."""
     values = pit(heldout.gaps_eV, heldout.predictions.quantiles_new)
-    bins, n = (20 if len(heldout) >= MANY_FOR_PIT else 10), len(heldout)
+    n = len(heldout)
+    bins = 20 if n >= MANY_FOR_PIT else 10
     counts, ends = np.histogram(values, bins=bins, range=(0.0, 1.0))
     lower, upper = chance_range(n, 1.0 / bins)
     return pd.DataFrame(
@@ -68,7 +70,7 @@ def pit_table(heldout: HeldOut) -> pd.DataFrame:
 
 
 def width_table(heldout: HeldOut, level: float, kind: IntervalKind) -> pd.DataFrame:
-    """Return width and absolute error of every structure, the largest error first, and whether its interval holds."""
+    """Return interval width, absolute error and coverage of every structure, the largest error first."""
     lower, upper = heldout.predictions.interval(level, kind)
     table = pd.DataFrame(
         {
@@ -83,17 +85,17 @@ def width_table(heldout: HeldOut, level: float, kind: IntervalKind) -> pd.DataFr
 
 
 def spread_table(heldout: HeldOut) -> pd.DataFrame:
-    """Return error by group of predicted standard deviation, tenths where there are enough structures.
+    """Return the error by group of predicted standard deviation.
 
-    One group where the model predicts the same spread for all.
-
-    `sd_eV` is the root mean square of the predicted standard deviations; a calibrated model with normal errors has its
-    `rmse_eV` between `chance_lower_eV` and `chance_upper_eV` in 95 of 100 groups.
+    There are ten groups with enough structures, fewer otherwise, and one if all predicted standard
+    deviations are equal. `sd_eV` is their root mean square in a group. A calibrated model with
+    normal errors has its `rmse_eV` between `chance_lower_eV` and `chance_upper_eV` in 95 of 100
+    groups.
     """
     n = len(heldout)
     order = np.argsort(heldout.predictions.sd_new_eV, kind="stable")
-    alike = np.ptp(heldout.predictions.sd_new_eV) <= ALIKE * heldout.predictions.sd_new_eV.max()
-    groups = np.array_split(order, 1 if alike else max(1, min(GROUPS, n // LEAST_IN_GROUP)))
+    is_constant = np.ptp(heldout.predictions.sd_new_eV) <= ALIKE * heldout.predictions.sd_new_eV.max()
+    groups = np.array_split(order, 1 if is_constant else max(1, min(GROUPS, n // LEAST_IN_GROUP)))
     rows = []
     for k, rows_of_group in enumerate(groups, start=1):
         m = rows_of_group.size
@@ -106,45 +108,55 @@ def spread_table(heldout: HeldOut) -> pd.DataFrame:
 
 
 def element_table(heldout: HeldOut, level: float, kind: IntervalKind) -> pd.DataFrame:
-    """Return error, coverage and width of the structures that hold an element, the most frequent first."""
-    held = [sorted(set(_ELEMENT.findall(formula))) for formula in heldout.predictions.formulas]
-    counts = Counter(element for elements in held for element in elements)
-    members = {element: [i for i, own in enumerate(held) if element in own] for element, _ in _ranked(counts)}
-    return _slices(heldout, members, level, kind, name="element")
+    """Return error, coverage and width of the structures with an element, the most frequent element first."""
+    elements_by_row = [sorted(set(_ELEMENT.findall(formula))) for formula in heldout.predictions.formulas]
+    counts = Counter(element for elements in elements_by_row for element in elements)
+    rows_by_element = {
+        element: [i for i, elements in enumerate(elements_by_row) if element in elements]
+        for element, _ in _ranked(counts)
+    }
+    return _slices(heldout, rows_by_element, level, kind, name="element")
 
 
 def formula_table(heldout: HeldOut, level: float, kind: IntervalKind, *, at_least: int = 2) -> pd.DataFrame:
-    """Return error, coverage and width by formula, the most frequent first; rarer ones than `at_least` in one row."""
+    """Return error, coverage and width by formula.
+
+    Formulas of fewer than `at_least` structures share a row.
+    """
     formulas = heldout.predictions.formulas
     ranked = [formula for formula, count in _ranked(Counter(formulas)) if count >= at_least]
-    members = {formula: [i for i, own in enumerate(formulas) if own == formula] for formula in ranked}
-    if rest := [i for i, own in enumerate(formulas) if own not in members]:
-        members[OTHERS] = rest
-    return _slices(heldout, members, level, kind, name="formula")
+    rows_by_formula = {
+        formula: [i for i, row_formula in enumerate(formulas) if row_formula == formula] for formula in ranked
+    }
+    if other_rows := [i for i, row_formula in enumerate(formulas) if row_formula not in rows_by_formula]:
+        rows_by_formula[OTHERS] = other_rows
+    return _slices(heldout, rows_by_formula, level, kind, name="formula")
 
 
 def _slices(
-    heldout: HeldOut, members: Mapping[str, Sequence[int]], level: float, kind: IntervalKind, *, name: str
+    heldout: HeldOut, rows_by_value: Mapping[str, Sequence[int]], level: float, kind: IntervalKind, *, name: str
 ) -> pd.DataFrame:
+    """Return error, coverage and width by the value of the column `name`."""
     lower, upper = heldout.predictions.interval(level, kind)
-    rows = []
-    for value, chosen in members.items():
-        own, n = np.asarray(chosen, dtype=np.int64), len(chosen)
+    table_rows = []
+    for value, row_numbers in rows_by_value.items():
+        rows = np.asarray(row_numbers, dtype=np.int64)
+        n = len(row_numbers)
         low, high = chance_range(n, level)
-        gaps = heldout.gaps_eV[own]
-        rows.append(
+        gaps = heldout.gaps_eV[rows]
+        table_rows.append(
             (
                 value,
                 n,
-                rmse(gaps, heldout.predictions.mean_eV[own]),
-                coverage(gaps, lower[own], upper=upper[own]),
+                rmse(gaps, heldout.predictions.mean_eV[rows]),
+                coverage(gaps, lower[rows], upper=upper[rows]),
                 float(low[0]),
                 float(high[0]),
-                mean_width(lower[own], upper[own]),
+                mean_width(lower[rows], upper[rows]),
             )
         )
     names = [name, "structures", "rmse_eV", "coverage", "chance_lower", "chance_upper", "width_eV"]
-    return pd.DataFrame(rows, columns=names)
+    return pd.DataFrame(table_rows, columns=names)
 
 
 def _share(heldout: HeldOut, level: float, kind: IntervalKind) -> float:

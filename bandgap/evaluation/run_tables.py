@@ -1,6 +1,6 @@
-"""Finished runs beside each other: figures, settings that differ, differences to a baseline, learning curves, flags.
+"""Comparison of finished runs: figures, different settings, differences to a baseline, learning curves.
 
-Pure functions from manifests and stored predictions to frames and sentences; nothing here loads torch.
+The functions make data frames and sentences from manifests and stored predictions. Loads no torch.
 """
 
 from collections import Counter
@@ -17,13 +17,14 @@ from bandgap.evaluation.paired import Figure, PairedDifference, common_rows, pai
 from bandgap.foundation.errors import InputError
 from bandgap.predictions.interval_kinds import check_level
 
-MOST_RUNS, FEWEST_RUNS = 8, 2
+MOST_RUNS = 8
+FEWEST_RUNS = 2
 NOT_THERE = "-"
 
 
 @dataclass(frozen=True, eq=False)
 class StoredRun:
-    """A finished run as the comparison reads it; `label` is what tables, plots and sentences call it.
+    """A finished run in a comparison; `label` is its name in tables, plots and sentences.
 
     `data` is the name of its data set, `source` that of its source model.
     """
@@ -44,7 +45,7 @@ class StoredRun:
 
 @dataclass(frozen=True)
 class LearningPoint:
-    """Errors of one run on its own held-out structures, by method and number of structures learned from."""
+    """Errors of one run on its held-out structures, with its method and number of training structures."""
 
     method: str
     n: int
@@ -53,39 +54,39 @@ class LearningPoint:
 
 
 def distinct_labels(titles: Sequence[str], seeds: Sequence[Any], ids: Sequence[str]) -> list[str]:
-    """Return a short name for every run: its title, with the seed and then digits of its id where others share it.
+    """Return a short distinct name for every run: its title, if needed with the seed and digits of its id.
 
     >>> distinct_labels(["a", "b", "a", "a"], [0, 0, 1, 1], ["1234-", "5678-", "9999-", "0000-"])
     ['a, seed 0', 'b', 'a, seed 1 (9999)', 'a, seed 1 (0000)']
     """
-    shared = Counter(titles)
-    labels = [t if shared[t] == 1 else f"{t}, seed {seed}" for t, seed in zip(titles, seeds, strict=True)]
-    still = Counter(labels)
-    return [t if still[t] == 1 else f"{t} ({id_[:4]})" for t, id_ in zip(labels, ids, strict=True)]
+    title_counts = Counter(titles)
+    labels = [t if title_counts[t] == 1 else f"{t}, seed {seed}" for t, seed in zip(titles, seeds, strict=True)]
+    label_counts = Counter(labels)
+    return [t if label_counts[t] == 1 else f"{t} ({id_[:4]})" for t, id_ in zip(labels, ids, strict=True)]
 
 
 def figures_table(runs: Sequence[StoredRun], level: float) -> pd.DataFrame:
-    """Return one row a run: figures of its prediction intervals on its held-out structures, time, peak memory.
+    """Return one row for each run: figures on its held-out structures, time, peak memory.
 
-    Coverage and width are those of `level`; the NLL is the one that the run measured from its draws. NaN where a run
-    of an earlier version did not record a figure.
+    Coverage and width are those of prediction intervals of `level`. The NLL is the one that the run
+    computed from its draws. A figure that a run did not record is NaN.
     """
     check_level(level)
     rows = []
     for run in runs:
-        found = figures_at(run.heldout, level)
+        figures = figures_at(run.heldout, level)
         peak = run.manifest.get("peak_memory_bytes", {}).get("process")
         rows.append(
             {
                 "run": run.label,
-                "rmse_eV": found["rmse_eV"],
-                "mae_eV": found["mae_eV"],
-                "r2": found["r2"],
+                "rmse_eV": figures["rmse_eV"],
+                "mae_eV": figures["mae_eV"],
+                "r2": figures["r2"],
                 "nll": _number(run.manifest.get("metrics", {}).get("nll")),
-                "crps_eV": found["crps_eV"],
-                "coverage": found["coverage"],
-                "width_eV": found["width_eV"],
-                "miscalibration": found["miscalibration"],
+                "crps_eV": figures["crps_eV"],
+                "coverage": figures["coverage"],
+                "width_eV": figures["width_eV"],
+                "miscalibration": figures["miscalibration"],
                 "held_out": len(run.heldout),
                 "time_s": _number(run.manifest.get("elapsed_s", {}).get("all")),
                 "memory_MB": _number(peak) / 1e6,
@@ -95,13 +96,13 @@ def figures_table(runs: Sequence[StoredRun], level: float) -> pd.DataFrame:
 
 
 def differing_settings(runs: Sequence[StoredRun]) -> pd.DataFrame:
-    """Return the settings in which runs differ that have them, one row a setting, one column a run, as text.
+    """Return the settings that differ between runs, as text, with one row a setting and one column a run.
 
-    What only one method can be told is no difference between runs of two methods.
+    A setting that only one method has is no difference between two methods.
     """
-    each = [dict(settings_of(run)) for run in runs]
-    names = list(dict.fromkeys(name for settings in each for name in settings))
-    values = {name: [settings.get(name, NOT_THERE) for settings in each] for name in names}
+    settings_by_run = [dict(settings_of(run)) for run in runs]
+    names = list(dict.fromkeys(name for settings in settings_by_run for name in settings))
+    values = {name: [settings.get(name, NOT_THERE) for settings in settings_by_run] for name in names}
     differing = {name: row for name, row in values.items() if len(set(row) - {NOT_THERE}) > 1}
     columns = {run.label: [row[k] for row in differing.values()] for k, run in enumerate(runs)}
     return pd.DataFrame({"setting": pd.Series(list(differing), dtype="str")} | columns)
@@ -110,7 +111,8 @@ def differing_settings(runs: Sequence[StoredRun]) -> pd.DataFrame:
 def settings_of(run: StoredRun) -> Iterator[tuple[str, str]]:
     """Yield name and value of every setting of a run, as text: data, split, method, source, versions."""
     manifest = run.manifest
-    source, conformal = manifest.get("source", {}), manifest.get("conformal") or {}
+    source = manifest.get("source", {})
+    conformal = manifest.get("conformal") or {}
     yield "method", str(manifest.get("title", ""))
     yield "data set", run.data
     yield "content of the data", run.data_fingerprint
@@ -132,76 +134,83 @@ def settings_of(run: StoredRun) -> Iterator[tuple[str, str]]:
 
 
 def split_flags(run: StoredRun, baseline: StoredRun) -> list[str]:
-    """Say in words what makes two runs not comparable at a glance: other data, other labels, another test set."""
+    """Return why two runs are not directly comparable: different data, labels or test sets."""
     flags = []
     if run.data_fingerprint != baseline.data_fingerprint:
-        taken = {r.label: _taken_and_left_out(r) for r in (run, baseline)}
-        fewer, more = sorted(taken, key=lambda label: taken[label])
-        same_number = sum(taken[fewer]) == sum(taken[more]) and taken[fewer] != taken[more]
-        flags.append(
-            f"{fewer} left out {taken[fewer][1]:,} of {sum(taken[fewer]):,} labelled structures of {run.data}, {more} "
-            f"{taken[more][1] or 'none'}: not every method takes elements that the source model lacks."
-            if run.data == baseline.data and same_number
-            else f"The data set {run.data} got other structures or gaps between {run.label} and {baseline.label}."
-            if run.data == baseline.data
-            else f"{run.label} learned from {run.data}, {baseline.label} from {baseline.data}."
-        )
+        flags.append(_data_difference(run, baseline))
     levels = [str(r.manifest.get("level_of_theory", "")) for r in (run, baseline)]
     if warning := mixed_levels_warning(levels):
         flags.append(f"{run.label} and {baseline.label}: {warning}")
-    ours, _ = common_rows(run.heldout, baseline.heldout)
-    common, own, other = ours.size, len(run.heldout), len(baseline.heldout)
-    if common < max(own, other):
+    common, _ = common_rows(run.heldout, baseline.heldout)
+    n_common = common.size
+    n_run = len(run.heldout)
+    n_baseline = len(baseline.heldout)
+    if n_common < max(n_run, n_baseline):
         flags.append(
-            f"{run.label} and {baseline.label} were tested on different crystals ({own:,} and {other:,}, {common:,} in "
-            "common with the same gap): their columns do not compare; a difference is taken on those in common only."
+            f"{run.label} and {baseline.label} were tested on different crystals ({n_run:,} and {n_baseline:,}, "
+            f"{n_common:,} in common with the same gap): their columns do not compare; a difference is taken on those "
+            "in common only."
         )
     return flags
+
+
+def _data_difference(run: StoredRun, baseline: StoredRun) -> str:
+    """Return a sentence on the different data of two runs."""
+    if run.data != baseline.data:
+        return f"{run.label} learned from {run.data}, {baseline.label} from {baseline.data}."
+    counts = {r.label: _taken_and_left_out(r) for r in (run, baseline)}
+    fewer, more = sorted(counts, key=lambda label: counts[label])
+    if sum(counts[fewer]) == sum(counts[more]) and counts[fewer] != counts[more]:
+        return (
+            f"{fewer} left out {counts[fewer][1]:,} of {sum(counts[fewer]):,} labelled structures of {run.data}, "
+            f"{more} {counts[more][1] or 'none'}: not every method takes elements that the source model lacks."
+        )
+    return f"The data set {run.data} got other structures or gaps between {run.label} and {baseline.label}."
 
 
 def differences(
     runs: Sequence[StoredRun], baseline: StoredRun, figure: Figure
 ) -> list[tuple[StoredRun, PairedDifference | None, str]]:
-    """Return every other run with its paired difference to the baseline, or None, and the sentence that says it."""
-    found: list[tuple[StoredRun, PairedDifference | None, str]] = []
+    """Return every other run with its paired difference to the baseline, or None, and a sentence on it."""
+    results: list[tuple[StoredRun, PairedDifference | None, str]] = []
     for run in runs:
         if run.id == baseline.id:
             continue
         try:
             difference = paired_difference(run.heldout, baseline.heldout, figure=figure)
         except InputError as error:
-            found.append((run, None, f"no difference can be taken. {error}"))
+            results.append((run, None, f"no difference can be taken. {error}"))
         else:
-            found.append((run, difference, sentence(difference, baseline=baseline.label) + "."))
-    return found
+            results.append((run, difference, sentence(difference, baseline=baseline.label) + "."))
+    return results
 
 
-def difference_table(found: Sequence[tuple[StoredRun, PairedDifference | None, str]]) -> pd.DataFrame:
-    """Return differences as a frame: run, difference and ends of its interval in eV, structures in common."""
+def difference_table(results: Sequence[tuple[StoredRun, PairedDifference | None, str]]) -> pd.DataFrame:
+    """Return differences as a data frame: run, difference and ends of its interval in eV, common structures."""
     return pd.DataFrame(
         {
-            "run": [run.label for run, _, _ in found],
-            "difference_eV": [np.nan if d is None else d.difference_eV for _, d, _ in found],
-            "lower_eV": [np.nan if d is None else d.lower_eV for _, d, _ in found],
-            "upper_eV": [np.nan if d is None else d.upper_eV for _, d, _ in found],
-            "structures": [0 if d is None else d.n for _, d, _ in found],
+            "run": [run.label for run, _, _ in results],
+            "difference_eV": [np.nan if d is None else d.difference_eV for _, d, _ in results],
+            "lower_eV": [np.nan if d is None else d.lower_eV for _, d, _ in results],
+            "upper_eV": [np.nan if d is None else d.upper_eV for _, d, _ in results],
+            "structures": [0 if d is None else d.n for _, d, _ in results],
         }
     )
 
 
 def learning_table(points: Sequence[LearningPoint], figure: Figure) -> pd.DataFrame:
-    """Return mean, smallest and largest figure over runs by method and number learned from; empty without two numbers.
+    """Return mean, smallest and largest figure over runs, by method and number of training structures.
 
-    Methods that were run with one number only are left out.
+    Methods with only one number of training structures are left out.
     """
     rows = []
     for method in dict.fromkeys(point.method for point in points):
-        own = [p for p in points if p.method == method and np.isfinite(_number(p.figures.get(figure)))]
-        sizes = sorted({point.n for point in own})
+        method_points = [p for p in points if p.method == method and np.isfinite(_number(p.figures.get(figure)))]
+        sizes = sorted({point.n for point in method_points})
         if len(sizes) < 2:
             continue
         for n in sizes:
-            values = np.array([p.figures[figure] for p in own if p.n == n])
+            values = np.array([p.figures[figure] for p in method_points if p.n == n])
             rows.append((method, n, values.size, values.mean(), values.min(), values.max()))
     return pd.DataFrame(rows, columns=["method", "n", "runs", figure, "smallest_eV", "largest_eV"])
 
@@ -215,16 +224,16 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, st
 
 
 def _tested_on_known(manifest: Mapping[str, Any]) -> bool:
-    """Return whether the test set holds the elements of the source alone: asked for, or as the others were left out."""
+    """Return whether the test set is limited to elements of the source, by request or by left-out structures."""
     lacking = any(structure.get("elements") for structure in manifest.get("left_out") or ())
     return bool(manifest["request"]["test_known"]) or lacking
 
 
 def _taken_and_left_out(run: StoredRun) -> tuple[int, int]:
-    """Return how many labelled structures a run could take, and how many it left out."""
+    """Return how many labelled structures a run used, and how many it left out."""
     return int(run.manifest.get("data", {}).get("n_labelled", 0)), len(run.manifest.get("left_out") or ())
 
 
 def _number(value: Any) -> float:
-    """Return a number of a manifest; NaN where it has none."""
+    """Return a number from a manifest, NaN where it is missing."""
     return float(value) if isinstance(value, (int, float)) else float("nan")

@@ -2,7 +2,7 @@
 
 Every function returns a `plotly.graph_objects.Figure`; arrays are numpy, energies in eV.
 
-Not here: sentences, and what reads a file.
+Not here: sentences, and code that reads files.
 """
 
 from bandgap.plots.calibration import coverage_figure, pit_figure, slices_figure, spread_figure, width_figure

@@ -1,4 +1,7 @@
-"""Figures that say whether intervals hold what they state; each draws one table of `bandgap.evaluation.reliability`."""
+"""Figures on the calibration of intervals.
+
+Each draws one table of `bandgap.evaluation.reliability`.
+"""
 
 import numpy as np
 import pandas as pd
@@ -21,28 +24,31 @@ from bandgap.plots.style import (
 )
 
 _HEIGHT = 340
-_SLICES = 20  # rows of a figure of slices; the table has them all
+_SLICES = 20  # largest number of rows in a figure of slices
 
 
 def coverage_figure(table: pd.DataFrame, *, level: float, after: pd.DataFrame | None = None) -> go.Figure:
-    """Return coverage against level with the diagonal and the band of chance; `after` is the same once calibrated."""
+    """Return coverage against level with the diagonal and the band of chance.
+
+    `after` is the table of the calibrated intervals.
+    """
     fig = go.Figure()
     x = np.concatenate([table["level"], table["level"][::-1]])
     y = np.concatenate([table["chance_lower"], table["chance_upper"][::-1]])
     fig.add_scatter(x=x, y=y, fill="toself", fillcolor=faint(BASELINE, 0.2), line={"width": 0}, hoverinfo="skip")
     fig.data[0].update(name="chance alone", mode="lines")
     add_line(fig, [0, 1], [0, 1], BASELINE, width=1, hoverinfo="skip", showlegend=False)
-    hover = "level %{x:.0%}<br>holds %{y:.0%}<extra></extra>"
+    hover = "level %{x:.0%}<br>coverage %{y:.0%}<extra></extra>"
     dash = "dot" if after is not None else "solid"
     name = "as trained" if after is not None else "intervals"
     add_line(fig, table["level"], table["coverage"], MODEL, name=name, line_dash=dash, hovertemplate=hover)
-    shown, colour = (table, MODEL) if after is None else (after, GOOD)
+    final_table, colour = (table, MODEL) if after is None else (after, GOOD)
     if after is not None:
         add_line(fig, after["level"], after["coverage"], GOOD, name="calibrated", hovertemplate=hover)
-    near = int(np.argmin(np.abs(shown["level"].to_numpy() - level)))
-    point = shown.iloc[[near]]
-    look = {"name": "at the level", "hovertemplate": hover, "showlegend": False}
-    add_points(fig, point["level"], point["coverage"], colour, "diamond", 10, **look)
+    nearest_row = int(np.argmin(np.abs(final_table["level"].to_numpy() - level)))
+    point = final_table.iloc[[nearest_row]]
+    style = {"name": "at the level", "hovertemplate": hover, "showlegend": False}
+    add_points(fig, point["level"], point["coverage"], colour, "diamond", 10, **style)
     fig.update_layout(template=TEMPLATE, height=_HEIGHT, showlegend=True, **LEGEND_ABOVE)
     fig.update_xaxes(title="level of the interval", range=[0, 1.02], dtick=0.2, tickformat=".0%")
     fig.update_yaxes(title="gaps in their interval", range=[0, 1.02], dtick=0.2, tickformat=".0%")
@@ -51,7 +57,8 @@ def coverage_figure(table: pd.DataFrame, *, level: float, after: pd.DataFrame | 
 
 def pit_figure(table: pd.DataFrame) -> go.Figure:
     """Return the PIT histogram with the range of chance of every bin."""
-    middle, width = (table["from"] + table["to"]) / 2.0, table["to"] - table["from"]
+    middle = (table["from"] + table["to"]) / 2.0
+    width = table["to"] - table["from"]
     fig = go.Figure(go.Bar(x=middle, y=table["structures"], width=0.94 * width, marker={"color": MODEL}))
     fig.data[0].hovertemplate = "%{x:.2f}: %{y} structures<extra></extra>"
     for name, dash in (("chance_lower", "dot"), ("expected", "solid"), ("chance_upper", "dot")):
@@ -62,18 +69,21 @@ def pit_figure(table: pd.DataFrame) -> go.Figure:
 
 
 def width_figure(table: pd.DataFrame) -> go.Figure:
-    """Return absolute error against interval width (eV); above the line of half the width a gap is outside."""
-    most = _spread_out(table["width_eV"])[1]
+    """Return absolute error against interval width (eV).
+
+    A gap above the line of half the width is outside.
+    """
+    highest = _spread_out(table["width_eV"])[1]
     fig = go.Figure()
-    add_line(fig, [0, most], [0, most / 2.0], BASELINE, width=1, hoverinfo="skip", showlegend=False)
+    add_line(fig, [0, highest], [0, highest / 2.0], BASELINE, width=1, hoverinfo="skip", showlegend=False)
     for inside, colour, symbol, name in (
         (True, MODEL, "circle", "in its interval"),
         (False, MIND, "diamond-open", "outside its interval"),
     ):
-        own = table[table["inside"] == inside]
-        add_points(fig, own["width_eV"], own["error_eV"], colour, symbol, 6, name=f"{name} ({len(own)})")
+        rows = table[table["inside"] == inside]
+        add_points(fig, rows["width_eV"], rows["error_eV"], colour, symbol, 6, name=f"{name} ({len(rows)})")
         fig.data[-1].update(
-            customdata=np.stack([plain(own["id"]), own["formula"]], axis=1),
+            customdata=np.stack([plain(rows["id"]), rows["formula"]], axis=1),
             hovertemplate="%{customdata[0]} %{customdata[1]}<br>width %{x:.2f} eV<br>error %{y:.2f} eV<extra></extra>",
         )
     fig.update_layout(template=TEMPLATE, height=_HEIGHT, showlegend=True, **LEGEND_ABOVE)
@@ -92,13 +102,13 @@ def spread_figure(table: pd.DataFrame) -> go.Figure:
     add_line(fig, expected, expected, BASELINE, width=1, hoverinfo="skip", name="as predicted", error_y=chance)
     inside = (table["rmse_eV"] >= low) & (table["rmse_eV"] <= high)
     hover = "predicted %{x:.2f} eV<br>found %{y:.2f} eV<br>%{customdata} structures<extra></extra>"
-    for chosen, colour, symbol, name in (
+    for selection, colour, symbol, name in (
         (inside, MODEL, "circle", "within chance"),
         (~inside, MIND, "diamond-open", "beyond chance"),
     ):
-        own = table[chosen]
-        counts = {"customdata": own["structures"], "hovertemplate": hover}
-        add_points(fig, own["sd_eV"], own["rmse_eV"], colour, symbol, 9, name=name, **counts)
+        rows = table[selection]
+        counts = {"customdata": rows["structures"], "hovertemplate": hover}
+        add_points(fig, rows["sd_eV"], rows["rmse_eV"], colour, symbol, 9, name=name, **counts)
     fig.update_layout(template=TEMPLATE, height=_HEIGHT, showlegend=True, **LEGEND_ABOVE)
     fig.update_xaxes(title="predicted standard deviation (eV)", range=list(_spread_out(expected)))
     fig.update_yaxes(title="RMSE (eV)", rangemode="tozero")
@@ -106,7 +116,7 @@ def spread_figure(table: pd.DataFrame) -> go.Figure:
 
 
 def slices_figure(table: pd.DataFrame, *, level: float) -> go.Figure:
-    """Return coverage by element or formula (first column) with the range of chance; counts stand at the names."""
+    """Return coverage by element or formula (first column) with the range of chance, counts in the labels."""
     rows = table.head(_SLICES).iloc[::-1]
     names = [f"{name} ({count})" for name, count in zip(rows.iloc[:, 0], rows["structures"], strict=True)]
     middle = np.full(len(rows), level)
@@ -114,9 +124,10 @@ def slices_figure(table: pd.DataFrame, *, level: float) -> go.Figure:
     chance = bars(middle, rows["chance_lower"], rows["chance_upper"], colour=faint(BASELINE, 0.6), thickness=5)
     fig.data[0].error_x = chance
     within = ((rows["coverage"] >= rows["chance_lower"]) & (rows["coverage"] <= rows["chance_upper"])).to_numpy()
-    for chosen, colour, symbol in ((within, MODEL, "circle"), (~within, MIND, "diamond-open")):
-        own = [name for name, own in zip(names, chosen, strict=True) if own]
-        add_points(fig, rows["coverage"][chosen], own, colour, symbol, 9, hovertemplate="%{y}: %{x:.0%}<extra></extra>")
+    for selection, colour, symbol in ((within, MODEL, "circle"), (~within, MIND, "diamond-open")):
+        selected_names = [name for name, is_selected in zip(names, selection, strict=True) if is_selected]
+        hover = "%{y}: %{x:.0%}<extra></extra>"
+        add_points(fig, rows["coverage"][selection], selected_names, colour, symbol, 9, hovertemplate=hover)
     fig.add_vline(x=level, line={"color": BASELINE, "width": 1, "dash": "dot"})
     least = float(min(rows["coverage"].min(), rows["chance_lower"].min()))
     x = {"title": "gaps in their interval", "tickformat": ".0%", "range": [max(-0.02, least - 0.06), 1.03]}
@@ -125,6 +136,9 @@ def slices_figure(table: pd.DataFrame, *, level: float) -> go.Figure:
 
 
 def _spread_out(values: "pd.Series[float]") -> tuple[float, float]:
-    """Return a range a little wider than that of the values; as wide as their size where they are all the same."""
-    low, high = float(values.min()), float(values.max())
-    return padded(np.asarray(values, dtype=np.float64)) if high - low > 1e-6 * abs(high) else (0.5 * low, 1.5 * high)
+    """Return a range slightly wider than that of the values, from half to 1.5 times them if all are equal."""
+    low = float(values.min())
+    high = float(values.max())
+    if high - low > 1e-6 * abs(high):
+        return padded(np.asarray(values, dtype=np.float64))
+    return 0.5 * low, 1.5 * high

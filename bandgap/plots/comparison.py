@@ -1,4 +1,4 @@
-"""Figures of runs beside each other, each one table of `bandgap.evaluation.run_tables`; of methods in one run."""
+"""Figures that compare runs, from tables of `bandgap.evaluation.run_tables`, and methods in one run."""
 
 from collections.abc import Sequence
 
@@ -29,26 +29,38 @@ _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", 
 
 
 def difference_figure(table: pd.DataFrame, *, quantity: Quantity) -> go.Figure:
-    """Return the differences to a baseline (eV) with their intervals, one row a run; left of zero is better."""
+    """Return differences to a baseline (eV) with intervals, one row for each run.
+
+    Negative is better.
+    """
     rows = table.dropna(subset=["difference_eV"]).iloc[::-1].reset_index(drop=True)
-    better, worse = rows["upper_eV"] < 0, rows["lower_eV"] > 0
+    better = rows["upper_eV"] < 0
+    worse = rows["lower_eV"] > 0
     fig = go.Figure()
-    for chosen, colour, symbol, name in (
+    for selection, colour, symbol, name in (
         (better, GOOD, "circle", "better"),
         (worse, MIND, "diamond", "worse"),
         (~better & ~worse, BASELINE, "circle-open", "no difference that this test set can show"),
     ):
-        own = rows[chosen]
-        fig.add_scatter(x=own["difference_eV"], y=own.index, mode="markers", name=name)
+        rows_of_group = rows[selection]
+        fig.add_scatter(x=rows_of_group["difference_eV"], y=rows_of_group.index, mode="markers", name=name)
         fig.data[-1].update(
             marker=marker(colour, symbol, 10),
-            error_x=bars(own["difference_eV"], own["lower_eV"], own["upper_eV"], colour=colour, thickness=2),
-            customdata=np.stack([plain(own["run"]), own["lower_eV"], own["upper_eV"]], axis=1),
+            error_x=bars(
+                rows_of_group["difference_eV"],
+                rows_of_group["lower_eV"],
+                rows_of_group["upper_eV"],
+                colour=colour,
+                thickness=2,
+            ),
+            customdata=np.stack(
+                [plain(rows_of_group["run"]), rows_of_group["lower_eV"], rows_of_group["upper_eV"]], axis=1
+            ),
             hovertemplate="%{customdata[0]}<br>%{x:+.3f} eV (%{customdata[1]:+.3f} to %{customdata[2]:+.3f})"
             "<extra></extra>",
         )
-    place = {"x": 0, "xref": "paper", "xanchor": "left", "yanchor": "bottom", "showarrow": False}
-    names = [place | {"y": k + 0.22, "text": run} for k, run in enumerate(plain(rows["run"]))]
+    label_position = {"x": 0, "xref": "paper", "xanchor": "left", "yanchor": "bottom", "showarrow": False}
+    names = [label_position | {"y": k + 0.22, "text": run} for k, run in enumerate(plain(rows["run"]))]
     zero = {"type": "line", "x0": 0, "x1": 0, "y0": 0, "y1": 1, "yref": "paper"}
     zero |= {"line": {"color": BASELINE, "width": 1}}
     fig.update_layout(template=TEMPLATE, height=90 + 60 * len(rows), annotations=names, shapes=[zero])
@@ -59,27 +71,27 @@ def difference_figure(table: pd.DataFrame, *, quantity: Quantity) -> go.Figure:
 
 
 def learning_figure(table: pd.DataFrame, *, quantity: Quantity) -> go.Figure:
-    """Return a figure (eV) against the number of structures learned from, one line a method, bars over its runs."""
+    """Return a figure (eV) against the number of training structures, a line for each method, bars over runs."""
     fig = go.Figure()
     for k, method in enumerate(table["method"].unique()):
-        own = table[table["method"] == method]
-        value, colour = own[quantity.column], _SERIES[k % len(_SERIES)]
-        fig.add_scatter(x=own["n"], y=value, mode="lines+markers", name=method, line={"color": colour, "width": 2})
+        rows = table[table["method"] == method]
+        value, colour = rows[quantity.column], _SERIES[k % len(_SERIES)]
+        fig.add_scatter(x=rows["n"], y=value, mode="lines+markers", name=method, line={"color": colour, "width": 2})
         fig.data[-1].update(
             marker=marker(colour, _SYMBOLS[k % len(_SYMBOLS)], 9),
-            error_y=bars(value, own["smallest_eV"], own["largest_eV"], cap=3),
-            customdata=own["runs"],
+            error_y=bars(value, rows["smallest_eV"], rows["largest_eV"], cap=3),
+            customdata=rows["runs"],
             hovertemplate="n = %{x}: %{y:.3f} eV (%{customdata} runs)<extra>" + method + "</extra>",
         )
     ticks = sorted(table["n"].unique())
-    places = {"type": "log", "tickvals": ticks, "ticktext": [str(n) for n in ticks]}
-    x = {"title": "labelled structures learned from", **places}
+    axis_ticks = {"type": "log", "tickvals": ticks, "ticktext": [str(n) for n in ticks]}
+    x = {"title": "labelled structures learned from", **axis_ticks}
     legend = LEGEND_INSIDE | {"x": 0.99, "xanchor": "right"}
     return finished(fig, height=340, x=x, y={"title": quantity.axis}, legend=legend)
 
 
 def method_weights(weights: ArrayLike, *, methods: Sequence[str]) -> go.Figure:
-    """Return the weights (method,) of methods in a pool, 0 to 1, as bars in this order from the top."""
+    """Return the weights (method,) of methods in a pool, from 0 to 1, as bars in this order from the top."""
     share = np.asarray(weights, dtype=np.float64)
     fig = go.Figure(
         go.Bar(

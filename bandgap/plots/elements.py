@@ -1,7 +1,7 @@
 """Symbols and colours of the elements for figures; loads no ase.
 
-Colours: the Jmol scheme (after Corey, Pauling and Koltun), which structure viewers share; hydrogen is grey, to be seen
-on white.
+Colours: the Jmol scheme (after Corey, Pauling and Koltun), as in other structure viewers. Hydrogen
+is grey, so that it is visible on white.
 """
 
 import gemmi

@@ -1,4 +1,4 @@
-"""Figures of draws from a posterior beside their prior."""
+"""Figures of posterior draws, compared with the prior."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,10 +14,10 @@ _GRID_POINTS = 241
 
 
 def layer_weights(c: ArrayLike, *, layers: Sequence[str], prior_draws: ArrayLike | None = None) -> go.Figure:
-    """Return the posterior of the layer weights c, draws (draw, layer), above their prior, one row a layer.
+    """Return the posterior of the layer weights c, draws (draw, layer), and their prior, one row a layer.
 
-    The prior is that of `prior_draws` (draw, layer); without them Dirichlet(1, ..., 1), of which one weight of L is
-    Beta(1, L - 1).
+    The prior is that of `prior_draws` (draw, layer). Without them it is Dirichlet(1, ..., 1), in
+    which one weight of L is Beta(1, L - 1).
     """
     draws = np.asarray(c, dtype=np.float64)
     n_layers = draws.shape[1]
@@ -28,8 +28,8 @@ def layer_weights(c: ArrayLike, *, layers: Sequence[str], prior_draws: ArrayLike
     for k, (name, after, prior) in enumerate(zip(layers, densities, priors, strict=True)):
         base, peak = float(n_layers - 1 - k), max(after.max(), prior.max())
         _ridge(fig, grid, base=base, height=0.82 * after / peak, colour=MODEL, name=name, filled=True)
-        before = 0.82 * prior / peak
-        _ridge(fig, grid, base=base, height=before, colour=PRIOR, name=f"prior, {name}", filled=False)
+        prior_height = 0.82 * prior / peak
+        _ridge(fig, grid, base=base, height=prior_height, colour=PRIOR, name=f"prior, {name}", filled=False)
     x = {"title": f"{Quantity.C.axis} (share, 0 to 1)", "range": [0, 1]}
     y = {"tickmode": "array", "tickvals": list(range(n_layers))[::-1], "ticktext": list(layers)}
     return finished(fig, height=110 + 85 * n_layers, x=x, y=y | {"showgrid": False, "range": [-0.08, n_layers]})
@@ -38,21 +38,26 @@ def layer_weights(c: ArrayLike, *, layers: Sequence[str], prior_draws: ArrayLike
 def draws_density(
     draws: ArrayLike, *, quantity: Quantity, log: bool = False, prior_draws: ArrayLike | None = None
 ) -> go.Figure:
-    """Return the posterior density of a positive scalar from its draws, any shape, beside that of draws from its prior.
+    """Return the density of draws of a positive scalar (any shape), and that of draws from its prior.
 
-    The dotted line is the median. With `log` the axis is logarithmic and the density is that of the logarithm.
+    The dotted line is the median. With `log` the axis is logarithmic, and the density is that of
+    the logarithm.
     """
     values = np.asarray(draws, dtype=np.float64).ravel()
-    scale = np.log10(values) if log else values
-    before = None if prior_draws is None else np.asarray(prior_draws, dtype=np.float64).ravel()
-    shown = scale if before is None else np.concatenate([scale, _central(np.log10(before) if log else before)])
-    grid = np.linspace(*padded(shown), _GRID_POINTS)
+    axis_values = np.log10(values) if log else values
+    prior_values = None if prior_draws is None else np.asarray(prior_draws, dtype=np.float64).ravel()
+    all_values = (
+        axis_values
+        if prior_values is None
+        else np.concatenate([axis_values, _central(np.log10(prior_values) if log else prior_values)])
+    )
+    grid = np.linspace(*padded(all_values), _GRID_POINTS)
     x = 10**grid if log else grid
     fig = go.Figure()
-    add_line(fig, x, density(scale, grid), MODEL, fill="tozeroy", fillcolor=faint(MODEL), hoverinfo="skip")
-    if before is not None:
-        prior = density(np.log10(before) if log else before, grid)
-        add_line(fig, x, prior, PRIOR, name="before (prior)", line_dash="dash", hoverinfo="skip")
+    add_line(fig, x, density(axis_values, grid), MODEL, fill="tozeroy", fillcolor=faint(MODEL), hoverinfo="skip")
+    if prior_values is not None:
+        prior_density = density(np.log10(prior_values) if log else prior_values, grid)
+        add_line(fig, x, prior_density, PRIOR, name="before (prior)", line_dash="dash", hoverinfo="skip")
     fig.add_vline(x=float(np.median(values)), line={"color": MODEL, "width": 1, "dash": "dot"})
     axis: dict[str, Any] = {"title": quantity.axis, "type": "log" if log else "linear", "showgrid": False}
     if log:
@@ -70,15 +75,15 @@ def _ridge(fig: go.Figure, grid: Floats, *, base: float, height: Floats, colour:
 
 
 def _share_density(shares: Floats, grid: Floats) -> Floats:
-    """Return a density on the grid of [0, 1]: what leaks over an end is mirrored back."""
+    """Return a density on a grid of [0, 1]; the parts outside are reflected at the ends."""
     wide = np.linspace(-1.0, 2.0, 3 * (grid.size - 1) + 1)
-    found = density(shares, wide)
+    unfolded = density(shares, wide)
     n = grid.size
-    return found[n - 1 : 2 * n - 1] + found[n - 1 :: -1][:n] + found[: 2 * n - 3 : -1][:n]
+    return unfolded[n - 1 : 2 * n - 1] + unfolded[n - 1 :: -1][:n] + unfolded[: 2 * n - 3 : -1][:n]
 
 
 def _central(values: Floats) -> Floats:
-    """Return the central nine tenths, so that a long tail of the prior does not push the posterior aside."""
+    """Return the central nine tenths, so that a long tail of the prior does not dominate the axis."""
     low, high = np.quantile(values, [0.05, 0.95])
     result: Floats = values[(values >= low) & (values <= high)]
     return result
@@ -86,7 +91,7 @@ def _central(values: Floats) -> Floats:
 
 def _prior_densities(draws: ArrayLike | None, grid: Floats, *, n_layers: int) -> list[Floats]:
     if draws is None:
-        from scipy.stats import beta  # loads a second long: not with every page
+        from scipy.stats import beta  # slow to import (a second)
 
         flat = np.asarray(beta.pdf(grid.clip(1e-3, 1 - 1e-3), 1.0, n_layers - 1.0), dtype=np.float64)
         return [flat] * n_layers

@@ -39,7 +39,7 @@ def gap_histogram(gaps_eV: ArrayLike) -> go.Figure:
 
 
 def gap_range(gaps_eV: ArrayLike) -> tuple[float, float]:
-    """Return the ends of the gaps (n,) in eV, a little apart where they are all the same or there are none."""
+    """Return the range of the gaps (n,) in eV, at least 0.1 eV wide."""
     gaps = np.asarray(gaps_eV, dtype=np.float64)
     low, high = (float(gaps.min()), float(gaps.max())) if gaps.size else (0.0, 1.0)
     return (low, high) if high > low else (low - 0.05, high + 0.05)
@@ -56,53 +56,58 @@ def parity(
 ) -> go.Figure:
     """Return predicted against observed gaps (n,) in eV with intervals as thin bars, equal axes and the diagonal.
 
-    `ends` are those of both axes, by default those of the data; figures that stand side by side share them.
+    `ends` are those of both axes, by default those of the data.
     """
-    observed, mean = np.asarray(observed_eV, dtype=np.float64), np.asarray(mean_eV, dtype=np.float64)
-    lower, upper = np.asarray(lower_eV, dtype=np.float64), np.asarray(upper_eV, dtype=np.float64)
+    observed = np.asarray(observed_eV, dtype=np.float64)
+    mean = np.asarray(mean_eV, dtype=np.float64)
+    lower = np.asarray(lower_eV, dtype=np.float64)
+    upper = np.asarray(upper_eV, dtype=np.float64)
     inside = (observed >= lower) & (observed <= upper)
     ends = ends or padded(np.concatenate([observed, mean]))
     fig = go.Figure()
     add_line(fig, ends, ends, BASELINE, width=1, hoverinfo="skip", showlegend=False)
-    for chosen, colour, symbol, name in (
+    for selection, colour, symbol, name in (
         (inside, MODEL, "circle", "in its interval"),
         (~inside, MIND, "diamond-open", "outside its interval"),
     ):
         fig.add_scatter(
-            x=observed[chosen],
-            y=mean[chosen],
+            x=observed[selection],
+            y=mean[selection],
             mode="markers",
-            name=f"{name} ({np.count_nonzero(chosen)})",
+            name=f"{name} ({np.count_nonzero(selection)})",
             marker=marker(colour, symbol, 6),
-            error_y=bars(mean[chosen], lower[chosen], upper[chosen], colour=faint(colour, 0.4), thickness=0.8),
-            customdata=plain(ids)[chosen],
+            error_y=bars(mean[selection], lower[selection], upper[selection], colour=faint(colour, 0.4), thickness=0.8),
+            customdata=plain(ids)[selection],
             hovertemplate="%{customdata}<br>observed %{x:.2f} eV<br>predicted %{y:.2f} eV<extra></extra>",
         )
-    both = {"range": list(ends), "constrain": "domain"}
-    y = {"title": Quantity.MEAN.axis, "scaleanchor": "x", "scaleratio": 1, **both}
-    return finished(fig, height=400, x={"title": f"observed {Quantity.GAP.axis}", **both}, y=y, legend=LEGEND_INSIDE)
+    axis_range = {"range": list(ends), "constrain": "domain"}
+    y = {"title": Quantity.MEAN.axis, "scaleanchor": "x", "scaleratio": 1, **axis_range}
+    return finished(
+        fig, height=400, x={"title": f"observed {Quantity.GAP.axis}", **axis_range}, y=y, legend=LEGEND_INSIDE
+    )
 
 
 def intervals(
     mean_eV: ArrayLike, lower_eV: ArrayLike, upper_eV: ArrayLike, *, ids: Sequence[str], unusual: ArrayLike
 ) -> go.Figure:
-    """Return predictions (n,) in eV sorted by their mean, with intervals as bars; `unusual` rows get another marker.
+    """Return predictions (n,) in eV sorted by their mean, with intervals as bars.
 
-    The legend stands above the figure, as the bars of few structures may reach anywhere in it.
+    Rows that are `unusual` have another marker. The legend is above the figure, because bars may be
+    anywhere in it.
     """
     mean = np.asarray(mean_eV, dtype=np.float64)
     order = np.argsort(mean)[np.isfinite(np.sort(mean))]
     lower, upper = np.asarray(lower_eV, dtype=np.float64), np.asarray(upper_eV, dtype=np.float64)
-    strange = np.asarray(unusual, dtype=bool)
+    is_unusual = np.asarray(unusual, dtype=bool)
     rank = np.arange(1, order.size + 1)
     fig = go.Figure()
-    for chosen, colour, symbol, name in (
-        (~strange[order], MODEL, "circle", "in domain"),
-        (strange[order], MIND, "diamond-open", "mind the warning"),
+    for selection, colour, symbol, name in (
+        (~is_unusual[order], MODEL, "circle", "in domain"),
+        (is_unusual[order], MIND, "diamond-open", "mind the warning"),
     ):
-        rows = order[chosen]
+        rows = order[selection]
         fig.add_scatter(
-            x=rank[chosen],
+            x=rank[selection],
             y=mean[rows],
             mode="markers",
             name=name,
@@ -113,7 +118,7 @@ def intervals(
             hovertemplate=_INTERVAL_HOVER,
         )
     fig.update_layout(template=TEMPLATE, height=340, showlegend=False)
-    if strange.any():
+    if is_unusual.any():
         fig.update_layout(showlegend=True, **LEGEND_ABOVE)
     ticks = {"tick0": 1, "dtick": max(1, math.ceil(order.size / 8))}  # whole numbers, about eight of them
     fig.update_xaxes(title="structures, sorted by prediction", showgrid=False, **ticks)

@@ -1,4 +1,4 @@
-"""Figures of structures: one in three dimensions, and what a data set consists of."""
+"""Figures of structures: one in three dimensions, and the contents of a data set."""
 
 from collections.abc import Mapping
 
@@ -13,34 +13,34 @@ from bandgap.structures.shapes import Shape
 
 Floats = NDArray[np.float64]
 
-MAX_ELEMENTS = 20  # bars of the elements' figure
+MAX_ELEMENTS = 20  # bars in the figure of elements
 _BINS = 30
 _PERIOD_ENDS = (2, 10, 18, 36, 54, 86)  # atomic numbers of the noble gases
 _BALLS = (0.44, 0.66, 0.80, 0.90, 1.0, 1.1, 1.1)  # diameters of atoms by period, angstrom
 _STICK = 0.16  # diameter of a bond, angstrom
-_WIDTH_PIXELS = 330.0  # of the figure that the longest side of a structure takes, about
+_WIDTH_PIXELS = 330.0  # approximate size of a structure in the figure
 _EDGES = ((0, 1), (0, 2), (0, 4), (1, 3), (1, 5), (2, 3), (2, 6), (3, 7), (4, 5), (4, 6), (5, 7), (6, 7))
 
 
 def structure_3d(shape: Shape) -> go.Figure:
-    """Return atoms, bonds and unit cell of one structure in angstrom, to be turned with the mouse.
+    """Return atoms, bonds and unit cell of one structure in angstrom; the user can rotate it.
 
-    A bond has the colours of its two atoms; one that leaves the cell is drawn as a half from either side.
+    A bond has the colours of its two atoms. A bond that leaves the cell is drawn as two halves.
     """
     fig = go.Figure()
     _cell(fig, shape)
     numbers = shape.numbers.astype(int)
     order = np.arange(1, numbers.size + 1)
     pixels = _pixels_per_angstrom(shape)
-    middles = shape.bond_vectors / 2.0
+    half_vectors = shape.bond_vectors / 2.0
     for number in np.unique(numbers):
-        chosen = numbers == number
+        is_element = numbers == number
         symbol, colour = symbol_of(int(number)), colour_of(int(number))
-        starts, ends = _half_bonds(shape, middles, chosen)
+        starts, ends = _half_bonds(shape, half_vectors, is_element)
         line = {"color": colour, "width": float(np.clip(_STICK * pixels, 2.0, 12.0))}
         x, y, z = _segments(starts, ends)
         fig.add_scatter3d(x=x, y=y, z=z, mode="lines", line=line, hoverinfo="skip", showlegend=False)
-        x, y, z = shape.positions[chosen].T
+        x, y, z = shape.positions[is_element].T
         fig.add_scatter3d(
             x=x,
             y=y,
@@ -53,7 +53,7 @@ def structure_3d(shape: Shape) -> go.Figure:
                 "opacity": 1.0,
                 "line": {"width": 1, "color": BASELINE},
             },
-            customdata=order[chosen],
+            customdata=order[is_element],
             hovertemplate=f"{symbol}, atom %{{customdata}}<br>%{{x:.2f}} %{{y:.2f}} %{{z:.2f}} Å<extra></extra>",
         )
     axis = {"visible": False, "showspikes": False}
@@ -65,9 +65,9 @@ def structure_3d(shape: Shape) -> go.Figure:
 
 
 def element_counts(counts: Mapping[str, int], *, n: int) -> go.Figure:
-    """Return in how many of `n` structures each element occurs, most frequent first, at most 20 elements."""
-    shown = sorted(counts.items(), key=lambda item: -item[1])[:MAX_ELEMENTS]
-    symbols, values = [symbol for symbol, _ in shown], [count for _, count in shown]
+    """Return the number of the `n` structures that contain each element, for the 20 most frequent ones."""
+    most_frequent = sorted(counts.items(), key=lambda item: -item[1])[:MAX_ELEMENTS]
+    symbols, values = [symbol for symbol, _ in most_frequent], [count for _, count in most_frequent]
     share = [100.0 * value / max(n, 1) for value in values]
     fig = go.Figure(
         go.Bar(
@@ -95,7 +95,7 @@ def size_histogram(n_atoms: ArrayLike) -> go.Figure:
 
 
 def binned(values: Floats, edges: Floats, *, colour: str, unit: str) -> go.Figure:
-    """Return a histogram that was counted here, so that the page sends counts and not every value."""
+    """Return a histogram computed here, so that the figure contains counts and not all values."""
     counts, edges = np.histogram(values, bins=edges)
     fig = go.Figure(
         go.Bar(
@@ -112,9 +112,10 @@ def binned(values: Floats, edges: Floats, *, colour: str, unit: str) -> go.Figur
 
 
 def distance_percentiles(percentiles: ArrayLike, *, far: float) -> go.Figure:
-    """Return how far structures (n,) are from what a source knows, as percentiles in percent; NaN is left out.
+    """Return the distribution of the distances of structures (n,) to a source, as percentiles; NaN is left out.
 
-    Structures like the source's own spread evenly, as the dashed line does; those above `far` (0 to 1) are marked.
+    It is uniform (dashed line) for structures like those of the source. Those above `far` (0 to 1)
+    are marked.
     """
     values = np.asarray(percentiles, dtype=np.float64)
     values = 100.0 * values[np.isfinite(values)]
@@ -144,16 +145,16 @@ def _pixels_per_angstrom(shape: Shape) -> float:
     return _WIDTH_PIXELS / max(float(np.linalg.norm(sides)), 4.0)
 
 
-def _half_bonds(shape: Shape, middles: Floats, chosen: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Return the ends (half bond, 3) of the halves that belong to the chosen atoms."""
+def _half_bonds(shape: Shape, half_vectors: Floats, selected_atoms: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Return starts and ends (half bond, 3) of the halves of bonds at the selected atoms."""
     first, second = shape.bonds[:, 0].astype(int), shape.bonds[:, 1].astype(int)
-    here, there = chosen[first], chosen[second]
-    starts = np.concatenate([shape.positions[first[here]], shape.positions[second[there]]])
-    ends = starts + np.concatenate([middles[here], -middles[there]])
+    first_selected, second_selected = selected_atoms[first], selected_atoms[second]
+    starts = np.concatenate([shape.positions[first[first_selected]], shape.positions[second[second_selected]]])
+    ends = starts + np.concatenate([half_vectors[first_selected], -half_vectors[second_selected]])
     return starts, ends
 
 
 def _segments(starts: Floats, ends: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return x, y and z of separate lines: start, end, and a gap after each."""
+    """Return x, y and z of separate lines: start, end and NaN for each."""
     points = np.stack([starts, ends, np.full_like(starts, np.nan)], axis=1).reshape(-1, 3)
     return points[:, 0], points[:, 1], points[:, 2]

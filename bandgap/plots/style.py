@@ -1,4 +1,4 @@
-"""Palette and template that all figures share, and the small helpers of several of them.
+"""Palette, template and helper functions of all figures.
 
 Palette: Okabe and Ito (2008).
 """
@@ -43,7 +43,7 @@ Floats = NDArray[np.float64]
 
 @cache
 def template(*, dark: bool = False) -> go.layout.Template:
-    """Return the template that all figures share: no box, thin guides, transparent background."""
+    """Return the template of all figures: no box, thin guides, transparent background."""
     ink, guide = _INK[dark], _GUIDE[dark]
     axis = {
         "showgrid": True,
@@ -79,23 +79,24 @@ TEMPLATE = template()
 
 @cache
 def theme_css() -> str:
-    """Return the style sheet that gives drawn figures the ink and the guides of the page's present theme.
+    """Return the style sheet that gives figures the text and guide colours of the present theme.
 
-    A page is not run again when its theme changes (streamlit/streamlit#15287); its figures would keep the other ink.
+    Streamlit does not rerun a page when the theme changes (streamlit/streamlit#15287); without the
+    style sheet figures would keep the colours of the earlier theme.
     """
     rules = []
     for part, colours in (("fill", _INK), ("stroke", _GUIDE)):
-        present = f"light-dark({colours[False]}, {colours[True]})"
+        colour_css = f"light-dark({colours[False]}, {colours[True]})"
         for red, green, blue in map(_channels, colours.values()):
-            drawn = f'.js-plotly-plot [style*="{part}: rgb({red}, {green}, {blue})"]'  # as Plotly writes it
-            rules.append(f"{drawn} {{ {part}: {present} !important }}")
+            selector = f'.js-plotly-plot [style*="{part}: rgb({red}, {green}, {blue})"]'  # the style that Plotly writes
+            rules.append(f"{selector} {{ {part}: {colour_css} !important }}")
     return "\n".join(rules)
 
 
 def finished(
     fig: go.Figure, *, height: int, x: dict[str, Any], y: dict[str, Any], legend: dict[str, Any] | None = None
 ) -> go.Figure:
-    """Return the figure in the common template with settings of its axes, and with a legend where one is given."""
+    """Return the figure with the common template, settings of its axes and, if given, a legend."""
     fig.update_layout(template=TEMPLATE, height=height)
     if legend is not None:
         fig.update_layout(showlegend=True, legend=legend)
@@ -104,18 +105,18 @@ def finished(
     return fig
 
 
-def add_line(fig: go.Figure, x: ArrayLike, y: ArrayLike, colour: str, *, width: float = 2, **more: Any) -> None:
-    """Add a line; all the rest is as for a scatter of Plotly, such as `line_dash`."""
-    fig.add_scatter(x=x, y=y, mode="lines", line={"color": colour, "width": width}, **more)
+def add_line(fig: go.Figure, x: ArrayLike, y: ArrayLike, colour: str, *, width: float = 2, **options: Any) -> None:
+    """Add a line; further options are those of a Plotly scatter, such as `line_dash`."""
+    fig.add_scatter(x=x, y=y, mode="lines", line={"color": colour, "width": width}, **options)
 
 
-def add_points(fig: go.Figure, x: ArrayLike, y: ArrayLike, *look: Any, **more: Any) -> None:
-    """Add points; `look` is colour, symbol and size of `marker`, all the rest is as for a scatter of Plotly."""
-    fig.add_scatter(x=x, y=y, mode="markers", marker=marker(*look), **more)
+def add_points(fig: go.Figure, x: ArrayLike, y: ArrayLike, *style: Any, **options: Any) -> None:
+    """Add points; `style` is colour, symbol and size of `marker`, further options are those of a Plotly scatter."""
+    fig.add_scatter(x=x, y=y, mode="markers", marker=marker(*style), **options)
 
 
 def plain(texts: Iterable[object]) -> NDArray[np.object_]:
-    """Return texts (n,) that a figure shows as they are: Plotly takes HTML in names, labels and hover texts.
+    """Return texts (n,) with HTML escaped, because Plotly renders HTML in names, labels and hover texts.
 
     >>> plain(["<b>bold</b> & plain"]).tolist()
     ['&lt;b&gt;bold&lt;/b&gt; &amp; plain']
@@ -124,7 +125,7 @@ def plain(texts: Iterable[object]) -> NDArray[np.object_]:
 
 
 def padded(values: Floats) -> tuple[float, float]:
-    """Return a range a little wider than that of the finite values."""
+    """Return a range slightly wider than that of the finite values."""
     finite = values[np.isfinite(values)]
     if not finite.size:
         return 0.0, 1.0
@@ -140,7 +141,7 @@ def faint(colour: str, opacity: float = 0.25) -> str:
 
 
 def marker(colour: str, symbol: str, size: float) -> dict[str, Any]:
-    """Return a marker; an open symbol gets a line that can be seen, any other none."""
+    """Return a marker; only an open symbol has a line."""
     line = {"width": 1.5 if symbol.endswith("-open") else 0, "color": colour}
     return {"color": colour, "symbol": symbol, "size": size, "line": line}
 
@@ -148,27 +149,30 @@ def marker(colour: str, symbol: str, size: float) -> dict[str, Any]:
 def bars(
     middle: ArrayLike, lower: ArrayLike, upper: ArrayLike, *, colour: str = "", thickness: float = 1.0, cap: float = 0.0
 ) -> dict[str, Any]:
-    """Return error bars of the points `middle` (n,), from `lower` to `upper`; without a colour in that of the trace."""
-    at, low, high = (np.asarray(values, dtype=np.float64) for values in (middle, lower, upper))
-    found = {"type": "data", "symmetric": False, "array": high - at, "arrayminus": at - low}
-    return found | {"thickness": thickness, "width": cap} | ({"color": colour} if colour else {})
+    """Return error bars of points `middle` (n,) from `lower` to `upper`.
+
+    The default colour is that of the trace.
+    """
+    centre, low, high = (np.asarray(values, dtype=np.float64) for values in (middle, lower, upper))
+    error_bars = {"type": "data", "symmetric": False, "array": high - centre, "arrayminus": centre - low}
+    return error_bars | {"thickness": thickness, "width": cap} | ({"color": colour} if colour else {})
 
 
 def density(values: Floats, grid: Floats) -> Floats:
-    """Return a kernel density on an even grid, by Scott's rule; draws that do not vary give a narrow peak.
+    """Return a kernel density on an even grid, by Scott's rule; constant draws give a narrow peak.
 
-    Draws are shared out between the two grid points beside them first: 4,000 of them then take 1 ms instead of 60.
+    For speed, each draw is first distributed over the two nearest grid points (linear binning).
     """
     step = float(grid[1] - grid[0])
     spread = float(values.std(ddof=1)) if values.size > 2 else 0.0
     width = max(spread * values.size**-0.2, step)
-    place = np.clip((values - grid[0]) / step, 0.0, grid.size - 1.0)
-    low = np.minimum(place.astype(np.int64), grid.size - 2)
-    high = place - low
-    counts = np.bincount(low, 1.0 - high, grid.size) + np.bincount(low + 1, high, grid.size)
+    position = np.clip((values - grid[0]) / step, 0.0, grid.size - 1.0)
+    low = np.minimum(position.astype(np.int64), grid.size - 2)
+    fraction = position - low
+    counts = np.bincount(low, 1.0 - fraction, grid.size) + np.bincount(low + 1, fraction, grid.size)
     kernel = np.exp(-0.5 * (step * np.arange(1 - grid.size, grid.size) / width) ** 2)
-    found = np.convolve(counts, kernel, mode="valid")
-    return np.asarray(found / (values.size * width * np.sqrt(2.0 * np.pi)), dtype=np.float64)
+    smoothed = np.convolve(counts, kernel, mode="valid")
+    return np.asarray(smoothed / (values.size * width * np.sqrt(2.0 * np.pi)), dtype=np.float64)
 
 
 def _channels(colour: str) -> tuple[int, int, int]:

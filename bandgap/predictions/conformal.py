@@ -1,9 +1,10 @@
-r"""Split-conformal intervals: how wide they must be is read off structures that were held back from the fit.
+r"""Split-conformal intervals: their width is computed from structures that were held back from the fit.
 
-Lei et al. (2018), J. Am. Stat. Assoc. 113, 1094-1111, section 2.2, with scores in units of a predicted spread (section
-5.2): s_i = |y_i - mean(x_i)| / sd(x_i) for m held-back structures; the interval of a level is mean +- q sd with q the
-k-th smallest score, k = ceil((m + 1) level). It covers the gap of a new, exchangeable structure with that probability
-or more, whatever the model is; where k > m it would be infinite, and is refused.
+Lei et al. (2018), J. Am. Stat. Assoc. 113, 1094-1111, section 2.2, with scores in units of a
+predicted standard deviation (section 5.2): s_i = |y_i - mean(x_i)| / sd(x_i) for m held-back
+structures. The interval of a level is mean +- q sd, where q is the k-th smallest score and k =
+ceil((m + 1) level). It contains the gap of a new, exchangeable structure with at least this
+probability, for any model. Where k > m the interval would be infinite, and InputError is raised.
 """
 
 import math
@@ -21,7 +22,10 @@ _ROUNDING = 1e-9  # 1 / (1 - 0.95) - 1 is 19.000000000000018 in floating point
 
 @dataclass(frozen=True, eq=False)
 class ConformalScores:
-    """Scores (m,) of the structures that a run held back, in the order of their ids. Raises InputError on others."""
+    """Scores (m,) of the structures that a run held back, in the order of their ids.
+
+    Raises InputError unless every id has one finite score of at least 0.
+    """
 
     ids: tuple[str, ...]
     scores: Floats
@@ -37,13 +41,23 @@ class ConformalScores:
         return len(self.ids)
 
     def reaches(self, level: float) -> bool:
-        """Return whether there are enough of them for an interval of this level."""
+        """Return whether there are enough scores for an interval of this level."""
         return len(self) >= smallest_calibration_set(level)
 
     def interval(self, level: float, *, mean: ArrayLike, sd: ArrayLike) -> tuple[Floats, Floats]:
-        """Return the ends (n,) of the interval of `level` about `mean` (n,), `sd` (n,) being the predicted spread.
+        """Return the lower and upper ends (n,) of the interval of `level`.
 
-        Raises InputError where the scores are too few for the level.
+        Parameters
+        ----------
+        level
+            Coverage of the interval, in (0, 1).
+        mean, sd
+            Predicted means and standard deviations of a new observation, (n,), in eV.
+
+        Raises
+        ------
+        InputError
+            Where there are too few scores for the level.
         """
         return conformal_interval(mean, sd=sd, factor=conformal_quantile(self.scores, level))
 
@@ -54,7 +68,7 @@ def scores_of(gaps_eV: Floats, *, mean: Floats, sd: Floats) -> Floats:
 
 
 def available(scores: ConformalScores | None) -> ConformalScores:
-    """Return the scores, or raise ConfigError with what to do where a run has none."""
+    """Return the scores; raises ConfigError, with what to do, where a run has none."""
     if scores is None:
         raise ConfigError(
             "interval is 'conformal', but this run held no structures back. Transfer again with --conformal-share 0.2 "
@@ -64,7 +78,7 @@ def available(scores: ConformalScores | None) -> ConformalScores:
 
 
 def too_few(n: int, *, level: float) -> str:
-    """Say what can be read of `n` held-back structures that are too few for `level`; empty where they are enough."""
+    """Return a warning where `n` held-back structures are too few for `level`, else an empty text."""
     if n >= smallest_calibration_set(level):
         return ""
     return (
@@ -74,12 +88,12 @@ def too_few(n: int, *, level: float) -> str:
 
 
 def highest_percent(n: int) -> int:
-    """Return the highest level, in whole per cent, that `n` held-back structures give an interval of."""
+    """Return the highest level, in whole per cent, for which `n` held-back structures give an interval."""
     return math.floor(100.0 * n / (n + 1.0) + _ROUNDING)
 
 
 def smallest_calibration_set(level: float) -> int:
-    """Return how many held-out structures a conformal interval of `level` needs: 1 / (1 - level) - 1, rounded up.
+    """Return how many structures a conformal interval of `level` needs: 1 / (1 - level) - 1, rounded up.
 
     >>> smallest_calibration_set(0.95)
     19
@@ -89,10 +103,21 @@ def smallest_calibration_set(level: float) -> int:
 
 
 def conformal_quantile(scores: ArrayLike, level: float) -> float:
-    """Return the q that a new score exceeds with probability 1 - `level` or less, if scores are exchangeable.
+    """Return the conformal quantile: a new score exceeds it with probability of at most 1 - `level`.
 
-    `scores` (n,) are those of structures that took no part in training, such as |gap - mean| / sd. Raises InputError
-    where they are too few for the level: the interval would be infinite.
+    This holds if the scores are exchangeable.
+
+    Parameters
+    ----------
+    scores
+        Scores (n,) of structures that were not used for training, such as |gap - mean| / sd.
+    level
+        Coverage, in (0, 1).
+
+    Raises
+    ------
+    InputError
+        Where there are too few scores for the level, so that the interval would be infinite.
 
     >>> conformal_quantile([0.5, 1.0, 2.0], 0.75)
     2.0
@@ -100,20 +125,25 @@ def conformal_quantile(scores: ArrayLike, level: float) -> float:
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
         raise InputError(f"conformal scores have shape {values.shape}. Accepted: one row of finite numbers.")
-    needed, n = smallest_calibration_set(level), values.size
-    if n < needed:
+    n_needed = smallest_calibration_set(level)
+    n = values.size
+    if n < n_needed:
         raise InputError(
             f"{n} calibration structures are too few for a {100 * level:g} % conformal interval, which needs at least "
-            f"{needed}. Hold out more, or ask for {highest_percent(n)} % or less."
+            f"{n_needed}. Hold out more, or ask for {highest_percent(n)} % or less."
         )
     k = math.ceil((n + 1) * level - _ROUNDING)
     return float(np.sort(values)[k - 1])
 
 
 def conformal_interval(mean: ArrayLike, *, sd: ArrayLike, factor: float) -> tuple[Floats, Floats]:
-    """Return mean - factor sd and mean + factor sd (n,), `factor` being the conformal quantile of |gap - mean| / sd."""
-    centre, half = np.asarray(mean, dtype=np.float64), factor * np.asarray(sd, dtype=np.float64)
-    return centre - half, centre + half
+    """Return mean - factor sd and mean + factor sd (n,).
+
+    `factor` is the conformal quantile of |gap - mean| / sd.
+    """
+    centre = np.asarray(mean, dtype=np.float64)
+    half_width = factor * np.asarray(sd, dtype=np.float64)
+    return centre - half_width, centre + half_width
 
 
 def _check_level(level: float) -> None:

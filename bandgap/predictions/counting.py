@@ -1,4 +1,4 @@
-"""How many predicted structures there are of each status, and how they stand to the domain of the model.
+"""Counts of predicted structures by status and by their place in the applicability domain.
 
 Loads no torch.
 """
@@ -9,17 +9,17 @@ from typing import Final
 
 from bandgap.predictions.table import Predictions
 
-LIKE: Final = "like"  # names of counts by domain, beside those of the statuses
+LIKE: Final = "like"  # names of the counts by domain; the counts by status have the names of the statuses
 UNLIKE: Final = "unlike"
 FAR: Final = "far"
 ELEMENTS: Final = "elements"
-OUTSIDE: Final = "outside"  # of the range that a baseline or electron levels were learned in
+OUTSIDE: Final = "outside"  # baseline or electron levels outside the range of the training set
 
 
 def counts_of(predictions: Predictions) -> Counter[str]:
-    """Count rows by status, and by how they stand to the model's domain those that have a prediction."""
+    """Count all rows by status, and the rows with a prediction by their place in the model's domain."""
     counts = Counter(predictions.status)
-    for text, rows in Counter(predictions.domain).items():  # few texts, of what may be many rows
+    for text, rows in Counter(predictions.domain).items():  # few distinct texts
         counts[LIKE] += rows * (text == "ok")
         counts[UNLIKE] += rows * (text not in ("", "ok"))
         counts[FAR] += rows * ("Farther from the training set" in text)
@@ -29,15 +29,15 @@ def counts_of(predictions: Predictions) -> Counter[str]:
 
 
 def domain_sentence(counts: Mapping[str, int]) -> str:
-    """Say how the predicted structures stand to the domain; empty where all are like the training set."""
+    """Return how many structures are outside the domain, or an empty text where all are inside."""
     return domain_counts(counts) if counts.get(UNLIKE) else ""
 
 
 def domain_counts(counts: Mapping[str, int]) -> str:
-    """Say how many predicted structures are like the training set, and how many are not."""
+    """Return in one sentence how many predicted structures are like the training set and how many are not."""
     like, far, elements, outside = (counts.get(name, 0) for name in (LIKE, FAR, ELEMENTS, OUTSIDE))
-    beyond = f", {outside:,} with a baseline or levels outside its range" if outside else ""
+    outside_text = f", {outside:,} with a baseline or levels outside its range" if outside else ""
     return (
         f"Domain: {like:,} like the training set, {far:,} far from it, {elements:,} with elements that it lacks or "
-        f"hardly has{beyond}."
+        f"hardly has{outside_text}."
     )

@@ -1,6 +1,6 @@
-"""What the pages show of predictions beside the intervals: nearest known structures, and joint draws of the means.
+"""Details of predictions for the dashboard: nearest training structures, and joint draws of the means.
 
-Their size is bounded. Loads no torch.
+The size of the joint draws is bounded. Loads no torch.
 """
 
 from dataclasses import dataclass
@@ -16,29 +16,32 @@ MAX_NUMBERS = 2_000_000  # of the joint draws: 8 MB
 Floats = NDArray[np.float64]
 
 ROWS = ("n_atoms", "distance", "percentile", "labelled")
-KEPT = ("kept", "means_eV", "noise_variance")
+JOINT = ("joint_rows", "means_eV", "noise_variance")  # fields with a value for each row of the joint draws
 
 
 @dataclass(frozen=True, eq=False)
 class PredictionDetails:
-    """One row for every row of the input; `kept` are the rows whose means were kept jointly: unlabelled, not refused.
+    """Details with one value for every row of the input.
 
-    Distances are NaN and names empty for refused rows. Raises InputError where the parts do not fit together.
+    `joint_rows` are the rows with joint draws of the means: unlabelled and not refused. Distances
+    are NaN and names empty for refused rows. Raises InputError where the shapes do not fit
+    together.
     """
 
     nearest: tuple[str, ...]  # id of the nearest training structure
     n_atoms: NDArray[np.int64]  # (n,), 0 for refused rows
     distance: Floats  # (n,), 1 - cosine to it
-    percentile: Floats  # (n,), share of the training set that is nearer to its own nearest one
-    labelled: NDArray[np.bool_]  # (n,): had a known gap when it was predicted
-    kept: NDArray[np.int64]  # (k,)
+    percentile: Floats  # (n,), share of training structures with a smaller nearest distance
+    labelled: NDArray[np.bool_]  # (n,), whether the gap was known when it was predicted
+    joint_rows: NDArray[np.int64]  # (k,)
     means_eV: NDArray[np.float32]  # (draw, k)
     noise_variance: Floats  # (k,), eV^2
 
     def __post_init__(self) -> None:
-        n, k = len(self.nearest), self.kept.size
-        shapes = {name: getattr(self, name).shape for name in (*ROWS, *KEPT)}
-        expected = dict.fromkeys(ROWS, (n,)) | {"kept": (k,), "noise_variance": (k,)}
+        n = len(self.nearest)
+        k = self.joint_rows.size
+        shapes = {name: getattr(self, name).shape for name in (*ROWS, *JOINT)}
+        expected = dict.fromkeys(ROWS, (n,)) | {"joint_rows": (k,), "noise_variance": (k,)}
         wrong = [name for name, shape in expected.items() if shapes[name] != shape]
         if wrong or self.means_eV.ndim != 2 or self.means_eV.shape[1] != k:
             raise InputError(f"prediction details do not fit together: {n} names, shapes {shapes}.")
@@ -47,27 +50,39 @@ class PredictionDetails:
         return len(self.nearest)
 
 
-def keep_jointly(
+def joint_subset(
     means_eV: ArrayLike, noise_variance: ArrayLike, rows: ArrayLike, *, seed: int = 0
 ) -> tuple[NDArray[np.int64], NDArray[np.float32], Floats]:
-    """Return rows, draws of their means and their noise variances, cut to the size that is stored.
+    """Return rows, draws of their means and their noise variances, reduced to the size that is stored.
 
-    Of draws (draw, n) of structures whose places are `rows` (n,), at most `MAX_DRAWS` are kept, evenly spaced, and as
-    many structures as `MAX_NUMBERS` holds; of more structures, a random choice that depends on the seed alone.
+    At most `MAX_DRAWS` draws remain, evenly spaced, and at most `MAX_NUMBERS` numbers in all. If
+    there are too many structures, a random subset is taken that depends on the seed alone.
+
+    Parameters
+    ----------
+    means_eV
+        Draws of the means, (draw, n), in eV.
+    noise_variance
+        Expected noise variance of a label, (n,), in eV^2.
+    rows
+        Rows of the n structures in the input, (n,).
+    seed
+        Seed of the random subset.
     """
-    draws, noise = np.asarray(means_eV, dtype=np.float32), np.asarray(noise_variance, dtype=np.float64)
-    places = np.asarray(rows, dtype=np.int64)
-    every = np.linspace(0, len(draws) - 1, min(len(draws), MAX_DRAWS)).round().astype(int)
-    chosen = chosen_of(places.size, draws=every.size, seed=seed)
-    return places[chosen], np.ascontiguousarray(draws[every][:, chosen]), noise[chosen]
+    draws = np.asarray(means_eV, dtype=np.float32)
+    noise = np.asarray(noise_variance, dtype=np.float64)
+    row_numbers = np.asarray(rows, dtype=np.int64)
+    draw_numbers = np.linspace(0, len(draws) - 1, min(len(draws), MAX_DRAWS)).round().astype(int)
+    subset = subset_of_structures(row_numbers.size, draws=draw_numbers.size, seed=seed)
+    return row_numbers[subset], np.ascontiguousarray(draws[draw_numbers][:, subset]), noise[subset]
 
 
-def chosen_of(n: int, *, draws: int, seed: int = 0) -> NDArray[np.int64]:
-    """Return which of `n` structures are kept with so many draws each: all, or a random choice, in their order."""
-    most = MAX_NUMBERS // max(draws, 1)
-    if n <= most:
+def subset_of_structures(n: int, *, draws: int, seed: int = 0) -> NDArray[np.int64]:
+    """Return which of `n` structures are stored with `draws` draws each: all, or a sorted random subset."""
+    max_structures = MAX_NUMBERS // max(draws, 1)
+    if n <= max_structures:
         return np.arange(n)
-    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+    return np.sort(np.random.default_rng(seed).choice(n, max_structures, replace=False))
 
 
 def noise_variances(sds_eV: ArrayLike, n: int) -> Floats:

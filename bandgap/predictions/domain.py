@@ -1,8 +1,6 @@
-"""Applicability domain: is a new structure like those that the model was trained on, and which of them is nearest?
+"""Applicability domain: how similar a new structure is to the training structures, and which is nearest.
 
-Distance is 1 - cosine between descriptors as computed, not standardised. Measured on 1,200 organic crystals (250 for
-training, preset `oe62-16`, kernel ridge): 4 to 6 % of the others come out farther than 95 % of the training set, as
-they should, and their errors are 1.5 to 1.8 times as large. With standardised features the factor is 1.0 to 1.2.
+The distance is 1 - cosine between raw descriptors, without standardisation.
 """
 
 import json
@@ -20,26 +18,29 @@ from bandgap.foundation.errors import ArtifactError, InputError
 
 Floats = NDArray[np.float64]
 
-FAR = 0.95  # share of the training set's own distances above which a structure is called far
-KNOWN_FROM = 10  # training structures with an element from which it counts as learned without the source model
-MAX_ROWS = 1000  # training rows kept; of more, a fixed random choice
+# Measured on 1,200 organic crystals (250 for training, preset oe62-16, kernel ridge): 4 to 6 % of the
+# other crystals are farther than 95 % of the training set, and their errors are 1.5 to 1.8 times as large.
+# With standardised features the factor is 1.0 to 1.2.
+FAR = 0.95  # percentile of the training set's nearest distances above which a structure is called far
+KNOWN_FROM = 10  # training structures with an element, from which it counts as learned without a source
+MAX_ROWS = 1000  # training rows that are stored; of more rows, a fixed random subset
 
-_TIE = 1e-12  # between cosines of rows that are as near as each other, of which the first is named
+_TIE = 1e-12  # largest difference between cosines that count as equal; the first of such rows is named
 _CHUNK = 2000  # new rows at a time: 16 MB of distances to 1,000 rows
 
 
 @dataclass(frozen=True)
 class LearnedRange:
-    """The ends over the training rows of a value in eV that structures have next to their descriptor, and its name."""
+    """The range over the training rows of a value in eV that is a model input next to the descriptor."""
 
     name: str
     lowest_eV: float
     highest_eV: float
 
     def problem(self, value_eV: float) -> str:
-        """Return in words that a value is outside this range, or an empty text."""
+        """Return a warning where a value is outside this range, else an empty text."""
         if self.lowest_eV <= value_eV <= self.highest_eV or math.isnan(value_eV):
-            return ""  # a structure without the value is refused
+            return ""  # NaN: a structure without the value is refused elsewhere
         return (
             f"Has a {self.name} of {value_eV:.3g} eV, outside the {self.lowest_eV:.3g} to {self.highest_eV:.3g} eV of "
             "the training set"
@@ -48,27 +49,30 @@ class LearnedRange:
 
 @dataclass(frozen=True)
 class Judgement:
-    """How one structure stands to the training set; `distance` and `percentile` are NaN for a refused structure."""
+    """The similarity of one structure to the training set.
 
-    text: str  # "ok", or the warning in words; "" for a refused structure
+    `distance` and `percentile` are NaN for a refused structure.
+    """
+
+    text: str  # "ok", or a warning; "" for a refused structure
     distance: float = float("nan")  # 1 - cosine to the nearest training structure
-    percentile: float = float("nan")  # share of training structures that are nearer to their nearest one, 0 to 1
+    percentile: float = float("nan")  # share of training structures with a smaller nearest distance, 0 to 1
     nearest: str = ""  # id of the nearest training structure
-    unseen: tuple[str, ...] = ()  # elements that the text names
+    unseen: tuple[str, ...] = ()  # elements that the text names as unseen or rare
 
 
 @dataclass(frozen=True, eq=False)
 class Domain:
-    """Directions of the training descriptors, their leave-one-out nearest distances, and the elements seen.
+    """Unit vectors of the training descriptors, their leave-one-out nearest distances, and their elements.
 
-    `ranges` are those of the values next to the descriptor, such as a baseline; runs of older versions have none.
+    `ranges` are those of the values next to the descriptor, such as a baseline.
     """
 
     ids: tuple[str, ...]  # (row,)
     n_features: int
-    columns: NDArray[np.int64]  # (column,) features that are not zero throughout the training set
+    columns: NDArray[np.int64]  # (column,) features that are nonzero in a training row
     directions: NDArray[np.float32]  # (row, column) unit vectors
-    distances: Floats  # (row,) sorted, of each training row to its nearest other one
+    distances: Floats  # (row,) sorted, of each training row to the nearest other row
     source_species: tuple[str, ...]
     target_counts: Mapping[str, int]  # training structures that contain the element
     ranges: tuple[LearnedRange, ...] = ()
@@ -80,15 +84,27 @@ class Domain:
         *,
         values_eV: Floats | None = None,
     ) -> tuple[Judgement, ...]:
-        """Judge new structures by raw descriptors (n, p) and the elements (symbols) of each; rows of NaN are refused.
+        """Return the judgement of each new structure.
 
-        A domain with ranges needs the values (n, range). Raises InputError when the number of features, of rows or of
-        values differs.
+        Parameters
+        ----------
+        features
+            Raw descriptors, (n, p). Rows of NaN are refused structures.
+        elements
+            Element symbols of each structure.
+        values_eV
+            Values next to the descriptor, (n, range), in eV. Needed by a domain with ranges.
+
+        Raises
+        ------
+        InputError
+            When the number of features, of rows or of values differs.
         """
         if self.ranges and (values_eV is None or values_eV.shape != (len(features), len(self.ranges))):
-            names, found = ", ".join(r.name for r in self.ranges), None if values_eV is None else values_eV.shape
+            names = ", ".join(learned.name for learned in self.ranges)
+            shape = None if values_eV is None else values_eV.shape
             raise InputError(
-                f"domain: values next to the descriptor have shape {found}. Accepted: ({len(features)}, "
+                f"domain: values next to the descriptor have shape {shape}. Accepted: ({len(features)}, "
                 f"{len(self.ranges)}), of {names}."
             )
         if features.ndim != 2 or features.shape[1] != self.n_features or len(elements) != len(features):
@@ -100,29 +116,38 @@ class Domain:
             judgement
             for start in range(0, len(features), _CHUNK)
             for judgement in self._judge(
-                features[start : start + _CHUNK], elements[start : start + _CHUNK], values[start : start + _CHUNK]
+                features[start : start + _CHUNK],
+                elements[start : start + _CHUNK],
+                values[start : start + _CHUNK],
             )
         )
 
     def _judge(self, features: NDArray[Any], elements: Sequence[Collection[str]], values_eV: Floats) -> list[Judgement]:
-        unit, known = _directions(features), self.directions.astype(np.float64)
-        own = np.ascontiguousarray(unit[:, self.columns])
-        cosine = own @ known.T
-        nearest = np.argmax(cosine >= cosine.max(axis=1, keepdims=True) - _TIE, axis=1)  # 0 of NaN rows, not used
-        exact = (own * known[nearest]).sum(axis=1)  # no bit depends on the rows beside it, as the product's may
-        distance = np.clip(1.0 - exact, 0.0, 2.0)
+        unit = _directions(features)
+        training = self.directions.astype(np.float64)
+        reduced = np.ascontiguousarray(unit[:, self.columns])
+        cosine = reduced @ training.T
+        # for rows of NaN the index is 0 and not used
+        nearest = np.argmax(cosine >= cosine.max(axis=1, keepdims=True) - _TIE, axis=1)
+        # recomputed row by row: the bits of the matrix product can depend on the other rows
+        nearest_cosine = (reduced * training[nearest]).sum(axis=1)
+        distance = np.clip(1.0 - nearest_cosine, 0.0, 2.0)
         percentile = np.searchsorted(self.distances, distance) / self.distances.size
         refused = np.isnan(unit.sum(axis=1))
         return [
             Judgement("")
             if refused[i]
-            else self._words(
-                float(distance[i]), float(percentile[i]), self.ids[nearest[i]], elements[i], values_eV[i].tolist()
+            else self._judgement_of(
+                float(distance[i]),
+                float(percentile[i]),
+                self.ids[nearest[i]],
+                elements[i],
+                values_eV[i].tolist(),
             )
             for i in range(len(unit))
         ]
 
-    def _words(
+    def _judgement_of(
         self,
         distance: float,
         percentile: float,
@@ -131,28 +156,32 @@ class Domain:
         values_eV: Sequence[float],
     ) -> Judgement:
         foreign, rare, untrained = self._unseen(elements)
-        parts, by_source = [], "never seen by the source model nor in" if self.source_species else "never seen in"
+        unseen_where = "never seen by the source model nor in" if self.source_species else "never seen in"
+        sentences = []
         if foreign:
-            parts.append(f"Contains {', '.join(foreign)}, {by_source} the training set")
+            sentences.append(f"Contains {', '.join(foreign)}, {unseen_where} the training set")
         if rare:
-            seen = ", ".join(f"{e} in {self.target_counts[e]}" for e in rare)
-            how = "never seen by the source model" if self.source_species else f"seen fewer than {KNOWN_FROM} times"
-            parts.append(f"Contains {', '.join(rare)}, {how}; training structures: {seen}")
+            counts = ", ".join(f"{e} in {self.target_counts[e]}" for e in rare)
+            reason = "never seen by the source model" if self.source_species else f"seen fewer than {KNOWN_FROM} times"
+            sentences.append(f"Contains {', '.join(rare)}, {reason}; training structures: {counts}")
         if untrained:
-            parts.append(f"Contains {', '.join(untrained)}, never seen in the training set, only by the source model")
+            sentences.append(
+                f"Contains {', '.join(untrained)}, never seen in the training set, only by the source model"
+            )
         if percentile > FAR:
             share = "all of it" if percentile >= 1.0 else f"{int(100 * percentile + 1e-9)} % of it"
-            parts.append(
+            sentences.append(
                 f"Farther from the training set than {share}; nearest known: {nearest} (cosine distance {distance:.2g})"
             )
-        outside = [learned.problem(value) for learned, value in zip(self.ranges, values_eV, strict=False)]
-        parts += [text for text in outside if text]
+        range_problems = [learned.problem(value) for learned, value in zip(self.ranges, values_eV, strict=False)]
+        sentences += [text for text in range_problems if text]
         unseen = (*foreign, *rare, *untrained)
-        return Judgement(". ".join(parts) or "ok", distance, percentile, nearest, unseen)
+        return Judgement(". ".join(sentences) or "ok", distance, percentile, nearest, unseen)
 
     def _unseen(self, elements: Collection[str]) -> tuple[list[str], list[str], list[str]]:
-        """Return elements that nothing has seen, that a few training structures alone have, and that the source has."""
-        source, counts = set(self.source_species), self.target_counts
+        """Return three lists: elements in no training set, in few training structures only, in the source only."""
+        source = set(self.source_species)
+        counts = self.target_counts
         present = sorted(set(elements))
         foreign = [e for e in present if e not in source and not counts.get(e)]
         rare = [e for e in present if e not in source and 0 < counts.get(e, 0) < KNOWN_FROM]
@@ -160,17 +189,17 @@ class Domain:
         return foreign, rare, untrained
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the domain as arrays that a safetensors file can hold; texts are JSON in bytes."""
-        words: dict[str, Any] = {
+        """Return the domain as arrays for a safetensors file; texts are JSON in bytes."""
+        texts: dict[str, Any] = {
             "ids": self.ids,
             "source_species": self.source_species,
             "target_counts": dict(self.target_counts),
             "n_features": self.n_features,
         }
         if self.ranges:
-            words["ranges"] = [asdict(learned) for learned in self.ranges]
+            texts["ranges"] = [asdict(learned) for learned in self.ranges]
         return {
-            "words": np.frombuffer(json.dumps(words).encode(), dtype=np.uint8).copy(),
+            "words": np.frombuffer(json.dumps(texts).encode(), dtype=np.uint8).copy(),
             "columns": self.columns,
             "directions": self.directions,
             "distances": self.distances,
@@ -178,19 +207,19 @@ class Domain:
 
     @staticmethod
     def from_arrays(arrays: Mapping[str, NDArray[Any]]) -> "Domain":
-        """Rebuild the domain from `to_arrays`; raises ArtifactError where the arrays are not those."""
+        """Rebuild the domain from `to_arrays`; raises ArtifactError for other arrays."""
         try:
             text = np.asarray(arrays["words"], dtype=np.uint8).tobytes()
-            words = parse_json(text, what="words of the domain")
+            texts = parse_json(text, what="words of the domain")
             return Domain(
-                ids=tuple(words["ids"]),
-                n_features=words["n_features"],
+                ids=tuple(texts["ids"]),
+                n_features=texts["n_features"],
                 columns=np.asarray(arrays["columns"], dtype=np.int64),
                 directions=np.asarray(arrays["directions"], dtype=np.float32),
                 distances=np.asarray(arrays["distances"], dtype=np.float64),
-                source_species=tuple(words["source_species"]),
-                target_counts=words["target_counts"],
-                ranges=tuple(LearnedRange(**learned) for learned in words.get("ranges", ())),
+                source_species=tuple(texts["source_species"]),
+                target_counts=texts["target_counts"],
+                ranges=tuple(LearnedRange(**learned) for learned in texts.get("ranges", ())),
             )
         except DAMAGE as error:
             raise ArtifactError(
@@ -206,11 +235,25 @@ def fit_domain(
     source_species: Collection[str],
     ranges: Sequence[LearnedRange] = (),
 ) -> Domain:
-    """Fit to raw descriptors (n, p) of the labelled training structures, their ids, and the elements of each.
+    """Fit the domain to the labelled training structures.
 
-    `source_species` are the elements that occur in the source model's training set, `ranges` those of values that the
-    training structures have next to their descriptor. Raises InputError on fewer than two
-    rows, on lengths that differ and on values that are not finite.
+    Parameters
+    ----------
+    features
+        Raw descriptors of the training structures, (n, p).
+    ids
+        Identifier of each structure.
+    elements
+        Element symbols of each structure.
+    source_species
+        Elements in the training set of the source model.
+    ranges
+        Ranges of the values that the structures have next to their descriptor.
+
+    Raises
+    ------
+    InputError
+        With fewer than two rows, for lengths that differ and for values that are not finite.
     """
     if features.ndim != 2 or not len(features) == len(ids) == len(elements) >= 2:
         raise InputError(
@@ -239,7 +282,10 @@ def fit_domain(
 
 
 def _directions(features: NDArray[Any]) -> Floats:
-    """Return rows of length one; a row of zeros stays zero, so that its distance from everything is 1."""
+    """Return unit vectors.
+
+    A row of zeros remains zero, so that its distance from every row is 1.
+    """
     wide = features.astype(np.float64)
     length = np.linalg.norm(wide, axis=1, keepdims=True)
     return wide / np.where(length == 0.0, 1.0, length)

@@ -1,7 +1,7 @@
-"""Predicted structures as extXYZ with their numbers in the comment lines, and stored ones with another interval.
+"""extXYZ files of predicted structures, with the predicted values in the comment lines.
 
-Nothing but these numbers changes in a stored file: pages write it anew without reading a coordinate. Loads no ase until
-it writes structures.
+For another interval, only these values are replaced in a stored file; the coordinates are copied
+unread. Loads no ase until it writes structures.
 """
 
 import re
@@ -26,22 +26,22 @@ _NUMBER = re.compile(r"(?:predicted_gap_eV|predicted_sd_eV|(?:lower|upper)_[0-9.
 def predicted_blocks(
     predictions: Predictions, records: "Sequence[StructureRecord]", *, level: float, kind: IntervalKind
 ) -> Iterator[str]:
-    """Yield the extXYZ text of every structure that was predicted, its numbers in the comment line."""
+    """Yield the extXYZ text of every structure with a prediction."""
     from bandgap.structures.formats.xyz import extxyz_blocks
 
     usable = usable_rows(predictions)
     numbers = interval_numbers(predictions, level=level, kind=kind)
     comments: list[dict[str, InfoValue]] = [
-        {"id": predictions.ids[i], "file": predictions.files[i], **own, "warning": predictions.warning(i)}
-        for i, own in zip(usable, numbers, strict=True)
+        {"id": predictions.ids[i], "file": predictions.files[i], **values, "warning": predictions.warning(i)}
+        for i, values in zip(usable, numbers, strict=True)
     ]
     return extxyz_blocks([records[i] for i in usable], comments)
 
 
 def interval_numbers(predictions: Predictions, *, level: float, kind: IntervalKind) -> list[dict[str, float | str]]:
-    """Return mean, sd and both ends of an interval in eV, and its kind, for every row that is not refused.
+    """Return mean, sd and both ends of the interval in eV, and its kind, for every row that is not refused.
 
-    The ends are called lower_95_eV and upper_95_eV, after the level in percent.
+    The names of the ends contain the level in per cent, such as lower_95_eV and upper_95_eV.
     """
     lower, upper = predictions.interval(level, kind)
     percent = f"{100 * level:.6g}"
@@ -58,14 +58,14 @@ def interval_numbers(predictions: Predictions, *, level: float, kind: IntervalKi
 
 
 def usable_rows(predictions: Predictions) -> list[int]:
-    """Return the rows that are not refused: those with a structure in the file."""
+    """Return the rows that are not refused; the file has a structure for each."""
     return [i for i, status in enumerate(predictions.status) if status != "refused"]
 
 
 def with_interval(path: Path, predictions: Predictions, *, level: float, kind: IntervalKind) -> bytes:
-    """Return a stored file of predicted structures with the numbers of these predictions at this level.
+    """Return the content of a stored file with the values of these predictions at this level.
 
-    Raises ArtifactError when the file does not hold one structure for every row that is not refused.
+    Raises ArtifactError unless the file contains one structure for every row that is not refused.
     """
     numbers = interval_numbers(predictions, level=level, kind=kind)
     with path.open(encoding="utf-8", newline="\n") as file:
@@ -73,12 +73,12 @@ def with_interval(path: Path, predictions: Predictions, *, level: float, kind: I
 
 
 def _rewritten(lines: Iterator[str], numbers: list[dict[str, float | str]], path: Path) -> Iterator[str]:
-    for own in numbers:
+    for values in numbers:
         count = next(lines, "")
         if not count.strip().isdigit():
             raise ArtifactError(_DAMAGED.format(path=path, structures=f"fewer than {len(numbers):,}"))
         yield count
-        yield _comment(next(lines, ""), own)
+        yield _comment(next(lines, ""), values)
         for _ in range(int(count)):
             yield next(lines, "")
     if next(lines, "").strip():
@@ -86,14 +86,16 @@ def _rewritten(lines: Iterator[str], numbers: list[dict[str, float | str]], path
 
 
 def _comment(line: str, numbers: Mapping[str, float | str]) -> str:
-    """Return a comment line with these numbers in the place of those that it holds."""
+    """Return a comment line in which the predicted values are replaced by `numbers`."""
     tokens = _TOKEN.findall(line)
     place = next((i for i, token in enumerate(tokens) if _NUMBER.match(token)), len(tokens))
-    kept = [[token for token in part if not _NUMBER.match(token)] for part in (tokens[:place], tokens[place:])]
-    return " ".join([*kept[0], *(f"{key}={value}" for key, value in numbers.items()), *kept[1]]) + "\n"
+    before = [token for token in tokens[:place] if not _NUMBER.match(token)]
+    after = [token for token in tokens[place:] if not _NUMBER.match(token)]
+    values = [f"{key}={value}" for key, value in numbers.items()]
+    return " ".join([*before, *values, *after]) + "\n"
 
 
 _DAMAGED = (
-    "{path} holds {structures} structures, the table of predictions another number: the file is damaged. "
+    "{path} contains {structures} structures, but the table of predictions has another number: the file is damaged. "
     "Predict these structures again."
 )

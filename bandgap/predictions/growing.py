@@ -1,8 +1,10 @@
-"""A table of predictions that grows chunk by chunk, and resumes after a break where the last whole chunk ended.
+"""A table of predictions that grows chunk by chunk and resumes after the last complete chunk.
 
-Next to the table lies, while it grows, a small file, the mark of an unfinished table. It says for which work the table
-is, how many rows are done, of what they are made, and how long the files were then, with a checksum of them. Whatever
-was written after that is cut off. The mark is written before the first row, so that no break leaves a table without it.
+While the table grows, a small file next to it, the mark, says that it is unfinished. The mark
+contains the name of the work, the number of complete rows, a digest of their inputs, and size and
+checksum of the files at that point. Bytes after that point are cut off when writing resumes. The
+mark is written before the first row, so that an interruption never leaves an unfinished table
+without a mark.
 """
 
 import hashlib
@@ -24,14 +26,14 @@ _BLOCK = 1 << 20
 
 @dataclass
 class GrowingFile:
-    """A file that is written at its end only; `digest` is SHA-256 of the first `size` bytes."""
+    """A file to which bytes are only appended; `digest` is SHA-256 of the first `size` bytes."""
 
     path: Path
     size: int = 0
     digest: Any = field(default_factory=hashlib.sha256)
 
     def append(self, text: str | bytes) -> None:
-        """Write at the end, through to the disk."""
+        """Append text or bytes and flush them to the disk."""
         data = text.encode() if isinstance(text, str) else text
         with self.path.open("r+b" if self.path.exists() else "wb") as file:
             file.seek(self.size)
@@ -43,33 +45,52 @@ class GrowingFile:
         self.digest.update(data)
 
     def end(self) -> None:
-        """Cut off what lies behind the bytes that were written."""
+        """Cut off everything after the first `size` bytes."""
         with self.path.open("r+b" if self.path.exists() else "wb") as file:
             file.truncate(self.size)
 
     def state(self) -> dict[str, Any]:
-        """Return what tells whether the file is still the one that was written."""
+        """Return size and checksum, by which a changed file is recognised."""
         return {"size": self.size, "sha256": self.digest.hexdigest()}
 
 
 class GrowingTable:
-    """Files that grow together, and the rows that are in all of them.
+    """Files that grow together, and the number of rows that are complete in all of them.
 
-    `work` names how rows are made, `made_of` gives a digest of what the first so many are made of: rows stay where both
-    are as before, whatever comes after them.
-    Use it in a `with`: where the block ends without an error, the table is finished and the file beside it removed.
+    Use it in a `with` statement. When the block ends without an error, the table is finished and
+    the mark is removed.
+
+    Parameters
+    ----------
+    table
+        Path of the table.
+    work
+        Fingerprint of how rows are computed, such as model and options.
+    made_of
+        Function that returns a digest of the inputs of the first so many rows. Rows of an
+        unfinished table are reused where both `work` and this digest are the same, whatever rows
+        follow.
+    other_files
+        Paths of further files that grow with the table, by name.
     """
 
     def __init__(
-        self, table: Path, *, work: str, made_of: Callable[[int], str], others: Mapping[str, Path] | None = None
+        self,
+        table: Path,
+        *,
+        work: str,
+        made_of: Callable[[int], str],
+        other_files: Mapping[str, Path] | None = None,
     ) -> None:
-        self.path, self.work, self.made_of = table, work, made_of
-        self.beside = _beside(table)
-        self.files = {"table": GrowingFile(table)} | {k: GrowingFile(p) for k, p in (others or {}).items()}
+        self.path = table
+        self.work = work
+        self.made_of = made_of
+        self.mark = _mark_of(table)
+        self.files = {"table": GrowingFile(table)} | {k: GrowingFile(p) for k, p in (other_files or {}).items()}
         self.rows = 0
-        self.counts: Counter[str] = Counter()  # of what the caller counts in the rows
-        self.note = ""  # what was found of an earlier attempt, in one sentence
-        self._take_up()
+        self.counts: Counter[str] = Counter()  # of the complete rows, by the caller's names
+        self.note = ""  # one sentence on an unfinished table of an earlier call
+        self._resume_or_start()
 
     def __enter__(self) -> Self:
         return self
@@ -80,16 +101,29 @@ class GrowingTable:
         if kind is None:
             for file in self.files.values():
                 file.end()
-            self.beside.unlink(missing_ok=True)
+            self.mark.unlink(missing_ok=True)
 
     def commit(self, rows: int, counts: Mapping[str, int], **texts: str | bytes) -> None:
-        """Add so many rows to the files, by name, and note that they are there; a file that is not named gets none.
+        """Append rows to the files and record them in the mark.
 
-        Raises BandgapError where a file cannot be written, as on a full disk; the rows of before are then safe.
+        Parameters
+        ----------
+        rows
+            Number of new rows.
+        counts
+            Counts of the new rows, which are added to `counts`.
+        texts
+            Text or bytes to append, by the name of the file. A file that is not named is not
+            changed.
+
+        Raises
+        ------
+        BandgapError
+            Where a file cannot be written, as on a full disk. Earlier rows are then still complete.
         """
-        done = self.rows
+        n_complete = self.rows
         try:
-            if not done:
+            if not n_complete:
                 self._write_mark(made_of="")
             for name, text in texts.items():
                 self.files[name].append(text)
@@ -98,12 +132,12 @@ class GrowingTable:
             self._write_mark(made_of=self.made_of(self.rows))
         except OSError as error:
             raise BandgapError(
-                f"{self.path} cannot be written: {error.strerror}. It has {done:,} whole rows, and is unfinished. Free "
-                "some disk space, or name another folder, and start the same again."
+                f"{self.path} cannot be written: {error.strerror}. It has {n_complete:,} complete rows and is "
+                "unfinished. Free some disk space, or name another folder, and start the same command again."
             ) from error
 
     def _write_mark(self, *, made_of: str) -> None:
-        """Write the mark of the unfinished table through to the disk, whole or not at all."""
+        """Write the mark atomically and flush it to the disk."""
         files = {name: file.state() for name, file in self.files.items()}
         state = {
             "work": self.work,
@@ -112,78 +146,77 @@ class GrowingTable:
             "counts": self.counts,
             "files": files,
         }
-        partial = self.beside.with_name(self.beside.name + ".part")
+        partial = self.mark.with_name(self.mark.name + ".part")
         try:
             with partial.open("w", encoding="utf-8") as file:
                 file.write(json.dumps(state))
                 file.flush()
                 os.fsync(file.fileno())
-            partial.replace(self.beside)
+            partial.replace(self.mark)
         finally:
             partial.unlink(missing_ok=True)
 
-    def _take_up(self) -> None:
-        """Go on from what lies there, or begin anew: files are emptied only when it is not this work's."""
+    def _resume_or_start(self) -> None:
+        """Resume an unfinished table of the same work, or start at the first row."""
         for file in self.files.values():
             file.path.parent.mkdir(parents=True, exist_ok=True)
-        if not self.beside.exists():
-            return self._begin()
+        if not self.mark.exists():
+            return self._start()
         try:
-            state = read_json(self.beside)
-            rows, files = int(state["rows"]), {k: dict(state["files"][k]) for k in self.files}
+            state = read_json(self.mark)
+            rows = int(state["rows"])
+            made_of = state["made_of"]
+            files = {k: dict(state["files"][k]) for k in self.files}
             counts = Counter({str(name): int(count) for name, count in state["counts"].items()})
-            earlier = "made_of" not in state
-            same = state["work"] == self.work and set(state["files"]) == set(self.files)
+            is_same_work = state["work"] == self.work and set(state["files"]) == set(self.files)
         except DAMAGE:
-            self.note = f"{self.beside} is damaged; {self.path} is written anew."
-            return self._begin()
-        if earlier:
+            self.note = f"{self.mark} is damaged; {self.path} is rewritten from the first row."
+            return self._start()
+        if is_same_work and not rows:  # the first chunk is incomplete
+            return self._start()
+        if not is_same_work or self.made_of(rows) != made_of:
             self.note = (
-                f"{self.path} was begun by an earlier version, which did not note of what its rows are made, and is "
-                "written anew."
+                f"{self.path} was started with other structures, another model or other options, and is rewritten "
+                "from the first row."
             )
-            return self._begin()
-        if same and not rows:  # the first chunk was not written whole
-            return self._begin()
-        if not same or self.made_of(rows) != state["made_of"]:
-            self.note = (
-                f"{self.path} was begun with other structures, another model or other options, and is written anew."
-            )
-            return self._begin()
+            return self._start()
         if not all(_restored(file, files[name]) for name, file in self.files.items()):
-            self.note = f"{self.path} was changed since it was begun, and is written anew."
-            return self._begin()
-        self.rows, self.counts = rows, counts
-        self.note = f"{self.path} holds {rows:,} rows of this work already; it goes on after them."
+            self.note = f"{self.path} was changed since it was started, and is rewritten from the first row."
+            return self._start()
+        self.rows = rows
+        self.counts = counts
+        self.note = f"{self.path} already contains {rows:,} rows of this work; writing resumes after them."
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         for file in self.files.values():
-            file.size, file.digest = 0, hashlib.sha256()
+            file.size = 0
+            file.digest = hashlib.sha256()
             if file.path.is_dir():
                 raise InputError(f"{file.path} is a folder. Name a file to write.")
 
 
 def rows_in(table: Path) -> int:
-    """Return how many rows a table that is not finished has for certain, 0 where nothing is noted of it."""
+    """Return the number of complete rows of an unfinished table, 0 without a readable mark."""
     try:
-        return int(read_json(_beside(table))["rows"])
+        return int(read_json(_mark_of(table))["rows"])
     except DAMAGE:
         return 0
 
 
-def _beside(table: Path) -> Path:
+def _mark_of(table: Path) -> Path:
     return table.with_name(table.name + SUFFIX)
 
 
 def _restored(file: GrowingFile, state: Mapping[str, Any]) -> bool:
-    """Set a file to the state that was noted; return False where its beginning is another."""
+    """Set a file to a recorded state; return False where its content differs."""
     try:
-        file.digest, left = hashlib.sha256(), int(state["size"])
-        file.size = left
-        with file.path.open("rb") as opened:
-            while left and (block := opened.read(min(left, _BLOCK))):
+        n_remaining = int(state["size"])
+        file.digest = hashlib.sha256()
+        file.size = n_remaining
+        with file.path.open("rb") as stream:
+            while n_remaining and (block := stream.read(min(n_remaining, _BLOCK))):
                 file.digest.update(block)
-                left -= len(block)
-        return left == 0 and file.digest.hexdigest() == state["sha256"]
+                n_remaining -= len(block)
+        return n_remaining == 0 and file.digest.hexdigest() == state["sha256"]
     except DAMAGE:
         return False

@@ -1,4 +1,4 @@
-"""The kinds of interval and the probabilities that they may state; loads nothing heavy."""
+"""The kinds of interval and their permitted probabilities; imports no large package."""
 
 from typing import Literal, get_args
 
@@ -9,7 +9,7 @@ INTERVAL_KINDS: tuple[IntervalKind, ...] = get_args(IntervalKind)
 
 
 def check_kind(kind: str) -> None:
-    """Raise ConfigError for a kind of interval that does not exist."""
+    """Raise ConfigError for an unknown kind of interval."""
     if kind not in INTERVAL_KINDS:
         raise ConfigError(
             f"interval is {shown(kind)}. Accepted: prediction (of a new gap), credible (of the mean), conformal (of a "
@@ -18,7 +18,10 @@ def check_kind(kind: str) -> None:
 
 
 def check_level(level: float) -> float:
-    """Return the level; raise ConfigError outside 0.01 to 0.99, which is what 199 stored quantiles support."""
+    """Return the level.
+
+    Raises ConfigError outside 0.01 to 0.99, the range of the 199 stored quantiles.
+    """
     if not 0.01 - 1e-9 <= level <= 0.99 + 1e-9:
         hint = f" For {level:g} % write {level / 100:g}." if 1 <= level <= 99 else ""
         raise ConfigError(f"level is {level:g}. Accepted: 0.01 to 0.99, such as 0.95.{hint}")

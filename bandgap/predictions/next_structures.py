@@ -1,8 +1,9 @@
-"""The list of structures to compute next: those with a sound file ranked, the others after them with the reason.
+"""The list of structures to compute next: ranked structures, then those without a rank and the reason.
 
-A structure whose file has a warning on its content (missing hydrogens, a formula that does not add up) is not ranked.
-It is far from everything known because it is wrong, and computing it would be a waste. How far a sound structure is
-from what the run learned from (`Predictions.domain`) is no such reason: that makes it worth computing. Loads no torch.
+A structure whose file has a warning on its content (missing hydrogens, an inconsistent formula) is
+not ranked. It is far from the training set because it is wrong, and computing its gap would be a
+waste. A correct structure that is far from the training set (`Predictions.domain`) is ranked: it is
+worth computing. Loads no torch.
 """
 
 from collections.abc import Sequence
@@ -32,36 +33,39 @@ REDUCTION: Final = "expected reduction of error"
 SD: Final = "standard deviation"
 DISTANCE: Final = "distance from known"
 CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
-MOST = 50  # structures of a list, and of those that are not ranked
+MOST = 50  # structures in a list, and in the list of those without a rank
 
 
 @dataclass(frozen=True, eq=False)
 class NextStructures:
     """Rows of the predictions to compute next, best first, and those that are not ranked.
 
-    `reduction_percent` is the expected fall of the squared error over all that were ranked, in per cent of what it is
-    now, `sd_eV` the standard deviation of a new gap; `ranking` is None where the distance was ranked by.
+    `reduction_percent` is the expected reduction of the squared error over all ranked structures,
+    in per cent of its present value. `sd_eV` is the standard deviation of a new gap. `ranking` is
+    None for the criterion distance.
     """
 
     criterion: Criterion
     rows: Rows  # (k,)
     sd_eV: Floats  # (k,)
-    reduction_percent: Floats | None  # (k,), where the reduction was ranked by
+    reduction_percent: Floats | None  # (k,), None for the other criteria
     ranking: Ranking | None
     n_ranked: int  # structures that were compared
     not_ranked: Rows  # (m,), in the order of the input, at most `MOST`
     n_not_ranked: int
 
     def columns(self, predictions: Predictions, details: PredictionDetails) -> dict[str, Sequence[object] | Floats]:
-        """Return the list by columns: the ranked rows, then the others, without a rank and with the reason."""
-        rows, n_others = np.concatenate([self.rows, self.not_ranked]), len(self.not_ranked)
-        found: dict[str, Sequence[object] | Floats] = {
-            "rank": [*range(1, len(self.rows) + 1), *[None] * n_others],
+        """Return the list by columns: the ranked rows, then those without a rank and with the reason."""
+        rows = np.concatenate([self.rows, self.not_ranked])
+        n_not_ranked = len(self.not_ranked)
+        columns: dict[str, Sequence[object] | Floats] = {
+            "rank": [*range(1, len(self.rows) + 1), *[None] * n_not_ranked],
             "id": [predictions.ids[row] for row in rows],
         }
         if self.reduction_percent is not None:
-            found["reduction_share"] = np.concatenate([self.reduction_percent, np.full(n_others, np.nan)])
-        return found | {
+            no_reduction = np.full(n_not_ranked, np.nan)
+            columns["reduction_share"] = np.concatenate([self.reduction_percent, no_reduction])
+        return columns | {
             "mean_eV": predictions.mean_eV[rows],
             "sd_eV": np.concatenate([self.sd_eV, predictions.sd_new_eV[self.not_ranked]]),
             "nearest_known": [details.nearest[row] for row in rows],
@@ -73,12 +77,12 @@ class NextStructures:
 
 
 def content_warning(predictions: Predictions, row: int) -> str:
-    """Return what the problem of a structure says of its content; that its id was given twice is none."""
+    """Return the problems of a structure with its content, without a note that its id was changed."""
     return without_renaming(predictions.problem[row], predictions.ids[row])
 
 
 def criteria(details: PredictionDetails) -> list[Criterion]:
-    """Return what structures can be ranked by: a run with few draws knows nothing of what a label would tell."""
+    """Return the possible criteria; with fewer than `MIN_DRAWS` draws it is the distance alone."""
     return list(CRITERIA) if details.means_eV.shape[0] >= MIN_DRAWS else [DISTANCE]
 
 
@@ -90,29 +94,56 @@ def next_structures(
     count: int = 10,
     spread: bool = True,
 ) -> NextStructures:
-    """Rank the structures without a known gap; with `spread` each as if those before it had been computed.
+    """Rank the structures without a known gap.
 
-    Structures with a warning on their content are left out of the ranking and of the error that it lowers. Raises
-    InputError for a criterion that the draws of the prediction cannot give.
+    Structures with a warning on their content are left out of the ranking and of the error that it
+    reduces.
+
+    Parameters
+    ----------
+    predictions, details
+        Predictions of n structures, and their details.
+    criterion
+        What the structures are ranked by.
+    count
+        Number of structures to rank.
+    spread
+        Whether each score is conditional on the labels of the structures ranked before it.
+
+    Raises
+    ------
+    InputError
+        For a criterion for which the prediction has too few draws.
     """
     if criterion not in criteria(details):
         raise InputError(
             f"{criterion}: this run has {details.means_eV.shape[0]} draws, at least {MIN_DRAWS} are needed. Accepted: "
             f"{DISTANCE}."
         )
-    doubtful = np.array([bool(content_warning(predictions, row)) for row in details.kept], dtype=bool)
-    sound, not_ranked = details.kept[~doubtful], details.kept[doubtful]
-    ranking, reduction = None, None
-    if criterion == DISTANCE or not sound.size:
-        rows = sound[np.argsort(-details.distance[sound], kind="stable")][:count]
+    warnings = [content_warning(predictions, row) for row in details.joint_rows]
+    has_warning = np.array([bool(text) for text in warnings], dtype=bool)
+    candidates = details.joint_rows[~has_warning]
+    not_ranked = details.joint_rows[has_warning]
+    ranking = None
+    reduction_percent = None
+    if criterion == DISTANCE or not candidates.size:
+        rows = candidates[np.argsort(-details.distance[candidates], kind="stable")][:count]
         sd = predictions.sd_new_eV[rows]
     else:
-        joint = joint_means(details.means_eV[:, ~doubtful], details.noise_variance[~doubtful])
-        ranking = (rank_by_reduction if criterion == REDUCTION else rank_by_sd)(joint, count, spread=spread)
-        rows = sound[ranking.rows]
+        joint = joint_means(details.means_eV[:, ~has_warning], details.noise_variance[~has_warning])
+        rank = rank_by_reduction if criterion == REDUCTION else rank_by_sd
+        ranking = rank(joint, count, spread=spread)
+        rows = candidates[ranking.rows]
         sd = ranking.scores if criterion == SD and spread else predictions.sd_new_eV[rows]
         if criterion == REDUCTION:
-            reduction = 100.0 * ranking.scores / max(ranking.before, np.finfo(float).tiny)
+            reduction_percent = 100.0 * ranking.scores / max(ranking.initial_variance, np.finfo(float).tiny)
     return NextStructures(
-        criterion, rows, sd, reduction, ranking, int(sound.size), not_ranked[:MOST], int(not_ranked.size)
+        criterion,
+        rows,
+        sd,
+        reduction_percent,
+        ranking,
+        n_ranked=int(candidates.size),
+        not_ranked=not_ranked[:MOST],
+        n_not_ranked=int(not_ranked.size),
     )

@@ -1,4 +1,4 @@
-"""A table of predictions as a Parquet file, made from its CSV batch by batch: the same numbers, texts as they were."""
+"""A table of predictions as a Parquet file, converted from its CSV in batches, with the same values."""
 
 import csv
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     import pyarrow
 
 SUFFIX = ".parquet"
-ROWS = 10_000  # at once
+ROWS = 10_000  # in a batch
 
 
 def is_parquet(path: Path) -> bool:
-    """Return whether a table of this name is to be a Parquet file."""
+    """Return whether a file name has the suffix of Parquet."""
     return path.suffix.lower() == SUFFIX
 
 
@@ -34,15 +34,16 @@ def check_parquet() -> None:
 
 
 def csv_to_parquet(table: Path, out: Path) -> int:
-    """Write the table that predict wrote as CSV to a Parquet file, whole or not at all; return the number of rows.
+    """Convert a table of predictions from CSV to Parquet atomically, and return the number of rows.
 
-    Numbers are float64, null where a structure was refused; all else is text.
+    Numbers are float64, null where a structure was refused. All other columns are text.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     schema = pa.schema([(name, pa.float64() if name in NUMBER_COLUMNS else pa.string()) for name in COLUMNS])
-    partial, rows = out.with_name(out.name + ".part"), 0
+    partial = out.with_name(out.name + ".part")
+    rows = 0
     with pq.ParquetWriter(partial, schema, compression="zstd") as writer:
         for batch in _batches(table, schema):
             writer.write_batch(batch)

@@ -1,11 +1,13 @@
-r"""Quantiles of equal-weight mixtures of normals whose components are about as wide as each other, by compiled loops.
+r"""Quantiles of equal-weight mixtures of normals whose components have similar widths, by compiled loops.
 
-The density p and its first three derivatives are sums over components, an exponential each. Between nodes a third of
-the narrowest component apart p is the polynomial of degree 7 through these (Hermite interpolation), the distribution
-function its integral, and a quantile its root, by Newton's method inside a bracket. The remainder of the interpolation,
-h^8 max|p^(8)| / (8! 2^8), is below 1e-9 of the largest density, and what it does to a quantile is below 1e-9 standard
-deviations where the density is not small; where it is (a gap between components), or where the nodes would be many, the
-mixture is left to `uneven_mixtures`.
+The density p and its first three derivatives are sums over components, with one exponential each.
+The distance of two nodes is a third of the narrowest standard deviation. Between two nodes, p is
+the polynomial of degree 7 through these values (Hermite interpolation). The distribution function
+is its integral, and a quantile is a root, found by Newton's method inside a bracket. The remainder
+of the interpolation, h^8 max|p^(8)| / (8! 2^8), is below 1e-9 of the largest density. The error of
+a quantile is below 1e-9 standard deviations where the density is not small. Where it is small (a
+gap between components), or where there would be too many nodes, `uneven_mixtures` computes the
+mixture.
 """
 
 import math
@@ -18,35 +20,38 @@ from bandgap.foundation.machine import compiled
 
 Floats = NDArray[np.float64]
 
-STEP = 1.0 / 3.0  # of nodes, in standard deviations of the narrowest component
+STEP = 1.0 / 3.0  # distance of two nodes, in standard deviations of the narrowest component
 MOST_NODES = 192
-LEAST_DENSITY = 1e-4  # of a quantile, times the narrowest standard deviation: where less, rounding is not small
-TOLERANCE = 1e-13  # of the distribution function
-ANEW = 16  # nodes after which exponentials are computed anew: rounding has grown to 1e-13, and what is 0 stays so
+LEAST_DENSITY = 1e-4  # at a quantile, times the narrowest standard deviation: below it, rounding errors are large
+TOLERANCE = 1e-13  # on the distribution function
+REFRESH_INTERVAL = 16  # nodes after which exponentials are recomputed: rounding has then grown to 1e-13
 ROOT = 1.0 / np.sqrt(2.0 * np.pi)
 
 
 def smooth_quantiles(means: Floats, sds: Floats, probabilities: Floats) -> Floats:
-    """Return the quantiles (k, n) of mixtures with components (draw, n), a column of NaN for one that is not smooth.
+    """Return the quantiles (k, n) of mixtures with components (draw, n).
 
-    `probabilities` (k,) lie inside (0, 1).
+    A mixture that cannot be computed here has a column of NaN. `probabilities` (k,) are in (0, 1).
     """
-    found = np.full((means.shape[1], probabilities.size), np.nan)
-    if not found.size:
-        return found.T
+    sorted_quantiles = np.full((means.shape[1], probabilities.size), np.nan)
+    if not sorted_quantiles.size:
+        return sorted_quantiles.T
     order = np.argsort(probabilities)
-    rows = np.ascontiguousarray(means.T), np.ascontiguousarray(sds.T)
-    _fill(*rows, probabilities[order], ndtri(probabilities[order]), found)
-    quantiles = np.empty(found.T.shape)
-    quantiles[order] = found.T
+    ascending = probabilities[order]
+    means_by_mixture = np.ascontiguousarray(means.T)
+    sds_by_mixture = np.ascontiguousarray(sds.T)
+    _fill(means_by_mixture, sds_by_mixture, ascending, ndtri(ascending), sorted_quantiles)
+    quantiles = np.empty(sorted_quantiles.T.shape)
+    quantiles[order] = sorted_quantiles.T
     return quantiles
 
 
 @compiled
 def _densities(means: Floats, sds: Floats, low: float, h: float, nodes: int, f: Floats, work: Floats) -> None:
-    """Write density and three derivatives of one mixture at the nodes into `f` (node, 4); `work` (4, draw) is used.
+    """Write density and three derivatives of one mixture at the nodes into `f` (node, 4).
 
-    From node to node an exponential is that of the node before times its ratio to it, whose own ratio is constant.
+    `work` (4, draw) is scratch memory. Each exponential is that of the node before times a ratio;
+    the ratio itself changes by a constant factor from node to node.
     """
     count = means.size
     inverses, e0, ratios, bends = work[0], work[1], work[2], work[3]
@@ -55,15 +60,17 @@ def _densities(means: Floats, sds: Floats, low: float, h: float, nodes: int, f: 
         bends[d] = np.exp(-((h * inverses[d]) ** 2))
     for g in range(nodes):
         x = low + g * h
-        if g % ANEW == 0:
+        if g % REFRESH_INTERVAL == 0:
             for d in range(count):
-                z, t = (x - means[d]) * inverses[d], h * inverses[d]
+                z = (x - means[d]) * inverses[d]
+                t = h * inverses[d]
                 e0[d] = np.exp(-0.5 * z * z) * inverses[d]
                 ratios[d] = np.exp(-t * (z + 0.5 * t))
         f0 = f1 = f2 = f3 = 0.0
         for d in range(count):
             inverse = inverses[d]
-            z, e = (x - means[d]) * inverse, e0[d]
+            z = (x - means[d]) * inverse
+            e = e0[d]
             f0 += e
             e0[d] = e * ratios[d]
             ratios[d] *= bends[d]
@@ -73,21 +80,29 @@ def _densities(means: Floats, sds: Floats, low: float, h: float, nodes: int, f: 
             f2 += (z * z - 1.0) * e
             f3 += (3.0 - z * z) * z * e * inverse
         scale = ROOT / count
-        f[g, 0], f[g, 1], f[g, 2], f[g, 3] = f0 * scale, f1 * scale, f2 * scale, f3 * scale
+        f[g, 0] = f0 * scale
+        f[g, 1] = f1 * scale
+        f[g, 2] = f2 * scale
+        f[g, 3] = f3 * scale
 
 
 @compiled
 def _integral(left: Floats, right: Floats, h: float) -> float:
     """Return the mean of the polynomial between two nodes with these densities and derivatives (4,)."""
-    ends, slopes = (left[0] + right[0]) / 2.0, (left[1] - right[1]) * 3.0 / 28.0
-    bends, thirds = (left[2] + right[2]) / 84.0, (left[3] - right[3]) / 1680.0
+    ends = (left[0] + right[0]) / 2.0
+    slopes = (left[1] - right[1]) * 3.0 / 28.0
+    bends = (left[2] + right[2]) / 84.0
+    thirds = (left[3] - right[3]) / 1680.0
     return float(ends + h * (slopes + h * (bends + h * thirds)))
 
 
 @compiled
 def _polynomial(left: Floats, right: Floats, h: float, c: Floats) -> None:
-    """Write the coefficients (8,) of the polynomial between two nodes, in parts of the way from one to the other."""
-    c[0], c[1], c[2], c[3] = left[0], h * left[1], h**2 * left[2] / 2.0, h**3 * left[3] / 6.0
+    """Write the coefficients (8,) of the polynomial between two nodes, in u from 0 (left) to 1 (right)."""
+    c[0] = left[0]
+    c[1] = h * left[1]
+    c[2] = h**2 * left[2] / 2.0
+    c[3] = h**3 * left[3] / 6.0
     r0 = right[0] - (c[0] + c[1] + c[2] + c[3])
     r1 = h * right[1] - (c[1] + 2.0 * c[2] + 3.0 * c[3])
     r2 = h**2 * right[2] / 2.0 - (c[2] + 3.0 * c[3])
@@ -100,34 +115,48 @@ def _polynomial(left: Floats, right: Floats, h: float, c: Floats) -> None:
 
 @compiled
 def _roots(
-    f: Floats, total: Floats, low: float, h: float, nodes: int, probabilities: Floats, out: Floats, least: float
+    f: Floats,
+    total: Floats,
+    low: float,
+    h: float,
+    nodes: int,
+    probabilities: Floats,
+    out: Floats,
+    least_density: float,
 ) -> bool:
-    """Write the quantiles (k,) of one mixture; return False where one lies where the density is less than `least`."""
-    c, g, made = np.empty(8), 0, -1
+    """Write the quantiles (k,) of one mixture.
+
+    Return False if the density at one is below `least_density`.
+    """
+    c = np.empty(8)
+    g = 0
+    g_of_c = -1  # interval of the coefficients `c`
     for k in range(probabilities.size):
         while g < nodes - 2 and total[g + 1] < probabilities[k]:
             g += 1
-        if made != g:
+        if g_of_c != g:
             _polynomial(f[g], f[g + 1], h, c)
-            made = g
-        wanted = (probabilities[k] - total[g]) / h
-        a, b = 0.0, 1.0
-        u = min(max(wanted * h / (total[g + 1] - total[g]), 0.0), 1.0)
+            g_of_c = g
+        target = (probabilities[k] - total[g]) / h
+        a = 0.0
+        b = 1.0
+        u = min(max(target * h / (total[g + 1] - total[g]), 0.0), 1.0)
         for _ in range(60):
-            area, density = 0.0, 0.0
+            area = 0.0
+            density = 0.0
             for m in range(7, -1, -1):
                 density = density * u + c[m]
                 area = area * u + c[m] / (m + 1.0)
-            area = area * u - wanted
+            area = area * u - target
             if area < 0.0:
                 a = u
             else:
                 b = u
             if abs(area) * h < TOLERANCE:
                 break
-            moved = u - area / density if density > 0.0 else -1.0
-            u = moved if a <= moved <= b else 0.5 * (a + b)
-        if not density >= least:
+            newton = u - area / density if density > 0.0 else -1.0
+            u = newton if a <= newton <= b else 0.5 * (a + b)
+        if not density >= least_density:
             return False
         out[k] = low + (g + u) * h
     return True
@@ -135,20 +164,23 @@ def _roots(
 
 @compiled
 def _fill(means: Floats, sds: Floats, probabilities: Floats, scores: Floats, out: Floats) -> None:
-    """Write the quantiles (k,) of every mixture into `out` (n, k), NaN where it is no smooth one.
+    """Write the quantiles (k,) of every mixture into `out` (n, k), NaN where it cannot be computed here.
 
     `means` and `sds` are (n, draw), `probabilities` (k,) ascending with their normal `scores` (k,).
     """
     n, count = means.shape
-    f, work = np.empty((MOST_NODES, 4)), np.empty((4, count))
+    f = np.empty((MOST_NODES, 4))
+    work = np.empty((4, count))
     total = np.empty(MOST_NODES)
     for i in range(n):
-        narrow, low, high = np.inf, np.inf, -np.inf
+        narrowest = np.inf
+        low = np.inf
+        high = -np.inf
         for d in range(count):
-            narrow = min(narrow, sds[i, d])
+            narrowest = min(narrowest, sds[i, d])
             low = min(low, means[i, d] + scores[0] * sds[i, d])
             high = max(high, means[i, d] + scores[-1] * sds[i, d])
-        nodes = int(np.ceil((high - low) / (STEP * narrow))) + 1
+        nodes = int(np.ceil((high - low) / (STEP * narrowest))) + 1
         if not 2 <= nodes <= MOST_NODES:
             out[i, :] = np.nan
             continue
@@ -160,5 +192,5 @@ def _fill(means: Floats, sds: Floats, probabilities: Floats, scores: Floats, out
         total[0] /= count
         for g in range(nodes - 1):
             total[g + 1] = total[g] + h * _integral(f[g], f[g + 1], h)
-        if not _roots(f, total, low, h, nodes, probabilities, out[i], LEAST_DENSITY / narrow):
+        if not _roots(f, total, low, h, nodes, probabilities, out[i], LEAST_DENSITY / narrowest):
             out[i, :] = np.nan

@@ -1,6 +1,6 @@
-"""The folder of one prediction: the table, all quantiles, details for the pages, and the structures as extXYZ.
+"""The folder of one prediction: the table, all quantiles, details for the dashboard, and the structures.
 
-Numbers are stored as safetensors, texts as JSON in its metadata; nothing is ever unpickled. Loads no torch.
+Numbers are stored as safetensors and texts as JSON in its metadata, without pickle. Loads no torch.
 """
 
 import json
@@ -15,19 +15,22 @@ from bandgap.foundation.damage import DAMAGE, parse_json
 from bandgap.foundation.errors import ArtifactError, InputError
 from bandgap.foundation.tensor_files import LongTensor, mapped_tensors, write_tensors
 from bandgap.predictions.conformal import ConformalScores
-from bandgap.predictions.details import KEPT, ROWS, PredictionDetails
+from bandgap.predictions.details import JOINT, ROWS, PredictionDetails
 from bandgap.predictions.table import LEVELS, NUMBERS, TEXTS, Predictions
 
-PREDICTIONS_CSV, QUANTILES = "predictions.csv", "quantiles.safetensors"  # names of the files of a prediction
-DETAILS, EXTXYZ = "details.safetensors", "predictions.extxyz"
-FORMAT, DETAILS_FORMAT = "bandgap-predictions-1", "bandgap-prediction-details-1"
-SCORES = "conformal_scores"  # name of the array, and of its ids among the metadata
+PREDICTIONS_CSV = "predictions.csv"  # names of the files of a prediction
+QUANTILES = "quantiles.safetensors"
+DETAILS = "details.safetensors"
+EXTXYZ = "predictions.extxyz"
+FORMAT = "bandgap-predictions-1"
+DETAILS_FORMAT = "bandgap-prediction-details-1"
+SCORES = "conformal_scores"  # name of the array, and of its ids in the metadata
 
 
 def save_predictions(path: Path | str, predictions: Predictions) -> None:
     """Write predictions with all their quantiles to one safetensors file (float64, 3.2 kB per structure).
 
-    The scores of a run's held-back structures are written where there are some.
+    The conformal scores of the run are written if there are any.
     """
     texts: dict[str, tuple[str, ...]] = {name: getattr(predictions, name) for name in TEXTS}
     metadata = {"format": FORMAT, "texts": json.dumps(texts), "level_of_theory": predictions.level_of_theory}
@@ -39,14 +42,14 @@ def save_predictions(path: Path | str, predictions: Predictions) -> None:
 
 
 def load_predictions(path: Path | str) -> Predictions:
-    """Read what `save_predictions` wrote; its numbers are read from the file when they are looked at.
+    """Read the file of `save_predictions`; its numbers are memory-mapped.
 
     Raises ArtifactError where the file is absent, damaged or of another format.
     """
     with _opened(path, FORMAT, f"stored predictions with {LEVELS.size} quantiles") as (metadata, arrays):
-        once: dict[str, str] = {}  # most rows have the words of others
+        shared: dict[str, str] = {}  # one object for equal texts
         texts: dict[str, Any] = {
-            name: tuple(once.setdefault(text, text) for text in values)
+            name: tuple(shared.setdefault(text, text) for text in values)
             for name, values in parse_json(metadata["texts"], what="texts").items()
         }
         scores = arrays.pop(SCORES, None)
@@ -59,24 +62,27 @@ def load_predictions(path: Path | str) -> Predictions:
 
 def save_details(path: Path | str, details: PredictionDetails) -> None:
     """Write details to one safetensors file."""
-    arrays = {name: LongTensor.of(getattr(details, name)) for name in (*ROWS, *KEPT)}
+    arrays = {name: LongTensor.of(getattr(details, name)) for name in (*ROWS, *JOINT)}
     write_tensors(Path(path), arrays, metadata={"format": DETAILS_FORMAT, "nearest": json.dumps(details.nearest)})
 
 
 def load_details(path: Path | str) -> PredictionDetails:
-    """Read what `save_details` wrote.
+    """Read the file of `save_details`.
 
     Raises ArtifactError where the file is absent, damaged or of another format.
     """
     with _opened(path, DETAILS_FORMAT, "details of predictions") as (metadata, arrays):
-        own = {name: arrays[name] for name in (*ROWS, *KEPT)}
+        fields = {name: arrays[name] for name in (*ROWS, *JOINT)}
         nearest = parse_json(metadata["nearest"], what="nearest structures")
-        return PredictionDetails(nearest=tuple(nearest), **own)
+        return PredictionDetails(nearest=tuple(nearest), **fields)
 
 
 @contextmanager
 def _opened(path: Path | str, form: str, what: str) -> Iterator[tuple[Mapping[str, str], dict[str, Any]]]:
-    """Give the metadata and the arrays of a file; raises ArtifactError for what is wrong, also with their use."""
+    """Yield metadata and arrays of a file.
+
+    Errors on reading and on their use become ArtifactError.
+    """
     try:
         metadata, arrays = mapped_tensors(Path(path))
         if metadata.get("format") != form:

@@ -1,10 +1,10 @@
-"""Predicted band gaps of structures: mean, intervals of any level, and the CSV that people take home.
+"""Predicted band gaps of structures: means, intervals of any level, and the CSV table.
 
-The predictive distribution of a new observation is the equal-weight mixture of N(mean_d, sd_d^2) over the posterior
-draws d (never a normal distribution fitted to it); the distribution of the mean is that of the mean_d alone. 199
-quantiles of both are kept for every structure, so that another level needs no computing; conformal intervals come from
-the mean, the standard deviation of a new observation and the scores of held-back structures. Loads no torch, and pandas
-only for a table.
+The predictive distribution of a new observation is the equal-weight mixture of N(mean_d, sd_d^2)
+over the posterior draws d, not a normal distribution fitted to it. The distribution of the mean is
+that of the mean_d alone. 199 quantiles of both are stored for every structure, so that no level
+needs the draws again. Conformal intervals follow from the mean, the standard deviation of a new
+observation and the scores of held-back structures. Loads no torch, and pandas only for a table.
 """
 
 import csv
@@ -36,17 +36,27 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-
 LEVELS: Floats = np.arange(1, 200) / 200.0
 """The probabilities of the stored quantiles: 0.005, 0.010, ..., 0.995."""
 
 STATUSES = ("ok", "warning", "refused")
 
 COLUMNS = (
-    *("id", "file", "formula", "mean_eV", "sd_eV", "lower_eV", "upper_eV", "level", "interval"),
-    *("domain", "status", "problem", "level_of_theory"),
+    "id",
+    "file",
+    "formula",
+    "mean_eV",
+    "sd_eV",
+    "lower_eV",
+    "upper_eV",
+    "level",
+    "interval",
+    "domain",
+    "status",
+    "problem",
+    "level_of_theory",
 )
-TEXTS = ("ids", "files", "formulas", "domain", "status", "problem")  # fields of `Predictions` with a value a row
+TEXTS = ("ids", "files", "formulas", "domain", "status", "problem")  # fields with a text for each row
 NUMBERS = ("mean_eV", "sd_mean_eV", "sd_new_eV", "quantiles_mean", "quantiles_new")
 NUMBER_COLUMNS = ("mean_eV", "sd_eV", "lower_eV", "upper_eV", "level")
 
@@ -60,9 +70,10 @@ NEGATIVE_END_NOTE = (
 class Predictions:
     """Predicted gaps, one row for every row of the input; numbers of refused rows are NaN.
 
-    `sd_mean_eV` belongs to the distribution of the mean (credible interval), `sd_new_eV` to that of a new observation
-    (prediction interval), in units of which `conformal` are the scores of the structures that the run held back, None
-    where it held back none. Raises InputError where the parts do not fit together.
+    `sd_mean_eV` is the standard deviation of the mean (credible interval), `sd_new_eV` that of a
+    new observation (prediction interval). `conformal` are the scores, in units of `sd_new_eV`, of
+    the structures that the run held back, or None. Raises InputError where the parts do not fit
+    together.
     """
 
     ids: tuple[str, ...]
@@ -100,27 +111,42 @@ class Predictions:
         return len(self.ids)
 
     def warning(self, row: int) -> str:
-        """Return everything to mind about one row: what is wrong with the structure, then how far it is from known."""
+        """Return the warnings on one row: problems of the structure, then of the domain."""
         domain = self.domain[row]
         return " ".join(text for text in (self.problem[row], domain if domain != "ok" else "") if text)
 
     def interval(self, level: float, kind: IntervalKind = "prediction") -> tuple[Floats, Floats]:
-        """Return the lower and upper ends (n,) in eV of the central interval of `level`, from the stored quantiles.
+        """Return the lower and upper ends (n,) in eV of the central interval of `level`.
 
-        Between two stored quantiles the interpolation is linear in the normal score, which is exact for a normal
-        distribution. Raises ConfigError for a level outside 0.01 to 0.99, for another kind and for a conformal interval
-        of a run that held nothing back, and InputError where it held back too few structures for the level.
+        Between two stored quantiles the interpolation is linear in the normal score, which is exact
+        for a normal distribution.
+
+        Parameters
+        ----------
+        level
+            Coverage of the interval, from 0.01 to 0.99.
+        kind
+            "prediction" for a new observation, "credible" for the mean, or "conformal".
+
+        Raises
+        ------
+        ConfigError
+            For another level or kind, and for a conformal interval of a run without held-back
+            structures.
+        InputError
+            Where the run held back too few structures for the level.
         """
         check_level(level)
         check_kind(kind)
         if kind == "conformal":
             return available(self.conformal).interval(level, mean=self.mean_eV, sd=self.sd_new_eV)
         stored = self.quantiles_new if kind == "prediction" else self.quantiles_mean
-        lower, upper = (_at_probability(stored, p) for p in ((1.0 - level) / 2.0, (1.0 + level) / 2.0))
+        lower = _at_probability(stored, (1.0 - level) / 2.0)
+        upper = _at_probability(stored, (1.0 + level) / 2.0)
         return lower, upper
 
     def to_frame(self, level: float = 0.95, kind: IntervalKind = "prediction") -> "pd.DataFrame":
-        """Return the table, one row for every row of the input, columns as in `COLUMNS`."""
+        """Return the table with the columns `COLUMNS` and one row for every row of the input."""
         import pandas as pd
 
         return pd.DataFrame({name: _column(values) for name, values in self.to_columns(level, kind).items()})
@@ -129,11 +155,22 @@ class Predictions:
         """Return the columns of the table by name, texts as sequences and numbers as arrays (n,)."""
         lower, upper = self.interval(level, kind)
         sd = self.sd_mean_eV if kind == "credible" else self.sd_new_eV
-        constant = (np.full(len(self), float(level)), [kind] * len(self))
-        numbers = (self.mean_eV, sd, lower, upper)
-        texts = (self.domain, self.status, self.problem, [self.level_of_theory] * len(self))
-        columns = (self.ids, self.files, self.formulas, *numbers, *constant, *texts)
-        return dict(zip(COLUMNS, columns, strict=True))
+        n = len(self)
+        return {
+            "id": self.ids,
+            "file": self.files,
+            "formula": self.formulas,
+            "mean_eV": self.mean_eV,
+            "sd_eV": sd,
+            "lower_eV": lower,
+            "upper_eV": upper,
+            "level": np.full(n, float(level)),
+            "interval": [kind] * n,
+            "domain": self.domain,
+            "status": self.status,
+            "problem": self.problem,
+            "level_of_theory": [self.level_of_theory] * n,
+        }
 
     def to_csv(self, path: Path | str | None = None, *, level: float = 0.95, kind: IntervalKind = "prediction") -> str:
         """Return the table as CSV text and write it to `path` if one is given."""
@@ -157,22 +194,46 @@ def predictions_from_draws(
     level_of_theory: str = "",
     conformal: ConformalScores | None = None,
 ) -> Predictions:
-    """Summarise draws of the means (draw, n) and of the noise sds (draw,) or (draw, n), in eV, into `Predictions`.
+    """Summarise draws of a predictive distribution into `Predictions`.
 
-    A new observation is the equal-weight mixture of normals about `centres` (component, n), by default the means, with
-    these sds. One column for every row of the input; columns of refused rows are ignored and may hold NaN.
+    A new observation has the equal-weight mixture of normals N(centres[d], sds[d]^2). Columns of
+    refused rows are ignored and may contain NaN.
+
+    Parameters
+    ----------
+    means
+        Draws of the mean, (draw, n), in eV, with one column for every row of the input.
+    sds
+        Standard deviations of the noise, (component,) or (component, n), in eV.
+    ids, files, formulas, domain, status, problem
+        Texts of the n rows, as in `Predictions`.
+    centres
+        Centres of the mixture, (component, n), in eV. Default: `means`.
+    level_of_theory
+        Method of the labels that the run was trained on.
+    conformal
+        Scores of the structures that the run held back.
+
+    Raises
+    ------
+    InputError
+        For shapes that do not fit together and for values of usable rows that are not finite.
     """
-    refused = np.asarray(status, dtype=object) == "refused"
-    drawn = np.asarray(means, dtype=np.float64)
-    if drawn.ndim != 2 or drawn.shape[1] != refused.size:
-        raise InputError(f"means has shape {drawn.shape}, len(status)={refused.size}. Accepted: (draw, len(status)).")
-    noise, usable = np.asarray(sds, dtype=np.float64), np.flatnonzero(~refused)
-    new = drawn if centres is None else np.asarray(centres, dtype=np.float64)
-    new, spreads = checked_mixture(new[:, usable], noise[:, usable] if noise.ndim == 2 else noise)
-    drawn = finite_means(drawn[:, usable])
+    is_refused = np.asarray(status, dtype=object) == "refused"
+    n = is_refused.size
+    mean_draws = np.asarray(means, dtype=np.float64)
+    if mean_draws.ndim != 2 or mean_draws.shape[1] != n:
+        raise InputError(f"means has shape {mean_draws.shape}, len(status)={n}. Accepted: (draw, len(status)).")
+    noise = np.asarray(sds, dtype=np.float64)
+    usable = np.flatnonzero(~is_refused)
+    all_centres = mean_draws if centres is None else np.asarray(centres, dtype=np.float64)
+    mixture_centres, mixture_sds = checked_mixture(
+        all_centres[:, usable], noise[:, usable] if noise.ndim == 2 else noise
+    )
+    mean_draws = finite_means(mean_draws[:, usable])
 
     def scatter(values: Floats) -> Floats:
-        full = np.full((*values.shape[:-1], refused.size), np.nan)
+        full = np.full((*values.shape[:-1], n), np.nan)
         full[..., usable] = values
         return full
 
@@ -183,21 +244,31 @@ def predictions_from_draws(
         domain=tuple(domain),
         status=tuple(status),
         problem=tuple(problem),
-        mean_eV=scatter(by_structure(drawn).mean(axis=1)),
-        sd_mean_eV=scatter(by_structure(drawn).std(axis=1)),
-        sd_new_eV=scatter(mixture_sd(new, spreads)),
-        quantiles_mean=scatter(draw_quantiles(drawn, LEVELS)),
-        quantiles_new=scatter(mixture_quantiles(new, spreads, LEVELS)),
+        mean_eV=scatter(by_structure(mean_draws).mean(axis=1)),
+        sd_mean_eV=scatter(by_structure(mean_draws).std(axis=1)),
+        sd_new_eV=scatter(mixture_sd(mixture_centres, mixture_sds)),
+        quantiles_mean=scatter(draw_quantiles(mean_draws, LEVELS)),
+        quantiles_new=scatter(mixture_quantiles(mixture_centres, mixture_sds, LEVELS)),
         level_of_theory=level_of_theory,
         conformal=conformal,
     )
 
 
 def read_predictions_csv(source: Path | str | bytes) -> "pd.DataFrame":
-    """Read a predictions CSV (a path, or its bytes) as the table that `Predictions.to_frame` gave.
+    """Read a CSV of predictions as the table of `Predictions.to_frame`.
 
-    Ids and all other text stay text exactly as it was before defusing; numbers of refused rows are NaN. Further columns
-    are kept as text; `level_of_theory` may be absent. Raises InputError on a file that is no such table.
+    Texts are those before protection against spreadsheet formulas. Numbers of refused rows are NaN.
+    Unknown columns are read as text; `level_of_theory` may be absent.
+
+    Parameters
+    ----------
+    source
+        Path of the file, or its content.
+
+    Raises
+    ------
+    InputError
+        For a file that is not a table of predictions.
     """
     import pandas as pd
 
@@ -238,7 +309,8 @@ def _column(values: Any) -> "pd.Series[Any]":
 def _at_probability(stored: Floats, probability: float) -> Floats:
     """Return the quantile (n,) at one probability from quantiles (199, n) at LEVELS, linear in the normal score."""
     right = int(np.clip(np.searchsorted(LEVELS, probability - 1e-9), 1, LEVELS.size - 1))
-    scores = ndtri(np.array([LEVELS[right - 1], LEVELS[right], np.clip(probability, LEVELS[0], LEVELS[-1])]))
-    share = (scores[2] - scores[0]) / (scores[1] - scores[0])
-    result: Floats = stored[right - 1] + share * (stored[right] - stored[right - 1])
+    clipped = np.clip(probability, LEVELS[0], LEVELS[-1])
+    left_score, right_score, score = ndtri(np.array([LEVELS[right - 1], LEVELS[right], clipped]))
+    fraction = (score - left_score) / (right_score - left_score)
+    result: Floats = stored[right - 1] + fraction * (stored[right] - stored[right - 1])
     return result

@@ -1,4 +1,4 @@
-"""The whole jobs that shell, worker and notebooks share: transfer, predict, compare; and the folder of a run.
+"""Complete tasks for command line, worker and notebooks: transfer, predict, compare; and stored runs.
 
 Not here: a method, a page, a queue.
 """

@@ -1,4 +1,7 @@
-"""Predictions of any number of structures, chunk by chunk in the order of the input: the rows of `predict_run`."""
+"""Predictions of any number of structures, chunk by chunk in the order of the input.
+
+The rows are those of `predict_run`.
+"""
 
 import contextlib
 import hashlib
@@ -35,31 +38,31 @@ from bandgap.structures.packed import PackedRecord, unpack
 from bandgap.structures.spool import Spool
 
 FIRST = 128  # structures that are predicted before processes are forked
-PROCESSES_FROM = 2_000  # structures; of fewer only what is slow to describe is spread over processes
+PROCESSES_FROM = 2_000  # structures from which chunks are spread over processes; of fewer, only descriptors
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Some structures of an input, one after the other, and their predictions."""
+    """Consecutive structures of an input, and their predictions."""
 
-    given: "_Given"
+    packed_records: "_Records"
     predictions: Predictions
-    details: PredictionDetails | None = None  # its rows begin at 0
+    details: PredictionDetails | None = None  # row numbers start at 0
 
     def __len__(self) -> int:
-        return len(self.given)
+        return len(self.packed_records)
 
     @property
     def records(self) -> tuple[StructureRecord, ...]:
-        """The structures, made anew of packed ones at every call."""
-        return tuple(map(unpack, self.given))
+        """The structures; packed ones are unpacked at every call."""
+        return tuple(map(unpack, self.packed_records))
 
 
 @dataclass(frozen=True)
 class ChunkPlan:
-    """How an input is predicted: the folder of the run, the request, and the cache of descriptors.
+    """How an input is predicted: folder of the run, request, and cache of descriptors.
 
     The rows do not depend on the request's `chunk_size` and `n_jobs`.
     """
@@ -79,45 +82,73 @@ def predict_chunks(
     labelled: NDArray[np.bool_] | None = None,
     progress: Progress = no_progress,
 ) -> Iterator[Chunk]:
-    """Yield the predictions of `n` records from number `first` on; `baseline_eV` (n,) as `predict_run` takes it.
+    """Yield the predictions of records in chunks, from number `first` on.
 
-    Where `n` is not known at the beginning, as records are still being read, it is a function that returns it, or None
-    as long as it is not known.
-    With `labelled` (n,), which records have a known gap, details stand beside the predictions.
-    With several processes, or on an engine elsewhere, whose workers must see the folder of the model, each predicts
-    whole chunks with one thread, and as many chunks are held as there are processes, twice. Raises what `predict_run`
-    raises, but for a baseline, which the caller checks.
+    With several processes, or on a remote engine, each process predicts whole chunks with one
+    thread. Memory then contains at most twice as many chunks as there are processes. The workers of
+    a remote engine must be able to read the folder of the run.
+
+    Parameters
+    ----------
+    records
+        Structures to predict.
+    plan
+        Run, request and cache.
+    n
+        Number of records. While records are still being read, a function that returns it, or None
+        as long as it is not known.
+    first
+        Number of the first record to predict.
+    baseline_eV
+        Baseline of every record, (n,), in eV, if the run needs one. The caller checks it.
+    labelled
+        Whether the gap of each record is known, (n,). If given, chunks have details.
+    progress
+        Called after every chunk; may raise `Cancelled`.
+
+    Raises
+    ------
+    ConfigError, InputError
+        As `predict_run`.
     """
-    known = n if callable(n) else lambda: n
+    total_now = n if callable(n) else lambda: n
     request = plan.request
-    spread = request.n_jobs > 1 or engine_in_use().remote
+    has_workers = request.n_jobs > 1 or engine_in_use().remote
     items: Iterable[StructureRecord | PackedRecord] = records
-    if spread and isinstance(records, Spool):
+    if has_workers and isinstance(records, Spool):
         items = records.packed()
-    left = islice(items, first, None)
-    head = list(islice(left, PROCESSES_FROM)) if known() is None else []  # so many at least, or all
-    n_left = len(head) if (total := known()) is None else total - first
-    shares = spread and n_left >= PROCESSES_FROM
-    size = max(1, min(request.chunk_size, -(-n_left // request.n_jobs))) if shares else request.chunk_size
-    parts = _parts(chain(head, left), size=size, first=first, baseline_eV=baseline_eV, labelled=labelled)
-    started, said = time.monotonic(), Update("predicting", first, total)
+    items_to_do = islice(items, first, None)
+    # where the total is unknown, wait for PROCESSES_FROM records or for the end
+    head = list(islice(items_to_do, PROCESSES_FROM)) if total_now() is None else []
+    total = total_now()
+    n_to_do = len(head) if total is None else total - first
+    is_parallel = has_workers and n_to_do >= PROCESSES_FROM
+    size = request.chunk_size
+    if is_parallel:
+        size = max(1, min(size, -(-n_to_do // request.n_jobs)))
+    tasks = _tasks_of(chain(head, items_to_do), size=size, first=first, baseline_eV=baseline_eV, labelled=labelled)
+    started = time.monotonic()
+    update = Update("predicting", first, total)
 
-    def within(update: Update, /) -> None:  # a chunk that is slow to describe can be cancelled, too
-        progress(replace(said, message=f"{update.phase}, {update.done:,} of the next {update.total or 0:,}"))
+    def report_within_chunk(inner: Update, /) -> None:  # lets the user cancel within a slow chunk
+        progress(replace(update, message=f"{inner.phase}, {inner.done:,} of the next {inner.total or 0:,}"))
 
-    progress(said)
-    for chunk in _together(parts, plan) if shares else _alone(parts, plan, within):
-        done = said.done + len(chunk)
+    progress(update)
+    chunks = _predict_in_parallel(tasks, plan) if is_parallel else _predict_here(tasks, plan, report_within_chunk)
+    for chunk in chunks:
+        done = update.done + len(chunk)
         rate = (done - first) / max(time.monotonic() - started, 1e-9)
-        said = replace(said, done=done, total=known(), values={RATE: rate})
-        progress(said)
+        update = replace(update, done=done, total=total_now(), values={RATE: rate})
+        progress(update)
         yield chunk
 
 
 def work_of(plan: ChunkPlan, *, has_baseline: bool) -> str:
-    """Return the name of the work that a plan does: the same where the same structures get the same rows."""
-    folder = plan.model_folder
-    paths = [folder / name for name in (MANIFEST, DRAWS, DOMAIN, *([CALIBRATOR] if plan.request.calibrated else []))]
+    """Return a fingerprint of a plan: equal fingerprints give equal rows for equal structures."""
+    names = [MANIFEST, DRAWS, DOMAIN]
+    if plan.request.calibrated:
+        names.append(CALIBRATOR)
+    paths = [plan.model_folder / name for name in names]
     facts = {
         "model": [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths if path.exists()],
         "baseline": has_baseline,
@@ -127,54 +158,57 @@ def work_of(plan: ChunkPlan, *, has_baseline: bool) -> str:
     return fingerprint(facts)
 
 
-_Given = tuple[StructureRecord | PackedRecord, ...]
-Part = tuple[_Given, Floats | None, NDArray[np.bool_] | None]  # of which the rows are known
-Found = tuple[Predictions, PredictionDetails | None]
+_Records = tuple[StructureRecord | PackedRecord, ...]
+_Task = tuple[_Records, Floats | None, NDArray[np.bool_] | None]  # records, baselines, whether labelled
+_Result = tuple[Predictions, PredictionDetails | None]
 
 
 class _Map(Protocol):
     def __call__(
-        self, function: Callable[..., Found], tasks: Iterable[tuple[Any, ...]], *, n_jobs: int, ahead: int
-    ) -> Generator[Found, None, None]: ...
+        self, function: Callable[..., _Result], tasks: Iterable[tuple[Any, ...]], *, n_jobs: int, ahead: int
+    ) -> Generator[_Result, None, None]: ...
 
 
-def _parts(
+def _tasks_of(
     records: Iterator[StructureRecord | PackedRecord],
     *,
     size: int,
     first: int,
     baseline_eV: Floats | None,
     labelled: NDArray[np.bool_] | None,
-) -> Iterator[Part]:
-    at = first
-    while part := tuple(islice(records, size)):
-        own = slice(at, at + len(part))
-        yield part, None if baseline_eV is None else baseline_eV[own], None if labelled is None else labelled[own]
-        at += len(part)
+) -> Iterator[_Task]:
+    start = first
+    while chunk := tuple(islice(records, size)):
+        rows = slice(start, start + len(chunk))
+        chunk_baseline = None if baseline_eV is None else baseline_eV[rows]
+        chunk_labelled = None if labelled is None else labelled[rows]
+        yield chunk, chunk_baseline, chunk_labelled
+        start += len(chunk)
 
 
-def _alone(parts: Iterator[Part], plan: ChunkPlan, progress: Progress) -> Iterator[Chunk]:
+def _predict_here(tasks: Iterator[_Task], plan: ChunkPlan, progress: Progress) -> Iterator[Chunk]:
+    """Yield the chunks one after the other; only descriptors use several processes."""
     run, calibrator = _loaded(plan)
-    for part in parts:
-        found = _predicted(part, run, calibrator, plan.cache, n_jobs=plan.request.n_jobs, progress=progress)
-        yield Chunk(part[0], *found)
+    for task in tasks:
+        result = _predict(task, run, calibrator, plan.cache, n_jobs=plan.request.n_jobs, progress=progress)
+        yield Chunk(task[0], *result)
 
 
 def _loaded(plan: ChunkPlan) -> tuple[Run, Calibrator | None]:
     return load_for(plan.model_folder, plan.request)
 
 
-def _predicted(
-    part: Part,
+def _predict(
+    task: _Task,
     run: Run,
     calibrator: Calibrator | None,
     cache: DescriptorCache | None,
     *,
     n_jobs: int = 1,
     progress: Progress = no_progress,
-) -> Found:
-    given, baseline, labelled = part
-    records = tuple(map(unpack, given))
+) -> _Result:
+    packed_records, baseline, labelled = task
+    records = tuple(map(unpack, packed_records))
     described = featurize(records, run.descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
     drawn = draw_records(run, records, described, baseline_eV=baseline)
     predictions = record_predictions(run, records, drawn)
@@ -182,43 +216,52 @@ def _predicted(
     return predictions if calibrator is None else calibrator.apply(predictions), details
 
 
-def _together(parts: Iterator[Part], plan: ChunkPlan) -> Generator[Chunk, None, None]:
-    loaded = _loaded(plan)  # what is wrong with it is said here
+def _predict_in_parallel(tasks: Iterator[_Task], plan: ChunkPlan) -> Generator[Chunk, None, None]:
+    """Yield the chunks, predicted by forked processes where possible, else by those of the engine."""
+    loaded = _loaded(plan)  # before any process starts, so that errors are raised here
     if engine_in_use().remote or not can_fork():
-        yield from _elsewhere(parts, plan, mapped)
+        yield from _predict_by(mapped, tasks, plan)
         return
     _LOADED[_key(plan)] = loaded
     try:
-        for part in islice(parts, 1):  # a few first, so that forks have all that is loaded or made for it
-            few = _cut(part, slice(FIRST))
-            yield Chunk(few[0], *_predicted(few, *loaded, plan.cache))
-            if part[0][FIRST:]:
-                parts = chain([_cut(part, slice(FIRST, None))], parts)
-        yield from _elsewhere(parts, plan, mapped_by_forks)
+        # predict a few structures first: forks then inherit everything that is imported or compiled
+        for task in islice(tasks, 1):
+            first_rows = _sliced(task, slice(FIRST))
+            yield Chunk(first_rows[0], *_predict(first_rows, *loaded, plan.cache))
+            if task[0][FIRST:]:
+                tasks = chain([_sliced(task, slice(FIRST, None))], tasks)
+        yield from _predict_by(mapped_by_forks, tasks, plan)
     finally:
         del _LOADED[_key(plan)]
 
 
-def _cut(part: Part, rows: slice) -> Part:
-    records, baseline, known = part
-    return records[rows], None if baseline is None else baseline[rows], None if known is None else known[rows]
+def _sliced(task: _Task, rows: slice) -> _Task:
+    records, baseline, labelled = task
+    return (
+        records[rows],
+        None if baseline is None else baseline[rows],
+        None if labelled is None else labelled[rows],
+    )
 
 
-def _elsewhere(parts: Iterator[Part], plan: ChunkPlan, over: _Map) -> Generator[Chunk, None, None]:
-    own = replace(plan, cache=None) if engine_in_use().remote else plan  # the cache is a file of this machine
-    held: deque[_Given] = deque()
+def _predict_by(map_function: _Map, tasks: Iterator[_Task], plan: ChunkPlan) -> Generator[Chunk, None, None]:
+    """Yield the chunks in order, predicted by the processes of `map_function`."""
+    # the cache is a file of this machine
+    worker_plan = replace(plan, cache=None) if engine_in_use().remote else plan
+    pending: deque[_Records] = deque()
 
-    def tasks() -> Iterator[tuple[Part, ChunkPlan]]:
-        for part in parts:
-            held.append(part[0])
-            yield part, own
+    def arguments() -> Iterator[tuple[_Task, ChunkPlan]]:
+        for task in tasks:
+            pending.append(task[0])
+            yield task, worker_plan
 
-    with contextlib.closing(over(_in_process, tasks(), n_jobs=plan.request.n_jobs, ahead=2)) as found:
-        for predictions, details in found:
-            yield Chunk(held.popleft(), predictions, details)
+    results = map_function(_predict_in_process, arguments(), n_jobs=plan.request.n_jobs, ahead=2)
+    with contextlib.closing(results):
+        for predictions, details in results:
+            yield Chunk(pending.popleft(), predictions, details)
 
 
-_Key = tuple[Path, float, IntervalKind, bool]  # what a loaded model depends on
+_Key = tuple[Path, float, IntervalKind, bool]  # identifies a loaded run
 _LOADED: dict[_Key, tuple[Run, Calibrator | None]] = {}  # of this process and its forks
 
 
@@ -227,11 +270,11 @@ def _key(plan: ChunkPlan) -> _Key:
     return plan.model_folder, request.probability, request.interval, request.calibrated
 
 
-def _in_process(part: Part, plan: ChunkPlan) -> Found:
-    """Predict in a process of its own, which keeps the model for the next chunk."""
+def _predict_in_process(task: _Task, plan: ChunkPlan) -> _Result:
+    """Predict a chunk in a worker process, which keeps the loaded run for its next chunk."""
     set_threads()
     key = _key(plan)
     with few_blas_threads():
         if key not in _LOADED:
             _LOADED[key] = _loaded(plan)
-        return _predicted(part, *_LOADED[key], plan.cache)
+        return _predict(task, *_LOADED[key], plan.cache)

@@ -1,4 +1,4 @@
-"""Fits of a comparison: one line of a file for each, read again to go on, and their means over splits."""
+"""Fits of a comparison: one line of a file for each, reused by a later call, and their means over splits."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,7 +18,7 @@ DIFFERENCES: Final[Mapping[str, str]] = {
     "settings": "other settings",
     "version": "another version of bandgap",
 }
-"""What a kept fit can differ in from the one that is asked for, by its name in `ComparedFit.made_of`."""
+"""Differences between a stored fit and a requested one, by the name in `ComparedFit.made_of`."""
 
 Facts = Mapping[str, Any]
 FitKey = tuple[str, int, int, float, str]
@@ -28,9 +28,9 @@ FitKey = tuple[str, int, int, float, str]
 class ComparedFit:
     """One method on one split: figures on the test rows, seconds of the fit, warnings.
 
-    `tested_on` is a fingerprint of the test rows where they are not drawn from all labelled structures, else "".
-    `failed` says why there is no fit and no figure, "" where there is one. `made_of` holds what else the figures depend
-    on, by name, where the file's reader compares it; lines of earlier versions have none.
+    `tested_on` is a fingerprint of the candidates for test rows where they are not all labelled
+    structures, else "". `failed` is the reason why there is no fit, else "". `made_of` are the
+    other inputs that the figures depend on, by name.
     """
 
     method: str
@@ -47,38 +47,38 @@ class ComparedFit:
 
 
 def fit_key(fit: ComparedFit) -> FitKey:
-    """Return what a fit is a fit of: method, size, seed, share held back, and what it was tested on."""
+    """Return what identifies a fit: method, size, seed, share held back, candidates for test rows."""
     return fit.method, fit.n, fit.seed, fit.conformal_share, fit.tested_on
 
 
 def reusable_fits(fits: Iterable[ComparedFit], facts: Mapping[str, Facts]) -> list[ComparedFit]:
-    """Return the kept fits that were made of the same as those asked for, the last one of every key.
+    """Return the stored fits with the same inputs as the requested ones, the last one of every key.
 
-    `facts` has what each method's fits are made of now. A method that is not in it is not asked for this time; its
-    fits stay where they were made of the same data, test rows, source and version as those of another method.
+    `facts` are the present inputs of each requested method. Fits of other methods are reusable
+    where data, test rows, source and version are the same as those of a requested method.
     """
-    found = {fit_key(fit): fit for fit in fits if _is_reusable(fit, facts)}
-    return list(found.values())
+    last_fit = {fit_key(fit): fit for fit in fits if _is_reusable(fit, facts)}
+    return list(last_fit.values())
 
 
 def recomputed_sentence(fits: Iterable[ComparedFit], facts: Mapping[str, Facts], *, where: Path | str) -> str:
-    """Return one sentence on how many kept fits differ from those asked for and in what, "" where there are none.
+    """Return one sentence on how many stored fits are not reused and why, "" where there are none.
 
-    Fits that were computed again since are not counted.
+    Fits that were recomputed since are not counted.
     """
-    kept = list(fits)
-    current_keys = {fit_key(fit) for fit in reusable_fits(kept, facts)}
-    stale = [fit for fit in kept if fit_key(fit) not in current_keys]
+    stored = list(fits)
+    current_keys = {fit_key(fit) for fit in reusable_fits(stored, facts)}
+    stale = [fit for fit in stored if fit_key(fit) not in current_keys]
     if not stale:
         return ""
     pairs = [(fit.made_of, facts.get(fit.method, {})) for fit in stale if fit.made_of]
-    words = [
+    differences = [
         text
         for name, text in DIFFERENCES.items()
         if any(name in now and made_of.get(name) != now[name] for made_of, now in pairs)
     ]
-    why = f"were made with {' and '.join(words)}" if words else "do not say what they were made of"
-    return f"{where}: kept fits that are not used, and recomputed where asked for: {len(stale):,}. They {why}."
+    why = f"were made with {' and '.join(differences)}" if differences else "do not say what they were made of"
+    return f"{where}: {len(stale):,} stored fits are not used, and recomputed if needed. They {why}."
 
 
 def _is_reusable(fit: ComparedFit, facts: Mapping[str, Facts]) -> bool:
@@ -106,14 +106,14 @@ def summary(fits: Sequence[ComparedFit], figure: str) -> dict[str, dict[int, tup
 
 
 def append_fit(path: Path, fit: ComparedFit) -> None:
-    """Add a fit to a file of JSON lines."""
+    """Append a fit to a file of JSON lines."""
     append_line(path, asdict(fit))
 
 
 def read_fits(path: Path) -> list[ComparedFit]:
-    """Return the fits of a file of JSON lines, none where there is no file; raises InputError on a damaged line.
+    """Return the fits of a file of JSON lines, none where there is no file; raises InputError for a damaged line.
 
-    Those that failed are left out, to be tried again.
+    Failed fits are left out, so that they are tried again.
     """
     return [fit for fit in read_lines(path, _fit_of_line, what="compared fit") if not fit.failed]
 

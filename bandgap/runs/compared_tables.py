@@ -1,8 +1,9 @@
-"""What the methods of a comparison are given where a source lacks elements, and on which structures all are judged.
+"""Inputs of the methods of a comparison where a source lacks elements, and the common test structures.
 
-As in a run of its own, a method that learns of new elements takes every structure in the source's grown descriptor, one
-without transfer does without the source, and of the others such structures are left out. All are then tested on
-structures that each of them takes.
+The rules are those of a run. A method that can learn new elements uses every structure, in the
+grown descriptor of the source. A method without transfer does not use the source. For the other
+methods, structures with new elements are left out. All methods are tested on structures that each
+of them uses.
 """
 
 from collections import Counter
@@ -42,11 +43,11 @@ LEFT_OUT: Final = "left out by"
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
-    """What a method starts from and learns from: networks of a source (none: without one), and a table.
+class MethodInputs:
+    """Inputs of a method: networks of a source (empty without one) and a table of labelled rows.
 
-    `descriptor` is that of the table without electron levels; `warnings` are what a fit says of a source or a potential
-    left aside.
+    `descriptor` is that of the table without electron levels. `warnings` say where a source or a
+    potential is not used.
     """
 
     members: Members
@@ -63,65 +64,67 @@ class Given:
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """What every method of a comparison is given, by name, and the rows beside them that need no fit (`beside`).
+    """Inputs of every method of a comparison, by name, and of the references without a fit (`reference`).
 
-    `n_labelled` structures could be learned from; `lacking` counts those that hold an element that the source lacks.
-    `unable` are the methods that were asked for and take too few.
+    `n_labelled` is the number of usable labelled structures. `lacking` counts those with an element
+    that the source lacks, by element. `unable` are requested methods that can use too few
+    structures.
     """
 
-    beside: Given
+    reference: MethodInputs
     n_labelled: int
-    by_method: Mapping[str, Given] = field(default_factory=dict)
+    by_method: Mapping[str, MethodInputs] = field(default_factory=dict)
     lacking: Mapping[str, int] = field(default_factory=dict)
     unable: tuple[str, ...] = ()
 
-    def of(self, method: str) -> Given:
-        """Return what a method is given."""
-        return self.by_method.get(method, self.beside)
+    def of(self, method: str) -> MethodInputs:
+        """Return the inputs of a method."""
+        return self.by_method.get(method, self.reference)
 
     @property
-    def distinct(self) -> list[Given]:
-        """All that is given, each thing once."""
-        return list({id(given): given for given in (self.beside, *self.by_method.values())}.values())
+    def distinct(self) -> list[MethodInputs]:
+        """The inputs without duplicates, those of the references first."""
+        return list({id(inputs): inputs for inputs in (self.reference, *self.by_method.values())}.values())
 
     @property
     def common(self) -> list[str]:
-        """Ids of the structures that every method takes, in the order of the rows."""
-        first, *others = self.distinct
-        taken = [set(given.table.ids) for given in others]
-        return [name for name in first.table.ids if all(name in ids for ids in taken)]
+        """Ids of the structures that every method uses, in the order of the rows."""
+        first, *other_inputs = self.distinct
+        id_sets = [set(inputs.table.ids) for inputs in other_inputs]
+        return [id_ for id_ in first.table.ids if all(id_ in ids for ids in id_sets)]
 
     @property
     def tested_on(self) -> str:
-        """Return "" where test rows are drawn from all labelled structures, else a fingerprint of which these are."""
+        """Return "" where test rows are drawn from all labelled structures, else a fingerprint of their ids."""
         common = self.common
         return "" if len(common) == self.n_labelled else fingerprint(sorted(common))
 
     def left_out(self, n_given: int) -> list[str]:
-        """Say which of the `n_given` structures are left out, of every table that leaves some out."""
-        facts = [
-            given.table.facts(n_given=n_given, of_source=bool(given.members))
-            | {"descriptor": to_dict(given.descriptor)}
-            for given in self.distinct
+        """Return a sentence on the structures that are left out, for every table that leaves some out."""
+        facts_by_table = [
+            inputs.table.facts(n_given=n_given, of_source=bool(inputs.members))
+            | {"descriptor": to_dict(inputs.descriptor)}
+            for inputs in self.distinct
         ]
-        return list(dict.fromkeys(text for found in facts if (text := left_out_sentence(found))))
+        return list(dict.fromkeys(text for facts in facts_by_table if (text := left_out_sentence(facts))))
 
     @property
     def sentence(self) -> str:
-        """Say on which structures every method is judged, and what each does with elements that the source lacks."""
-        common, most = len(self.common), self.n_labelled
-        drawn = f"all {common:,}" if common == most else f"the {common:,} of {most:,}"
-        text = f"Every method was judged on the same structures in each split, drawn from {drawn} labelled ones"
+        """The test structures, and how each method treats elements that the source lacks."""
+        n_common = len(self.common)
+        is_all = n_common == self.n_labelled
+        pool = f"all {n_common:,}" if is_all else f"the {n_common:,} of {self.n_labelled:,}"
+        text = f"Every method was tested on the same structures in each split, drawn from {pool} labelled ones"
         if not self.lacking:
             return f"{text}."
         groups: dict[str, list[str]] = {}
-        for name, given in self.by_method.items():
-            groups.setdefault(_does(given, self.lacking), []).append(name)
-        lacks = ", ".join(f"no {symbol} (in {count:,})" for symbol, count in self.lacking.items())
-        done = "; ".join(f"{does} {', '.join(names)}" for does, names in groups.items())
+        for name, inputs in self.by_method.items():
+            groups.setdefault(_treatment(inputs, self.lacking), []).append(name)
+        missing = ", ".join(f"no {symbol} (in {count:,})" for symbol, count in self.lacking.items())
+        treatments = "; ".join(f"{treatment} {', '.join(names)}" for treatment, names in groups.items())
         return (
-            f"{text}{' that all of them take' if common < most else ''}. The source model has {lacks}. Structures with "
-            f"such elements are {done}."
+            f"{text}{'' if is_all else ' that all of them take'}. The source model has {missing}. Structures with "
+            f"such elements are {treatments}."
         )
 
 
@@ -137,64 +140,109 @@ def tables_for(
     at_least: int = 0,
     **computing: Any,
 ) -> Compared:
-    """Return what these methods are given of a source and of records with gaps (n,) in eV, NaN where there is none.
+    """Return the inputs of methods from a source and labelled records.
 
-    Without a source (None) `own` is the descriptor, None the one for the structures' elements. Methods that take fewer
-    than `at_least` structures are left out (`unable`). `computing` is passed on to `learnable`, which raises InputError
-    where a method is left without structures. Raises ConfigError for a method that transfers where there is no source,
-    and for a descriptor beside one.
+    Parameters
+    ----------
+    methods
+        Names of the methods.
+    source_folder
+        Folder of the source, or None.
+    records, gaps_eV
+        Structures and their gaps, (n,), in eV, NaN where there is none.
+    head
+        Output of the source to load. Default: all.
+    own
+        Descriptor without a source. Default: the one for the elements of the structures.
+    levels
+        Electron levels that the tables contain.
+    at_least
+        Number of structures that a method must be able to use; other methods are `unable`.
+    computing
+        Further arguments of `learnable`.
+
+    Raises
+    ------
+    InputError
+        Where a method has no usable structure.
+    ConfigError
+        For a method that transfers where there is no source, and for a descriptor next to a source.
     """
     members: Members = ()
     if source_folder is None:
         for name in methods:
             without_source(name)
-        known = own or own_descriptor(records, gaps_eV)
+        base_descriptor = own or own_descriptor(records, gaps_eV)
     else:
         refuse_beside_source(own)
         members = open_sources(source_folder).load(head)
-        known = next(iter(members[0].values())).descriptor
+        base_descriptor = next(iter(members[0].values())).descriptor
     elements = elements_to_learn(records, gaps_eV)
-    lacking = set(elements) - set(known.elements) if members else set()
-    tables: dict[MBTRConfig | None, Given] = {}
+    lacking = set(elements) - set(base_descriptor.elements) if members else set()
+    inputs_by_descriptor: dict[MBTRConfig | None, MethodInputs] = {}
 
-    def given(descriptor: MBTRConfig | None) -> Given:
-        if descriptor not in tables:
+    def inputs_for(descriptor: MBTRConfig | None) -> MethodInputs:
+        """Return the inputs with a descriptor of the source, or without the source (None)."""
+        if descriptor not in inputs_by_descriptor:
             used = own_descriptor(records, gaps_eV) if descriptor is None else descriptor
-            kept = members if descriptor is not None else ()
+            used_members = members if descriptor is not None else ()
             table = learnable(
-                records, gaps_eV, descriptor=replace(used, levels=levels), of_source=bool(kept), **computing
+                records,
+                gaps_eV,
+                descriptor=replace(used, levels=levels),
+                of_source=bool(used_members),
+                **computing,
             )
-            aside = left_aside_sentence(sorted(lacking)) if descriptor is None else ""
-            few = "" if kept or own else kept_from_potential_of(records, gaps_eV)
-            tables[descriptor] = Given(kept, used, table, tuple(text for text in (aside, few) if text))
-        return tables[descriptor]
+            no_source_text = left_aside_sentence(sorted(lacking)) if descriptor is None else ""
+            no_potential_text = "" if used_members or own else kept_from_potential_of(records, gaps_eV)
+            warnings = tuple(text for text in (no_source_text, no_potential_text) if text)
+            inputs_by_descriptor[descriptor] = MethodInputs(used_members, used, table, warnings)
+        return inputs_by_descriptor[descriptor]
 
     labelled = _labelled(records, gaps_eV)
-    taken = {name: descriptor_taken(known, get_method(name), elements) if members else known for name in methods}
-    unable = [name for name, used in taken.items() if used and lacking and _n_taken(labelled, used) < at_least]
-    by_method = {name: given(descriptor) for name, descriptor in taken.items() if name not in unable}
-    of_source = [found for found in by_method.values() if found.members or not members]
-    beside = max(of_source, key=lambda found: len(found.table)) if of_source else _without_fit(given, known, elements)
+    descriptors = {
+        name: descriptor_taken(base_descriptor, get_method(name), elements) if members else base_descriptor
+        for name in methods
+    }
+    unable = [
+        name
+        for name, descriptor in descriptors.items()
+        if descriptor and lacking and _n_usable(labelled, descriptor) < at_least
+    ]
+    by_method = {name: inputs_for(descriptor) for name, descriptor in descriptors.items() if name not in unable}
+    candidates = [inputs for inputs in by_method.values() if inputs.members or not members]
+    if candidates:
+        reference = max(candidates, key=lambda inputs: len(inputs.table))
+    else:
+        reference = _reference_inputs(inputs_for, base_descriptor, elements)
     counts = Counter(symbol for record in labelled for symbol in elements_of(record) & lacking)
-    return Compared(beside, len(labelled), by_method, dict(counts.most_common()), tuple(unable))
+    return Compared(reference, len(labelled), by_method, dict(counts.most_common()), tuple(unable))
 
 
-def _without_fit(given: Callable[[MBTRConfig | None], Given], known: MBTRConfig, elements: Collection[str]) -> Given:
-    """Return what rows without a fit are given where no method takes the source: it grown, none where it cannot be."""
-    grown = grown_descriptor(known, elements)
-    return given(grown if set(elements) <= set(grown.elements) else None)
+def _reference_inputs(
+    inputs_for: Callable[[MBTRConfig | None], MethodInputs], descriptor: MBTRConfig, elements: Collection[str]
+) -> MethodInputs:
+    """Return the inputs of the references where no method uses the source.
+
+    These are the source with its grown descriptor, or no source where the descriptor cannot be
+    grown.
+    """
+    grown = grown_descriptor(descriptor, elements)
+    return inputs_for(grown if set(elements) <= set(grown.elements) else None)
 
 
 def _labelled(records: Sequence[StructureRecord], gaps_eV: NDArray[np.floating[Any]]) -> list[StructureRecord]:
     """Return the records that are not refused and have a gap (n,) in eV."""
-    return [r for r, gap in zip(records, gaps_eV, strict=True) if r.status != "refused" and np.isfinite(gap)]
+    return [
+        record for record, gap in zip(records, gaps_eV, strict=True) if record.status != "refused" and np.isfinite(gap)
+    ]
 
 
-def _n_taken(records: Sequence[StructureRecord], descriptor: MBTRConfig) -> int:
+def _n_usable(records: Sequence[StructureRecord], descriptor: MBTRConfig) -> int:
     return sum(elements_of(record) <= set(descriptor.elements) for record in records)
 
 
-def _does(given: Given, lacking: Collection[str]) -> str:
-    if not given.members:
+def _treatment(inputs: MethodInputs, lacking: Collection[str]) -> str:
+    if not inputs.members:
         return ASIDE
-    return LEARNED if set(lacking) <= set(given.descriptor.elements) else LEFT_OUT
+    return LEARNED if set(lacking) <= set(inputs.descriptor.elements) else LEFT_OUT

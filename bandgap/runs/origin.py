@@ -1,4 +1,4 @@
-"""What a run starts from: the networks of a source, as stored or grown by new elements, or no source at all."""
+"""The origin of a run: the networks of a source, as stored or grown by new elements, or no source."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,20 +29,20 @@ from bandgap.transfer import Method, TargetData, get_method, without_source
 
 Members = Sequence[Mapping[str, SourceModel]]
 BLOCKS_STAY: Final = (
-    "The graph blocks of the source model stay as they were trained; the layers above them move. This method holds "
-    "every layer as one matrix that takes one row of features for a structure, and graph blocks work on rows for all "
-    "of its atoms and bonds."
+    "The graph blocks of the source model are not changed; only the layers above them are. This method treats every "
+    "layer as one matrix that takes one row of features for a structure, but graph blocks take rows for all of its "
+    "atoms and bonds."
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """The method, the stored source with its networks as they were read (None and empty where there is none).
+    """The method of a run, and the stored source with its networks (None and empty without a source).
 
-    `descriptor` is that of the run's structures without electron levels: the source's, grown where the method learns
-    of new elements, or the structures' own. `lacking` are the elements for which a source that was given is left aside,
-    as the method does without one. `known` are the elements of a source that was given, which every method takes; None
-    where there is no source.
+    `descriptor` is that of the run's structures without electron levels: that of the source, grown
+    where the method can learn new elements, or one made for the structures. `lacking` are the
+    elements because of which a given source is not used, by a method that works without one.
+    `known` are the elements of a given source, which every method accepts; None without a source.
     """
 
     method: Method
@@ -51,7 +51,7 @@ class Origin:
     stored: Members = ()
     lacking: tuple[str, ...] = ()
     known: frozenset[str] | None = None
-    kept_from_potential: str = ""  # what is said of it, where a descriptor was made for the structures
+    kept_from_potential: str = ""  # why no potential is in a descriptor made for the structures
 
     def members(self, data: TargetData) -> Members:
         """Return the source models by output for each network, for the features of this target."""
@@ -60,54 +60,52 @@ class Origin:
         return grown_members(self.stored, self.descriptor, data.features)
 
     def fitted_from(self, members: Members, head: str, data: TargetData) -> Members:
-        """Return what the method is fitted from: of several outputs the one, with all parts that it has."""
+        """Return the networks to fit from: of several outputs, `head` alone unless all are fitted together."""
         if self.sources is None or not self.sources.several:
             return members
-        together = self.method.fit_together is not None
-        loaded = self.sources.load(None if together else head, extras=not together)
+        uses_all_outputs = self.method.fit_together is not None
+        loaded = self.sources.load(None if uses_all_outputs else head, extras=not uses_all_outputs)
         return grown_members(loaded, self.descriptor, data.features)
 
     @property
     def warnings(self) -> list[str]:
-        """What the run says of a source that was given and has no part in it, or of which a part does not move, and of
-        a potential that has no part in the descriptor.
-        """
-        given_graph = self.sources is not None and self.descriptor.graph is not None
-        said = (
+        """Warnings on a source that is not used or is not changed in full, and on an unused potential."""
+        has_graph = self.sources is not None and self.descriptor.graph is not None
+        texts = (
             left_aside_sentence(self.lacking) if self.lacking else "",
             self.kept_from_potential,
-            BLOCKS_STAY if given_graph and self.method.moves_hidden_layers else "",
+            BLOCKS_STAY if has_graph and self.method.moves_hidden_layers else "",
         )
-        return [text for text in said if text]
+        return [text for text in texts if text]
 
     @property
     def elements(self) -> list[str]:
-        """Elements that the source was trained on, by any of its outputs; none without a source."""
+        """Elements that any output of the source was trained on; empty without a source."""
         cards = [model.card for model in self.stored[0].values()] if self.stored else []
         return sorted(set().union(*(card.elements for card in cards)))
 
     def facts(self, head: str, models: Sequence[SourceModel], records: Sequence[StructureRecord]) -> dict[str, Any]:
-        """Return what the manifest says of the source: card, content, networks, what it shares with the structures.
+        """Return the manifest's entries on the source: card, networks, fingerprint, overlap with the structures.
 
-        `models` are those of the output `head` that were fitted from.
+        `models` are the networks of the output `head` from which the run was fitted.
         """
         card = to_dict(models[0].card)
         if self.sources is None:
             return {"head": head, "card": card, "members": 0, "fingerprint": NO_SOURCE, "overlap": None}
-        known, own = load_known(self.sources.folder), self.stored[0][head].descriptor.species
-        grown = [element for element in self.descriptor.species if element not in own]
-        if (
-            grown
-        ):  # the content is that of the networks before they grew; of several outputs they were read without extras
-            whole = self.sources.load(head, verify=False) if self.sources.several else self.stored
-            models = [member[head] for member in whole]
+        source_structures = load_known(self.sources.folder)
+        source_species = self.stored[0][head].descriptor.species
+        new_elements = [element for element in self.descriptor.species if element not in source_species]
+        if new_elements:
+            # The fingerprint is that of the networks as stored, with extras. Several outputs were read without.
+            stored = self.sources.load(head, verify=False) if self.sources.several else self.stored
+            models = [member[head] for member in stored]
         return {
             "head": head,
             "card": card,
             "members": len(models),
             "fingerprint": fingerprint([source_fingerprint(model) for model in models]),
-            "overlap": None if known is None else to_dict(overlap(known, records)),
-        } | ({"new_elements": grown} if grown else {})
+            "overlap": None if source_structures is None else to_dict(overlap(source_structures, records)),
+        } | ({"new_elements": new_elements} if new_elements else {})
 
 
 def origin_of(
@@ -118,41 +116,64 @@ def origin_of(
     *,
     descriptor: MBTRConfig | None = None,
 ) -> Origin:
-    """Return what a run of a method on these records with gaps (n,) in eV starts from.
+    """Return the origin of a run.
 
-    A method without transfer starts from the structures' own descriptor where that of the source lacks an element of
-    theirs, so that none is left out for a source that has no part in it.
-    Raises ConfigError for a method that transfers where there is no source (None), for a descriptor beside a source.
+    Where the source lacks an element of the structures, a method without transfer uses a descriptor
+    made for the structures. No structure is then left out because of a source that the method does
+    not use.
+
+    Parameters
+    ----------
+    source_folder
+        Folder of the source, or None.
+    method
+        Name of the method.
+    records, gaps_eV
+        Structures and their gaps, (n,), in eV, NaN where there is none.
+    descriptor
+        Descriptor without a source. Default: the one for the elements of the structures.
+
+    Raises
+    ------
+    ConfigError
+        For a method that transfers where there is no source, and for a descriptor next to a source.
     """
     if source_folder is None:
-        chosen = without_source(method)
+        method_object = without_source(method)
         kept_from = "" if descriptor else kept_from_potential_of(records, gaps_eV)
-        return Origin(chosen, descriptor or own_descriptor(records, gaps_eV), kept_from_potential=kept_from)
+        return Origin(method_object, descriptor or own_descriptor(records, gaps_eV), kept_from_potential=kept_from)
     refuse_beside_source(descriptor)
-    chosen, sources = get_method(method), open_sources(source_folder)
+    method_object = get_method(method)
+    sources = open_sources(source_folder)
     stored = sources.load(verify=not sources.several, extras=not sources.several)
-    own, elements = next(iter(stored[0].values())).descriptor, elements_to_learn(records, gaps_eV)
-    known, taken = frozenset(own.elements), descriptor_taken(own, chosen, elements)
-    if taken is None:
-        lacking = tuple(sorted(set(elements) - known))
-        kept_from = kept_from_potential_of(records, gaps_eV)
+    source_descriptor = next(iter(stored[0].values())).descriptor
+    elements = elements_to_learn(records, gaps_eV)
+    known = frozenset(source_descriptor.elements)
+    run_descriptor = descriptor_taken(source_descriptor, method_object, elements)
+    if run_descriptor is None:
         return Origin(
-            chosen, own_descriptor(records, gaps_eV), lacking=lacking, known=known, kept_from_potential=kept_from
+            method_object,
+            own_descriptor(records, gaps_eV),
+            lacking=tuple(sorted(set(elements) - known)),
+            known=known,
+            kept_from_potential=kept_from_potential_of(records, gaps_eV),
         )
-    return Origin(chosen, taken, sources, stored, known=known)
+    return Origin(method_object, run_descriptor, sources, stored, known=known)
 
 
 def descriptor_taken(own: MBTRConfig, method: Method, elements: Collection[str]) -> MBTRConfig | None:
-    """Return the descriptor of a source in which a method takes structures of these elements.
+    """Return the descriptor in which a method uses structures of these elements with a source.
 
-    It is grown where the method learns of new elements; None where the method does without a source that lacks some.
+    `own` is the descriptor of the source. It is grown where the method can learn new elements. The
+    result is None where the source lacks an element and the method works without a source.
     """
-    taken = grown_descriptor(own, elements) if method.new_elements else own
-    return None if set(elements) - set(taken.elements) and not method.transfers else taken
+    descriptor = grown_descriptor(own, elements) if method.new_elements else own
+    lacks_elements = bool(set(elements) - set(descriptor.elements))
+    return None if lacks_elements and not method.transfers else descriptor
 
 
 def left_aside_sentence(lacking: Collection[str]) -> str:
-    """Say that a method does without the source that was given, as this lacks elements of the structures."""
+    """Return the warning that a method does not use the given source, which lacks these elements."""
     return (
         f"The source model has no {', '.join(lacking)}. This method does without one: its descriptor is that for all "
         "elements of the structures, as with no source model."

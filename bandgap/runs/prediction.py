@@ -1,4 +1,4 @@
-"""The prediction of new structures by a stored run: one row for every record."""
+"""Prediction of new structures by a stored run, with one row for every record."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from bandgap.foundation.progress import Progress, Update, no_progress
 from bandgap.posterior import PredictiveDraws
 from bandgap.posterior.together import draws_together
 from bandgap.predictions.conformal import available, conformal_quantile
-from bandgap.predictions.details import PredictionDetails, keep_jointly, noise_variances
+from bandgap.predictions.details import PredictionDetails, joint_subset, noise_variances
 from bandgap.predictions.domain import Judgement
 from bandgap.predictions.table import Predictions, predictions_from_draws
 from bandgap.runs.requests import PredictRequest
@@ -30,12 +30,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class DrawnRecords:
-    """What a posterior says of records: places of the usable ones, draws at these, and the domain of all."""
+    """Predictive draws at the usable ones of n records, and judgements and problems of all."""
 
-    usable: NDArray[np.int64]  # (k,)
-    draws: PredictiveDraws  # at the k usable ones
-    judged: tuple[Judgement, ...]  # (n,)
-    problems: tuple[str, ...]  # (n,)
+    usable: NDArray[np.int64]  # (k,) rows of the usable records
+    draws: PredictiveDraws  # at the k usable records
+    judgements: tuple[Judgement, ...]  # (n,)
+    problems: tuple[str, ...]  # (n,), "" for none
 
 
 def predict_run(
@@ -56,10 +56,11 @@ def predict_run(
     records
         Structures to predict, n of them.
     request
-        Kind and probability of the intervals. They are checked here; the result has every kind and probability.
+        Kind and probability of the intervals. They are checked here; the result gives intervals of
+        every kind and probability.
     baseline_eV
-        Baseline (n,) in eV of every structure, NaN for none, if the run was trained with one. Structures without it
-        are refused.
+        Baseline of every structure, (n,), in eV, NaN for none, if the run was trained with one.
+        Structures without it are refused.
     cache
         Cache of descriptors on disk.
     progress
@@ -73,12 +74,12 @@ def predict_run(
     Raises
     ------
     ConfigError, InputError
-        When the run gives no interval of this kind and probability, when a baseline is missing, and when one is given
-        to a run that was trained without.
+        When the run has no interval of this kind and probability, when a baseline is missing, and
+        when one is given to a run that was trained without.
     """
     request = request or PredictRequest()
     run, calibrator = load_for(model_folder, request)
-    drawn = _drawn(run, records, baseline_eV, cache=cache, n_jobs=request.n_jobs, progress=progress)
+    drawn = _record_draws(run, records, baseline_eV, cache=cache, n_jobs=request.n_jobs, progress=progress)
     predictions = record_predictions(run, records, drawn)
     return predictions if calibrator is None else calibrator.apply(predictions)
 
@@ -91,18 +92,21 @@ def predict_with_details(
     cache: DescriptorCache | None = None,
     progress: Progress = no_progress,
 ) -> tuple[Predictions, PredictionDetails]:
-    """Predict structures without known gaps, as trained, with what `next_structures` ranks them by.
+    """Predict structures without known gaps, without calibrator, and the details that `next_structures` needs.
 
-    A run with a baseline needs that of every record, `baseline_eV` (n,). Raises InputError as `predict_run` does.
+    Parameters and errors are those of `predict_run`.
     """
     run = load_run(model_folder)
-    drawn = _drawn(run, records, baseline_eV, cache=cache, n_jobs=1, progress=progress)
+    drawn = _record_draws(run, records, baseline_eV, cache=cache, n_jobs=1, progress=progress)
     details = record_details(records, drawn, labelled=np.zeros(len(records), dtype=bool))
     return record_predictions(run, records, drawn), details
 
 
 def load_for(model_folder: Path | str, request: PredictRequest) -> tuple[Run, Calibrator | None]:
-    """Return a stored run with its calibrator; raises ConfigError or InputError as `predict_run` does."""
+    """Return a stored run and its calibrator.
+
+    Raises ConfigError or InputError as `predict_run` does.
+    """
     run = load_run(model_folder)
     calibrator = load_calibrator(Path(model_folder)) if request.calibrated else None
     if request.interval == "conformal":
@@ -111,7 +115,7 @@ def load_for(model_folder: Path | str, request: PredictRequest) -> tuple[Run, Ca
     return run, calibrator
 
 
-def _drawn(
+def _record_draws(
     run: Run,
     records: Sequence[StructureRecord],
     baseline_eV: Floats | None,
@@ -129,12 +133,12 @@ def _drawn(
 
 
 def check_baseline(run: Run, n: int, baseline_eV: Floats | None) -> None:
-    """Raise InputError where a run needs a baseline (n,) and has another or none, or has one and needs none."""
+    """Raise InputError unless a baseline (n,) is given exactly when the run needs one."""
     if run.baseline and (baseline_eV is None or baseline_eV.shape != (n,)):
-        found = "None is given" if baseline_eV is None else f"Given: {baseline_eV.shape}"
+        given = "None is given" if baseline_eV is None else f"Given: {baseline_eV.shape}"
         raise InputError(
             f"This run corrects {run.baseline!r} of every structure, so a prediction needs it, in eV, of {n} "
-            f"structures (NaN: none). {found}: name its table (`bandgap predict --baselines CSV`), or give extXYZ "
+            f"structures (NaN: none). {given}: name its table (`bandgap predict --baselines CSV`), or give extXYZ "
             "files that have it under this key."
         )
     if baseline_eV is not None and not run.baseline:
@@ -142,61 +146,78 @@ def check_baseline(run: Run, n: int, baseline_eV: Floats | None) -> None:
 
 
 def draw_records(
-    run: Run, records: Sequence[StructureRecord], described: Descriptors, *, baseline_eV: Floats | None = None
+    run: Run,
+    records: Sequence[StructureRecord],
+    described: Descriptors,
+    *,
+    baseline_eV: Floats | None = None,
 ) -> DrawnRecords:
-    """Return the draws of a stored run at the records that have a descriptor, and how all stand to its domain.
+    """Return the predictive draws of a stored run at the records that have a descriptor.
 
-    With a baseline (n,) those without it are refused.
+    The result also says whether each record is inside the run's domain. With a baseline (n,),
+    records without it are refused.
     """
-    (found,) = draw_requests(run, [(records, described, baseline_eV)])
-    return found
+    (drawn,) = draw_requests(run, [(records, described, baseline_eV)])
+    return drawn
 
 
-Request = tuple[Sequence[StructureRecord], Descriptors, Floats | None]  # as `draw_records` takes them
+Request = tuple[Sequence[StructureRecord], Descriptors, Floats | None]  # arguments of `draw_records`
 
 
 def draw_requests(run: Run, requests: Sequence[Request]) -> list[DrawnRecords]:
-    """Return what `draw_records` does of every request, bit for bit; they share the passes through the draws."""
-    judged = [_judged(run, *request) for request in requests]
-    draws = draws_together(run.posterior, [inputs for inputs, *_ in judged])
+    """Return the result of `draw_records` for every request, bit for bit.
+
+    All requests share one pass through the draws, which is faster.
+    """
+    prepared = [_inputs_and_judgements(run, *request) for request in requests]
+    draws_by_request = draws_together(run.posterior, [inputs for inputs, *_ in prepared])
     return [
-        DrawnRecords(usable, own, domain, problems)
-        for (_, usable, domain, problems), own in zip(judged, draws, strict=True)
+        DrawnRecords(usable, draws, judgements, problems)
+        for (_, usable, judgements, problems), draws in zip(prepared, draws_by_request, strict=True)
     ]
 
 
-def _judged(
+def _inputs_and_judgements(
     run: Run, records: Sequence[StructureRecord], described: Descriptors, baseline_eV: Floats | None
 ) -> tuple[NDArray[np.floating[Any]], NDArray[np.int64], tuple[Judgement, ...], tuple[str, ...]]:
-    """Return the inputs (k, p) of usable records, their places (k,), the domain of all, and what is wrong with each."""
-    found = [p.text if p else "" for p in described.problems]
+    """Return inputs (k, p) and rows (k,) of the usable records, and judgements and problems of all."""
+    described_problems = [problem.text if problem else "" for problem in described.problems]
     if baseline_eV is not None:
-        lacking = f"has no {run.baseline}, which this run needs"
-        known = np.isfinite(baseline_eV)
-        found = [t if k else "; ".join(filter(None, (t, lacking))) for t, k in zip(found, known, strict=True)]
-    usable = [i for i, p in enumerate(found) if not p and records[i].status != "refused"]
-    judged = judge_rows(
+        no_baseline = f"has no {run.baseline}, which this run needs"
+        described_problems = [
+            text if has_baseline else "; ".join(filter(None, (text, no_baseline)))
+            for text, has_baseline in zip(described_problems, np.isfinite(baseline_eV), strict=True)
+        ]
+    usable = [i for i, text in enumerate(described_problems) if not text and records[i].status != "refused"]
+    judgements = judge_rows(
         run.domain,
         described.features,
         [elements_of(r) for r in records],
         descriptor=run.descriptor,
         baseline_eV=baseline_eV,
     )
-    problems = ("; ".join(t for t in (r.problem, p) if t) for r, p in zip(records, found, strict=True))
+    problems = [
+        "; ".join(text for text in (record.problem, described_problem) if text)
+        for record, described_problem in zip(records, described_problems, strict=True)
+    ]
     inputs = with_baseline_column(described.features, baseline_eV)
-    return inputs[usable], np.array(usable, dtype=np.int64), judged, tuple(problems)
+    return inputs[usable], np.array(usable, dtype=np.int64), judgements, tuple(problems)
 
 
 def record_predictions(run: Run, records: Sequence[StructureRecord], drawn: DrawnRecords) -> Predictions:
-    """Return the predictions of a stored run, one row for every record, refused ones with empty numbers."""
-    draws, good = drawn.draws, set(drawn.usable.tolist())
+    """Return the predictions of a stored run; refused records have a row with empty numbers."""
+    draws = drawn.draws
+    usable = set(drawn.usable.tolist())
 
     def scatter(values: Floats) -> Floats:
         full = np.full((values.shape[0], len(records)), np.nan)
         full[:, drawn.usable] = values
         return full
 
-    fine = [r.status == "ready" and j.text == "ok" for r, j in zip(records, drawn.judged, strict=True)]
+    is_ok = [
+        record.status == "ready" and judgement.text == "ok"
+        for record, judgement in zip(records, drawn.judgements, strict=True)
+    ]
     return predictions_from_draws(
         scatter(draws.flat_means_eV),
         scatter(draws.sds_eV) if draws.sds_eV.ndim == 2 else draws.sds_eV,
@@ -204,8 +225,8 @@ def record_predictions(run: Run, records: Sequence[StructureRecord], drawn: Draw
         ids=[r.id for r in records],
         files=[r.file for r in records],
         formulas=[r.formula for r in records],
-        domain=[j.text if i in good else "" for i, j in enumerate(drawn.judged)],
-        status=["refused" if i not in good else "ok" if ready else "warning" for i, ready in enumerate(fine)],
+        domain=[j.text if i in usable else "" for i, j in enumerate(drawn.judgements)],
+        status=["refused" if i not in usable else "ok" if ok else "warning" for i, ok in enumerate(is_ok)],
         problem=drawn.problems,
         level_of_theory=run.manifest.get("level_of_theory", ""),
         conformal=run.conformal,
@@ -215,19 +236,22 @@ def record_predictions(run: Run, records: Sequence[StructureRecord], drawn: Draw
 def record_details(
     records: Sequence[StructureRecord], drawn: DrawnRecords, *, labelled: NDArray[np.bool_]
 ) -> PredictionDetails:
-    """Return what pages show beside the predictions; `labelled` (n,) are the records whose gap is known."""
-    n, good = len(records), np.zeros(len(records), dtype=bool)
-    good[drawn.usable] = True
-    open_ = ~labelled[drawn.usable]
+    """Return the details of predictions; `labelled` (n,) says which records have a known gap."""
+    is_usable = np.zeros(len(records), dtype=bool)
+    is_usable[drawn.usable] = True
+    unlabelled = ~labelled[drawn.usable]
     noise = noise_variances(drawn.draws.sds_eV, drawn.usable.size)
-    kept, means, variances = keep_jointly(drawn.draws.flat_means_eV[:, open_], noise[open_], drawn.usable[open_])
+    joint_rows, means, variances = joint_subset(
+        drawn.draws.flat_means_eV[:, unlabelled], noise[unlabelled], drawn.usable[unlabelled]
+    )
+    n_atoms = [record.n_atoms if is_usable[i] else 0 for i, record in enumerate(records)]
     return PredictionDetails(
-        nearest=tuple(j.nearest if good[i] else "" for i, j in enumerate(drawn.judged)),
-        n_atoms=np.array([records[i].n_atoms if good[i] else 0 for i in range(n)], dtype=np.int64),
-        distance=np.where(good, [j.distance for j in drawn.judged], np.nan),
-        percentile=np.where(good, [j.percentile for j in drawn.judged], np.nan),
+        nearest=tuple(j.nearest if is_usable[i] else "" for i, j in enumerate(drawn.judgements)),
+        n_atoms=np.array(n_atoms, dtype=np.int64),
+        distance=np.where(is_usable, [j.distance for j in drawn.judgements], np.nan),
+        percentile=np.where(is_usable, [j.percentile for j in drawn.judgements], np.nan),
         labelled=labelled,
-        kept=kept,
+        joint_rows=joint_rows,
         means_eV=means,
         noise_variance=variances,
     )

@@ -1,4 +1,4 @@
-"""What is proposed for labelled structures that were read (`sources.proposed`)."""
+"""The proposed method and electron levels for labelled structures (rules: `sources.proposed`)."""
 
 import importlib.util
 from collections import Counter
@@ -25,21 +25,31 @@ def propose_for(
     n: int | None = None,
     levels_installed: bool | None = None,
 ) -> Proposal:
-    """Return the method and the electron levels that are proposed for structures with gaps (n,) in eV (NaN: none).
+    """Return the proposed method and electron levels, with the reason and the measured errors.
 
-    `n` is the number of structures to learn from (None: all but a fifth). `levels_installed` says whether electron
-    levels can be computed (None: where tblite is installed). The proposal says why, and what errors were measured.
+    Parameters
+    ----------
+    records, gaps_eV
+        Structures and their gaps, (n,), in eV, NaN where there is none.
+    has_source
+        Whether there is a source model.
+    level_of_theory
+        Method of the labels.
+    n
+        Number of structures to learn from. Default: all but a fifth.
+    levels_installed
+        Whether electron levels can be computed. Default: whether tblite is installed.
     """
     usable = [
         record
-        for record, gap in zip(records, gaps_eV, strict=False)  # the run compares their numbers
+        for record, gap in zip(records, gaps_eV, strict=False)  # the run checks that the lengths agree
         if record.status != "refused" and np.isfinite(gap)
     ]
-    sets = Counter(tuple(sorted(elements_of(record))) for record in usable)
+    element_sets = Counter(tuple(sorted(elements_of(record))) for record in usable)
     n_learned = round((1.0 - DEFAULT_TEST_SHARE) * len(usable)) if n is None else n
     if levels_installed is None:
         levels_installed = importlib.util.find_spec("tblite") is not None
-    target = Target(sets, level_of_theory, n_learned)
+    target = Target(element_sets, level_of_theory, n_learned)
     return propose(target, transfers=has_source, levels_installed=levels_installed)
 
 
@@ -53,20 +63,20 @@ def method_and_levels(
     level_of_theory: str,
     n: int | None,
 ) -> tuple[str, Levels, Proposal | None]:
-    """Return the method and the levels of a run, and the proposal where the method is not given (None).
+    """Return the method and the electron levels of a run, and the proposal if the method is None.
 
-    Levels that are not given are the proposed ones of a proposed method, and none of a method that is given. Where
-    levels are given, the method is proposed for these. Raises ConfigError for levels that there are not.
+    With a given method, levels that are None become "none". Without one, both are proposed; given
+    levels are used, and the method is proposed for them. Raises ConfigError for unknown levels.
     """
-    wanted = None if levels is None else checked_levels(levels)
+    requested_levels = None if levels is None else checked_levels(levels)
     if method is not None:
-        return method, wanted or "none", None
+        return method, requested_levels or "none", None
     proposal = propose_for(
         records,
         gaps_eV,
         has_source=has_source,
         level_of_theory=level_of_theory,
         n=n,
-        levels_installed=None if wanted is None else wanted != "none",
+        levels_installed=None if requested_levels is None else requested_levels != "none",
     )
-    return proposal.method, wanted or proposal.levels, proposal
+    return proposal.method, requested_levels or proposal.levels, proposal

@@ -1,4 +1,4 @@
-"""What a posterior gives on labelled rows: predictions, figures on known gaps, and diagnostics for the manifest."""
+"""Results of a posterior on labelled rows: predictions, scores, and diagnostics for the manifest."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,10 +21,10 @@ from bandgap.runs.run_domain import judge_rows
 
 RHAT_NAME = "predictions"
 LEVEL = 0.95  # of the intervals whose coverage and width are measured
-MIN_DRAWS = 4  # of every chain, below which R-hat cannot be computed
-SUMMARIES = ("max", "min", "fit_max", "fit_median")  # figures over several quantities, not one of them
+MIN_DRAWS = 4  # draws of every chain that R-hat needs
+SUMMARIES = ("max", "min", "fit_max", "fit_median")  # figures over several quantities
 
-RECORDED_SCALES = {"tau": True, "x": True, "length": False, "spread": False}  # whether their traces are logarithms
+RECORDED_SCALES = {"tau": True, "x": True, "length": False, "spread": False}  # name: whether its trace is a logarithm
 SCALE_LABELS = {"length": "length of the kernel", "spread": "spread of the process"}
 
 Floats = NDArray[np.float64]
@@ -43,8 +43,10 @@ def table_predictions(
     judgements = judge_rows(
         domain, table.features, table.elements, descriptor=descriptor, baseline_eV=table.baseline_eV
     )
-    judged = [judgement.text for judgement in judgements]
-    fine = [r.status == "ready" and text == "ok" for r, text in zip(table.records, judged, strict=True)]
+    domain_texts = [judgement.text for judgement in judgements]
+    is_ok = [
+        record.status == "ready" and text == "ok" for record, text in zip(table.records, domain_texts, strict=True)
+    ]
     return predictions_from_draws(
         draws.flat_means_eV,
         draws.sds_eV,
@@ -52,8 +54,8 @@ def table_predictions(
         ids=table.ids,
         files=[r.file for r in table.records],
         formulas=[r.formula for r in table.records],
-        domain=judged,
-        status=["ok" if good else "warning" for good in fine],
+        domain=domain_texts,
+        status=["ok" if ok else "warning" for ok in is_ok],
         problem=[r.problem for r in table.records],
         level_of_theory=level_of_theory,
         conformal=conformal,
@@ -61,14 +63,15 @@ def table_predictions(
 
 
 def conformal_scores(posterior: Posterior, held_back: Table) -> ConformalScores:
-    """Return the scores of labelled rows that the posterior has not seen."""
+    """Return the conformal scores of labelled rows that were not used for the posterior."""
     draws = posterior.predictive_draws(held_back.inputs)
-    mean, sd = draws.flat_means_eV.mean(axis=0), mixture_sd(draws.centres_eV, draws.sds_eV)
+    mean = draws.flat_means_eV.mean(axis=0)
+    sd = mixture_sd(draws.centres_eV, draws.sds_eV)
     return ConformalScores(tuple(held_back.ids), scores_of(held_back.gaps_eV, mean=mean, sd=sd))
 
 
 def figures_of(draws: PredictiveDraws, predictions: Predictions, gaps: Floats) -> dict[str, float]:
-    """Return errors, scores, coverage and width on known gaps (n,) in eV, also those of conformal intervals."""
+    """Return errors, scores, coverage and width of all intervals on known gaps (n,) in eV."""
     lower, upper = predictions.interval(LEVEL, "prediction")
     figures = evaluate_predictions(
         gaps, draws.centres_eV, sds=draws.sds_eV, lower=lower, upper=upper, point=predictions.mean_eV
@@ -77,9 +80,10 @@ def figures_of(draws: PredictiveDraws, predictions: Predictions, gaps: Floats) -
 
 
 def conformal_figures(scores: ConformalScores | None, gaps: Floats, *, mean: Floats, sd: Floats) -> dict[str, float]:
-    """Return coverage and mean width (eV) of conformal intervals on known gaps (n,); none where there are no intervals.
+    """Return coverage and mean width (eV) of conformal intervals on known gaps (n,) in eV.
 
-    `mean` and `sd` (n,) are those of the predictions.
+    `mean` and `sd` (n,) are those of the predictions. The result is empty without scores, or with
+    too few.
     """
     if scores is None or not scores.reaches(LEVEL):
         return {}
@@ -91,49 +95,51 @@ def conformal_figures(scores: ConformalScores | None, gaps: Floats, *, mean: Flo
 
 
 def prediction_rhat(means: Floats, *, members: int) -> dict[str, float]:
-    """Return the worst R-hat and the fewest effective draws of means (chain, draw, n), compared within members."""
+    """Return the largest R-hat and the smallest bulk ESS of means (chain, draw, n), within each member."""
     if means.shape[0] < 2 * members or means.shape[1] < MIN_DRAWS:
         return {}
-    parts = np.split(means, members)
+    means_by_member = np.split(means, members)
     return {
-        f"rhat_{RHAT_NAME}": max(float(diagnostics.rhat(part).max()) for part in parts),
-        f"ess_{RHAT_NAME}": min(float(diagnostics.ess_bulk(part).min()) for part in parts),
+        f"rhat_{RHAT_NAME}": max(float(diagnostics.rhat(draws).max()) for draws in means_by_member),
+        f"ess_{RHAT_NAME}": min(float(diagnostics.ess_bulk(draws).min()) for draws in means_by_member),
     }
 
 
 def prior_comparisons(posterior: Posterior) -> list[PriorComparison]:
-    """Return how far the posterior of every scale is from its prior, of methods that record draws of both.
+    """Return the difference between posterior and prior for every scale of which draws of both are recorded.
 
-    Of a mixture, which has a posterior and a prior for each network, the network where they differ most.
+    A mixture has a posterior and a prior for each network; the result is that of the largest
+    difference.
     """
-    record, members = posterior.diagnostics.record, posterior.n_members
-    found = []
+    record = posterior.diagnostics.record
+    members = posterior.n_members
+    comparisons = []
     for name, (draws, prior) in _scales_with_priors(record).items():
         if len(draws) % members or len(prior) != members:
             continue
-        each = [
-            compare_with_prior(SCALE_LABELS.get(name, name), own, prior[i])
-            for i, own in enumerate(np.split(draws, members))
+        by_member = [
+            compare_with_prior(SCALE_LABELS.get(name, name), member_draws, prior[i])
+            for i, member_draws in enumerate(np.split(draws, members))
         ]
-        known = [comparison for comparison in each if comparison is not None]
-        if len(known) == members:
-            found.append(max(known, key=lambda comparison: comparison.distance - comparison.error))
-    return found
+        valid = [comparison for comparison in by_member if comparison is not None]
+        if len(valid) == members:
+            comparisons.append(max(valid, key=lambda comparison: comparison.distance - comparison.error))
+    return comparisons
 
 
 def _scales_with_priors(record: Mapping[str, Floats]) -> dict[str, tuple[Floats, Floats]]:
-    """Return posterior draws (chain, draw) and prior draws (member, k) by scale, both as they are or as logarithms."""
-    found = {}
+    """Return posterior draws (chain, draw) and prior draws (member, k) by scale, both on the trace's scale."""
+    scales = {}
     for name, is_log in RECORDED_SCALES.items():
         if f"trace.{name}" in record and f"prior.{name}" in record:
             prior = np.asarray(record[f"prior.{name}"], dtype=np.float64)
-            found[name] = (record[f"trace.{name}"], _log(prior) if is_log else prior)
+            scales[name] = (record[f"trace.{name}"], _log(prior) if is_log else prior)
     if "prior.c" in record and "prior.tau" in record:  # one scale for each layer
-        of_layers = record["prior.tau"][..., None] * record["prior.c"]
-        for layer in range(of_layers.shape[-1]):
+        layer_scales = record["prior.tau"][..., None] * record["prior.c"]
+        for layer in range(layer_scales.shape[-1]):
             if (trace := record.get(f"trace.tau{layer + 1}")) is not None:
-                found[f"tau of layer {layer + 1}"] = (trace, _log(of_layers[..., layer]))
-    return found
+                scales[f"tau of layer {layer + 1}"] = (trace, _log(layer_scales[..., layer]))
+    return scales
 
 
 def _log(values: Floats) -> Floats:
@@ -142,7 +148,7 @@ def _log(values: Floats) -> Floats:
 
 
 def far_figures(posterior: Posterior, inputs: NDArray[np.floating[Any]]) -> dict[str, float]:
-    """Return the share of held-out rows of which the training rows tell next to nothing, where the posterior knows."""
+    """Return the share of held-out rows that are far from the training rows, for posteriors that measure this."""
     shares = far_shares(posterior, inputs)
     return {} if shares is None else {"far_share": float(np.mean(shares > FAR))}
 
@@ -150,9 +156,9 @@ def far_figures(posterior: Posterior, inputs: NDArray[np.floating[Any]]) -> dict
 def grouped_diagnostics(
     posterior: Posterior, rhat: Mapping[str, float], *, far: Mapping[str, float], warnings: Sequence[str]
 ) -> dict[str, Any]:
-    """Return flat figures, the same grouped by statistic and name for pages, and the run's warnings.
+    """Return the diagnostics of a run: all figures, grouped by statistic and name, and warnings.
 
-    Under "scales" is how far the posterior of every scale is from its prior.
+    The entry "scales" contains the difference between posterior and prior of every scale.
     """
     flat = {**posterior.diagnostics.figures, **rhat, **far}
     if "rhat_max" in flat and rhat:
@@ -168,5 +174,7 @@ def grouped_diagnostics(
     }
     c = posterior.summaries().get("c")
     extra: dict[str, Any] = {} if c is None else {"c_mean": c.mean((0, 1)).tolist(), "c_sd": c.std((0, 1)).tolist()}
-    scales = [{**vars(found), "equals_prior": found.equals_prior} for found in prior_comparisons(posterior)]
+    scales = [
+        {**vars(comparison), "equals_prior": comparison.equals_prior} for comparison in prior_comparisons(posterior)
+    ]
     return {**flat, **extra, **groups, "scales": scales, "warnings": list(warnings)}

@@ -1,4 +1,4 @@
-"""What the rows of a growing table are made of, as a running digest: the first rows can be known before all are."""
+"""A running digest of the inputs of a growing table, available for the first rows before all are read."""
 
 import hashlib
 from collections.abc import Iterator
@@ -10,29 +10,32 @@ from bandgap.structures.spool import Spool
 
 
 class RowDigest:
-    """SHA-256 of the first records with the ids that they have here, and of columns (n,) that belong to them.
+    """SHA-256 of the first records, with their ids, and of columns (n,) with a value for each.
 
-    Asked for more and more rows it looks at each once, and waits for records that are still being read.
+    Calls with increasing numbers of rows read each record once, and wait for records that are being
+    read.
     """
 
     def __init__(self, records: Spool, *columns: NDArray[Any] | None) -> None:
         self._records = records
         self._columns = [column for column in columns if column is not None]
-        self._begin()
+        self._restart()
 
     def __call__(self, rows: int) -> str:
-        """Return the digest (hexadecimal) of what makes so many rows, "" where there are fewer records."""
+        """Return the hexadecimal digest of the inputs of the first `rows` rows, "" where there are fewer records."""
         if rows < self._rows:
-            self._begin()
+            self._restart()
         while self._rows < rows:
-            if (found := next(self._left, None)) is None:
+            content = next(self._contents, None)
+            if content is None:
                 return ""
-            self._hash.update(found)
+            self._hash.update(content)
             for column in self._columns:
                 self._hash.update(column[self._rows : self._rows + 1].tobytes())
             self._rows += 1
         return self._hash.hexdigest()
 
-    def _begin(self) -> None:
-        self._rows, self._hash = 0, hashlib.sha256()
-        self._left: Iterator[bytes] = self._records.contents()
+    def _restart(self) -> None:
+        self._rows = 0
+        self._hash = hashlib.sha256()
+        self._contents: Iterator[bytes] = self._records.contents()

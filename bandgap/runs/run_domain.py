@@ -1,7 +1,8 @@
-"""The applicability domain of a run: its structures' descriptors, elements, and the values learned from next to them.
+"""The applicability domain of a run: descriptors, elements, and the values next to the descriptors.
 
-Such values are the gap of electron levels and a baseline. They are judged by the range of the training rows, for the
-line that a method fits in them (`posterior.baseline`) is learned inside this range alone.
+These values are the gap of electron levels and a baseline. They are judged by the range of the
+training rows, because the line that a method fits to them (`posterior.baseline`) is learned inside
+this range.
 """
 
 from collections.abc import Collection, Sequence
@@ -21,7 +22,7 @@ Floats = NDArray[np.float64]
 def fit_run_domain(
     train: Table, descriptor: DescriptorConfig, *, source_species: Collection[str], baseline: str = ""
 ) -> Domain:
-    """Fit the domain to the training rows; `baseline` is the name of their baseline, where they have one."""
+    """Fit the domain to the training rows; `baseline` is the name of their baseline, if they have one."""
     columns = _values_by_name(train.features, train.baseline_eV, descriptor, baseline=baseline)
     return fit_domain(
         similarity_features(train.features, descriptor),
@@ -40,9 +41,9 @@ def judge_rows(
     descriptor: DescriptorConfig,
     baseline_eV: Floats | None,
 ) -> tuple[Judgement, ...]:
-    """Judge structures by raw features (n, p), their elements, and their baseline (n,) where the run has one.
+    """Judge structures by raw features (n, p), their elements, and their baseline (n,) if the run has one.
 
-    Rows of NaN are refused. A run of an older version has no ranges, and its values are not judged.
+    Rows of NaN are refused structures. Where the domain has no ranges, values are not judged.
     """
     names = [learned.name for learned in domain.ranges]
     baseline = names[-1] if names and baseline_eV is not None else ""
@@ -59,10 +60,10 @@ def _values_by_name(
     *,
     baseline: str,
 ) -> dict[str, Floats]:
-    """Return the values (n,) in eV next to the descriptor by their name, the baseline last."""
-    found: dict[str, Floats] = {}
+    """Return the values (n,) in eV next to the descriptor by name, the baseline last."""
+    values: dict[str, Floats] = {}
     if (column := gap_column(descriptor.levels)) is not None:
-        found[f"{descriptor.levels} gap"] = features[:, column].astype(np.float64)
+        values[f"{descriptor.levels} gap"] = features[:, column].astype(np.float64)
     if baseline_eV is not None:
-        found[baseline or "baseline"] = np.asarray(baseline_eV, dtype=np.float64)
-    return found
+        values[baseline or "baseline"] = np.asarray(baseline_eV, dtype=np.float64)
+    return values

@@ -1,4 +1,4 @@
-"""Electron levels of the structures that a run learns from, holds back and is tested on, and of no others."""
+"""Electron levels of the structures in a split: training, held back and test."""
 
 from collections.abc import Sequence
 
@@ -21,32 +21,48 @@ def split_with_levels(
     n_jobs: int = 1,
     progress: Progress = no_progress,
 ) -> tuple[Table, Split, list[LeftOut]]:
-    """Describe the structures of a split again, with the electron levels of `descriptor`.
+    """Recompute the features of the structures in a split, with the electron levels of `descriptor`.
 
-    Returns the table of these structures alone, their split in it, and the structures that have no levels, which are
-    left out: of a split of `n` rows fewer may then be learned from. Raises InputError where none has levels.
+    Structures without levels are left out, so that the training set may be smaller than requested.
+
+    Returns
+    -------
+    table
+        The structures of the split.
+    split
+        Their rows in this table.
+    left_out
+        The structures without levels.
+
+    Raises
+    ------
+    InputError
+        Where no structure has levels.
     """
     rows = np.concatenate([split.train, split.held_back, split.test])
-    chosen = table.rows(rows)
-    described = featurize(chosen.records, descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
+    split_table = table.rows(rows)
+    described = featurize(split_table.records, descriptor, cache=cache, n_jobs=n_jobs, progress=progress)
     problems = [None if problem is None else problem.text for problem in described.problems]
-    kept = np.array([k for k, text in enumerate(problems) if text is None], dtype=np.int64)
-    left_out = [LeftOut(chosen.records[k].id, problem=text) for k, text in enumerate(problems) if text is not None]
-    if not kept.size:
+    kept_rows = np.array([k for k, text in enumerate(problems) if text is None], dtype=np.int64)
+    left_out = [LeftOut(split_table.records[k].id, problem=text) for k, text in enumerate(problems) if text is not None]
+    if not kept_rows.size:
         raise InputError(f"None of {len(rows)} structures can be learned from: each {left_out[0].problem}")
-    places = dict(zip(rows[kept].tolist(), range(kept.size), strict=True))
-    baseline = None if chosen.baseline_eV is None else chosen.baseline_eV[kept]
-    found = Table(
-        [chosen.records[k] for k in kept],
-        described.features[kept],
-        chosen.gaps_eV[kept],
+    new_rows = dict(zip(rows[kept_rows].tolist(), range(kept_rows.size), strict=True))
+    baseline = None if split_table.baseline_eV is None else split_table.baseline_eV[kept_rows]
+    new_table = Table(
+        [split_table.records[k] for k in kept_rows],
+        described.features[kept_rows],
+        split_table.gaps_eV[kept_rows],
         baseline_eV=baseline,
     )
-    parts = (split.train, split.test, split.held_back)
-    train, test, held_back = (_places_of(part, places) for part in parts)
-    return found, Split(train=train, test=test, held_back=held_back), left_out
+    new_split = Split(
+        train=_renumbered(split.train, new_rows),
+        test=_renumbered(split.test, new_rows),
+        held_back=_renumbered(split.held_back, new_rows),
+    )
+    return new_table, new_split, left_out
 
 
-def _places_of(rows: Rows, places: dict[int, int]) -> Rows:
-    found: Sequence[int] = [places[row] for row in rows.tolist() if row in places]
-    return np.array(found, dtype=np.int64)
+def _renumbered(rows: Rows, new_rows: dict[int, int]) -> Rows:
+    result: Sequence[int] = [new_rows[row] for row in rows.tolist() if row in new_rows]
+    return np.array(result, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Which rows of a table a run learns from, holds back and is tested on."""
+"""The split of a table into training, held-back and test rows."""
 
 from collections.abc import Collection
 
@@ -20,45 +20,71 @@ def split_of(
     by_formula: bool = False,
     among: Collection[str] | None = None,
 ) -> Split:
-    """Split by single structures, or by formula; the last share of the training rows is held back.
+    """Split a table by single structures or by formula.
 
-    With `among` the test rows are drawn among the structures of these ids as if there were no others, so that tables
-    which have them all, and others beside them, are tested on the same; training rows are drawn from all that are left.
-    Raises InputError when there are too few rows.
+    Parameters
+    ----------
+    table
+        Labelled rows.
+    n_test
+        Number of test rows.
+    n_train
+        Number of training rows. Default: all others.
+    seed
+        Seed of the permutation.
+    conformal_share
+        Share of the training rows, the last ones, that is held back.
+    by_formula
+        Whether all structures of one formula are on the same side of the split.
+    among
+        Identifiers from which the test rows are drawn, independently of the other rows: every table
+        that contains these structures then has the same test rows. Training rows are drawn from all
+        other rows. Default: all.
+
+    Raises
+    ------
+    InputError
+        When there are too few rows.
     """
     groups = _formulas(table) if by_formula else None
-    wanted = None if among is None else set(among)
-    chosen = None if wanted is None else [row for row, name in enumerate(table.ids) if name in wanted]
-    if chosen is None or len(chosen) == len(table):
-        drawn = _drawn(table.ids, groups, n_test=n_test, n_train=n_train, seed=seed)
-        return hold_back(drawn, share=conformal_share, groups=groups)
-    if n_test > len(chosen):
+    candidate_ids = None if among is None else set(among)
+    candidates = None if candidate_ids is None else [row for row, id_ in enumerate(table.ids) if id_ in candidate_ids]
+    if candidates is None or len(candidates) == len(table):
+        split = _split_ids(table.ids, groups, n_test=n_test, n_train=n_train, seed=seed)
+        return hold_back(split, share=conformal_share, groups=groups)
+    if n_test > len(candidates):
         raise InputError(
-            f"split: {n_test:,} test structures were asked for, but every method can take only {len(chosen):,}. "
+            f"split: {n_test:,} test structures were asked for, but every method can take only {len(candidates):,}. "
             "Ask for fewer, or leave out the methods that cannot take the others."
         )
-    rows = np.array(chosen, dtype=np.int64)
-    few = _drawn(*_of(table, groups, rows), n_test=n_test, n_train=None, seed=seed) if n_test < len(rows) else None
-    test = rows if few is None else rows[few.test]
-    others = np.setdiff1d(np.arange(len(table), dtype=np.int64), test)
-    learned = _drawn(*_of(table, groups, others), n_test=0, n_train=n_train, seed=seed)
-    return hold_back(Split(train=others[learned.train], test=test), share=conformal_share, groups=groups)
+    test = np.array(candidates, dtype=np.int64)
+    if n_test < len(test):
+        ids, test_groups = _ids_and_groups(table, groups, test)
+        test = test[_split_ids(ids, test_groups, n_test=n_test, n_train=None, seed=seed).test]
+    other_rows = np.setdiff1d(np.arange(len(table), dtype=np.int64), test)
+    ids, other_groups = _ids_and_groups(table, groups, other_rows)
+    train = other_rows[_split_ids(ids, other_groups, n_test=0, n_train=n_train, seed=seed).train]
+    return hold_back(Split(train=train, test=test), share=conformal_share, groups=groups)
 
 
 def split_on(
     table: Table, *, test_ids: Collection[str], n_train: int | None, seed: int, conformal_share: float = 0.0
 ) -> Split:
-    """Test on the structures of these ids; the seed draws the training rows from the others."""
-    return hold_back(split_by_test_ids(table.ids, test_ids=test_ids, n_train=n_train, seed=seed), share=conformal_share)
+    """Split a table with the given test structures.
+
+    The seed draws the training rows from the others.
+    """
+    split = split_by_test_ids(table.ids, test_ids=test_ids, n_train=n_train, seed=seed)
+    return hold_back(split, share=conformal_share)
 
 
-def _drawn(ids: list[str], groups: list[str] | None, *, n_test: int, n_train: int | None, seed: int) -> Split:
+def _split_ids(ids: list[str], groups: list[str] | None, *, n_test: int, n_train: int | None, seed: int) -> Split:
     if groups is None:
         return permuted_split(ids, n_test=n_test, n_train=n_train, seed=seed)
     return grouped_split(ids, groups=groups, n_test=n_test, n_train=n_train, seed=seed)
 
 
-def _of(table: Table, groups: list[str] | None, rows: Rows) -> tuple[list[str], list[str] | None]:
+def _ids_and_groups(table: Table, groups: list[str] | None, rows: Rows) -> tuple[list[str], list[str] | None]:
     ids = table.ids
     return [ids[row] for row in rows], None if groups is None else [groups[row] for row in rows]
 

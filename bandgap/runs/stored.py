@@ -1,6 +1,7 @@
-"""Stored runs: safetensors and one manifest.json a folder. Nothing is unpickled.
+"""Stored runs: a folder with safetensors files and a manifest.json, without pickle.
 
-Every one carries up to five reference structures with their predictions, which are recomputed when it is loaded.
+Every run contains up to five reference structures with their predictions. They are recomputed when
+the run is loaded, as a self-check.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,8 @@ from bandgap.storage.tensors import load_tensors, save_tensors
 from bandgap.structures import StructureRecord
 
 DRAWS = "draws.safetensors"
-DOMAIN, SUMMARIES = "domain.safetensors", "summaries.safetensors"
+DOMAIN = "domain.safetensors"
+SUMMARIES = "summaries.safetensors"
 RECORD = "diagnostics.safetensors"
 
 
@@ -34,7 +36,7 @@ RECORD = "diagnostics.safetensors"
 class Run:
     """A finished transfer as it is stored: posterior, descriptor, applicability domain and manifest.
 
-    `conformal` are the scores of the structures that were held back from the fit, None where none were.
+    `conformal` are the scores of the structures that were held back from the fit, or None.
     """
 
     posterior: Posterior
@@ -45,7 +47,7 @@ class Run:
 
     @property
     def baseline(self) -> str:
-        """Name of the value beside the features that it needs of every structure, "" for none."""
+        """Name of the baseline that the run needs of every structure, "" for none."""
         return str(self.manifest["request"]["baseline"])
 
 
@@ -59,32 +61,56 @@ def save_run(
     references: Sequence[StructureRecord],
     baseline_eV: NDArray[np.float64] | None = None,
 ) -> None:
-    """Write a run; the posterior's scalars and some of the references, with their baseline, are added to `manifest`."""
+    """Write a run to a folder.
+
+    Parameters
+    ----------
+    folder
+        Folder to write to; it is made if it does not exist.
+    posterior, descriptor, domain
+        Parts of the run.
+    manifest
+        Further entries of the manifest. The scalars of the posterior, the descriptor and the
+        reference structures are added here.
+    references
+        Training structures, of which the first `N_REFERENCES` become reference structures.
+    baseline_eV
+        Baseline of `references`, (n,), in eV, if the run has one.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     save_tensors(packed(posterior.to_arrays()), folder / DRAWS)
-    save_tensors({k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in domain.to_arrays().items()}, folder / DOMAIN)
-    summaries = {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in posterior.summaries().items()}
-    save_tensors(summaries, folder / SUMMARIES)
-    record = {k: torch.from_numpy(np.asarray(v, dtype=np.float32)) for k, v in posterior.diagnostics.record.items()}
+    save_tensors(_tensors_of(domain.to_arrays()), folder / DOMAIN)
+    save_tensors(_tensors_of(posterior.summaries()), folder / SUMMARIES)
+    record = {
+        name: torch.from_numpy(np.asarray(values, dtype=np.float32))
+        for name, values in posterior.diagnostics.record.items()
+    }
     if record:
         save_tensors(record, folder / RECORD)
-    chosen = list(references[:N_REFERENCES])
+    reference_records = list(references[:N_REFERENCES])
     baseline = None if baseline_eV is None else baseline_eV[:N_REFERENCES]
-    rows = with_baseline_column(featurize(chosen, descriptor).features, baseline)
-    predicted = posterior.mean_draws_eV(rows).mean((0, 1))
-    own = {
+    inputs = with_baseline_column(featurize(reference_records, descriptor).features, baseline)
+    predicted = posterior.mean_draws_eV(inputs).mean((0, 1))
+    entries = {
         "schema": SCHEMA,
         "kind": "run",
         "descriptor": save_descriptor(folder, descriptor),
         "posterior": {"kind": posterior.kind, **posterior.scalars()},
-        "references": reference_rows(chosen, predicted, baseline_eV=baseline),
+        "references": reference_rows(reference_records, predicted, baseline_eV=baseline),
         "versions": versions(),
     }
-    write_manifest(folder, {**own, **manifest})
+    write_manifest(folder, {**entries, **manifest})
+
+
+def _tensors_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()}
 
 
 def load_run(folder: Path | str, *, verify: bool = True) -> Run:
-    """Load a run; raises ArtifactError when it is missing, damaged or fails its self-check."""
+    """Load a run.
+
+    Raises ArtifactError when it is missing or damaged, or when its self-check fails.
+    """
     path = Path(folder)
     manifest = read_manifest(path, kind="run")
     with damage_reported(path):
@@ -95,20 +121,23 @@ def load_run(folder: Path | str, *, verify: bool = True) -> Run:
             diagnostics=Diagnostics({}, tuple(manifest.get("warnings", ()))),
         )
         conformal = _conformal_of(manifest.get("conformal"))
-        domain = Domain.from_arrays({name: value.numpy() for name, value in load_tensors(path / DOMAIN, {}).items()})
+        domain_tensors = load_tensors(path / DOMAIN, {})
+        domain = Domain.from_arrays({name: tensor.numpy() for name, tensor in domain_tensors.items()})
         if verify:
             baseline = reference_baseline_eV(manifest)
+
+            def predict(records: Sequence[StructureRecord]) -> NDArray[Any]:
+                inputs = with_baseline_column(featurize(list(records), descriptor).features, baseline)
+                means: NDArray[Any] = posterior.mean_draws_eV(inputs).mean((0, 1))
+                return means
+
             with in_passing():
-                check_references(
-                    path,
-                    manifest,
-                    lambda r: posterior.mean_draws_eV(
-                        with_baseline_column(featurize(r, descriptor).features, baseline)
-                    ).mean((0, 1)),
-                )
+                check_references(path, manifest, predict)
     return Run(posterior, descriptor, domain, manifest, conformal)
 
 
 def _conformal_of(stored: Mapping[str, Any] | None) -> ConformalScores | None:
-    """Return the scores that a manifest has; runs from before there were any have none."""
-    return None if stored is None else ConformalScores(tuple(stored["ids"]), np.array(stored["scores"], dtype=float))
+    """Return the conformal scores in a manifest, or None."""
+    if stored is None:
+        return None
+    return ConformalScores(tuple(stored["ids"]), np.array(stored["scores"], dtype=float))

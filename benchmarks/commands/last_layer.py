@@ -70,7 +70,7 @@ def _print_speed(result: dict[str, Any]) -> None:
             form = f"{speed['form']}, halves" if speed["in_halves"][side] else speed["form"]
             rows.append((str(n), side, form, *rates, *draws, f"{row['ess_fit_per_second']:.0f}"))
     columns = ("rows", "", "form", "sweeps/s", "dpotrf/s", "ratio", "tau: ESS per 1,000", "per s", "fit: ESS per s")
-    print_table(columns, rows, words=("", "form"), width=120)
+    print_table(columns, rows, text_columns=("", "form"), width=120)
     p = result["units"]
     typer.echo(
         f"{result['sweeps']} sweeps of each; rates are medians of {result['repeats']} parts in which the sides take "

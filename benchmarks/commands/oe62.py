@@ -80,7 +80,8 @@ def print_accuracy(rows: list[dict[str, Any]]) -> None:
         )
         for row in rows
     ]
-    print_table(("descriptor", "model", "RMSE (eV)", "of the folds", "MAE (eV)"), cells, words=("descriptor", "model"))
+    columns = ("descriptor", "model", "RMSE (eV)", "of the folds", "MAE (eV)")
+    print_table(columns, cells, text_columns=("descriptor", "model"))
     if rows:
         folds = len(rows[0]["rmse_of_folds_eV"])
         typer.echo(f"{rows[0]['n']:,} molecules, each predicted by models that never saw it ({folds} folds).")

@@ -85,7 +85,7 @@ def test_cancelled_prediction_goes_on_from_the_page(
     assert again != job.id and "Predicting new" in texts(at)
     work_all(workspace.home)
     ended = workspace.jobs.job(workspace.id, again)
-    assert ended is not None and ended.state == "finished" and ended.result["taken_up"] == 8
+    assert ended is not None and ended.state == "finished" and ended.result["n_resumed_rows"] == 8
     at = visit("predict", run=run)
     assert "**20 structures predicted**" in texts(at) and len(at.dataframe[0].value) == 20
     assert "Domain: " in texts(at) and " like the training set, " in texts(at)

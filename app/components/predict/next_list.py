@@ -62,13 +62,14 @@ def next_view(predictions: Predictions, details: PredictionDetails | None, *, ru
     if details is None:
         st.info("This prediction was made by an older version. Predict once more to rank its structures.")
         return
-    if not details.kept.size:
+    if not details.joint_rows.size:
         st.info("Every structure here has a known gap or was refused: upload structures without gaps to rank them.")
         return
     offered = criteria(details)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         criterion = st.selectbox("Rank by", offered, key="next-criterion", width=260, help=_CRITERIA_HELP)
-        count = int(st.number_input("How many", 1, min(MOST, details.kept.size), min(10, details.kept.size), width=120))
+        n_candidates = details.joint_rows.size
+        count = int(st.number_input("How many", 1, min(MOST, n_candidates), min(10, n_candidates), width=120))
         spread = st.toggle("Spread out", value=True, disabled=criterion == DISTANCE, help=_SPREAD_HELP)
     if len(offered) == 1:
         st.caption(_ONE_NETWORK)
@@ -96,7 +97,7 @@ def _sentence(found: NextStructures) -> str:
     n_chosen = words.count(len(found.rows), "structure")
     if found.ranking is None:
         return f"The {n_chosen} farthest from the crystals that the run learned from."
-    before, after = np.sqrt(found.ranking.before), np.sqrt(found.ranking.left[-1])
+    before, after = np.sqrt(found.ranking.initial_variance), np.sqrt(found.ranking.remaining_variance[-1])
     if found.n_not_ranked:
         compared = f"the {words.count(found.n_ranked, 'structure')} ranked"
     else:

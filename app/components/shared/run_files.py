@@ -12,7 +12,7 @@ import streamlit as st
 from safetensors.numpy import load_file
 
 from bandgap.evaluation.calibrators import Calibrator, load_calibrator
-from bandgap.evaluation.heldout import HeldOut, Key, load_heldout
+from bandgap.evaluation.heldout import HeldOut, load_heldout
 from bandgap.evaluation.run_tables import LearningPoint, StoredRun
 from bandgap.foundation.damage import DAMAGE, read_json
 from bandgap.foundation.errors import ArtifactError, BandgapError
@@ -191,7 +191,7 @@ def read_heldout_run(run: RunRow) -> HeldOut:
 
     Raises ArtifactError when its folder is damaged, InputError when nothing can be measured on it.
     """
-    return _read(str(stores.home().run_folder(run.id)), run.id, run.dataset)
+    return _read(str(stores.home().run_folder(run.id)), run.id)
 
 
 def heldout_frame(heldout: HeldOut, level: float = 0.95) -> pd.DataFrame:
@@ -214,13 +214,8 @@ def learning_points(runs: Mapping[str, RunRow], baseline: StoredRun) -> list[Lea
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
-def _read(folder: str, run_id: str, dataset: str) -> HeldOut:
-    manifest = read_run(run_id).manifest
-    known: dict[Key, float] = {}
-    if "test_gaps_eV" not in manifest:  # a run of an earlier version
-        verdicts = stores.library().verdicts(dataset)
-        known = {(v.id, v.file): v.gap_eV for v in verdicts if v.gap_eV is not None}
-    return load_heldout(Path(folder), manifest, known=known)
+def _read(folder: str, run_id: str) -> HeldOut:
+    return load_heldout(Path(folder), read_run(run_id).manifest)
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)

@@ -74,7 +74,7 @@ def predict(job: Job, home: Home, progress: Progress) -> dict[str, Any]:
         growing.finish(home.prediction_folder(run_id, job.id))
     shutil.rmtree(parts, ignore_errors=True)
     counts = dict.fromkeys(STATUSES, 0) | growing.counts
-    return {"n": growing.rows, "taken_up": growing.taken_up, **counts}
+    return {"n": growing.rows, "n_resumed_rows": growing.n_resumed_rows, **counts}
 
 
 def _predict(

@@ -40,7 +40,8 @@ def test_other_labels_give_other_figures_and_say_that_fits_were_recomputed(run: 
     assert [new] == figures(alone, method="kernel_ridge")
     assert f"{new:.3f}" in again.stdout
     assert f"{old:.3f}" not in again.stdout
-    assert "recomputed where asked for: 2. They were made with other data." in " ".join(again.stderr.split())
+    reported = " ".join(again.stderr.split())
+    assert "2 stored fits are not used, and recomputed if needed. They were made with other data." in reported
     third = run(*words, "--structures", second, "--out", shared)
     assert "recomputed" not in third.stderr
     assert len(figures(shared, method="kernel_ridge")) == 2

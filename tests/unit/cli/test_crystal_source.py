@@ -173,7 +173,7 @@ def test_structures_of_foreign_elements_are_counted_and_named(run: Run, crystals
     )  # fmt: skip
     assert compared.exit_code == 0 and said in compared.stderr.splitlines()
     judged = (
-        "Every method was judged on the same structures in each split, drawn from the 60 of 67 labelled ones that all "
+        "Every method was tested on the same structures in each split, drawn from the 60 of 67 labelled ones that all "
         "of them take. The source model has no Rb (in 7). Structures with such elements are left out by "
         "last_layer_ridge."
     )
@@ -183,7 +183,7 @@ def test_structures_of_foreign_elements_are_counted_and_named(run: Run, crystals
         "30", "--n-test", "20", "--seeds", "1", "--out", tmp_path / "every",
     )  # fmt: skip
     judged = (
-        "Every method was judged on the same structures in each split, drawn from all 67 labelled ones. The source "
+        "Every method was tested on the same structures in each split, drawn from all 67 labelled ones. The source "
         "model has no Rb (in 7). Structures with such elements are learned from by feature_gp; taken without the "
         "source model, in a descriptor for all elements, by kernel_ridge."
     )

@@ -34,7 +34,7 @@ def test_add_data_takes_the_address_of_a_page_and_the_worker_checks(run: Run, tm
 def test_add_data_without_a_workspace_says_where_it_stands(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.xyz").write_text(WATER)
     result = run("add-data", str(tmp_path / "a.xyz"), "--workspace", "mine")
-    assert result.exit_code == 2 and "Copy what stands after ws=" in result.stderr
+    assert result.exit_code == 2 and "Copy the text after ws=" in result.stderr
 
 
 def test_add_data_of_nothing_is_refused(run: Run, tmp_path: Path) -> None:

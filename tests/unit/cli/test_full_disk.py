@@ -21,5 +21,5 @@ def test_predict_on_a_file_system_of_a_few_kilobytes_leaves_no_table_that_looks_
     predict = f"{sys.executable} -c 'from bandgap.cli import main; main()' predict --model {model} --structures {many}"
     script = f"{mounted} && {predict} --out {disk}/t.csv; echo rc=$?; ls {disk}; head -c 20 {disk}/t.csv"
     done = subprocess.run(["unshare", "-rm", "sh", "-c", script], check=False, capture_output=True, text=True)
-    assert "t.csv cannot be written: No space left on device. It has 0 whole rows, and is unfinished." in done.stderr
+    assert "t.csv cannot be written: No space left on device. It has 0 complete rows and is unfinished." in done.stderr
     assert "rc=1" in done.stdout and f"t.csv{SUFFIX}" in done.stdout

@@ -89,7 +89,7 @@ def test_file_that_is_written_next_to_an_output_is_no_input_either(there: Path, 
 
 def test_output_in_the_folder_of_a_run_that_is_read_is_refused(there: Path, run: Run) -> None:
     result = run(*PREDICT, "crystals", "--out", "run/predictions.csv")
-    assert "lies in" in result.stderr and "the folder of a stored result" in " ".join(result.stderr.split())
+    assert "is in" in result.stderr and "the folder of a stored result" in " ".join(result.stderr.split())
 
 
 def test_two_outputs_of_the_same_name_are_refused(there: Path, run: Run) -> None:

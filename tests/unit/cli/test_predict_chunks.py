@@ -95,7 +95,7 @@ def test_predict_killed_goes_on_with_the_same_command(
     assert out.with_name(out.name + SUFFIX).exists()
     assert whole.read_bytes().startswith(out.read_bytes()) and len(out.read_bytes()) < len(whole.read_bytes())
     again = run(*words, "--out", out)
-    assert again.exit_code == 0 and "rows of this work already; it goes on after them." in again.stderr
+    assert again.exit_code == 0 and "rows of this work; writing resumes after them." in again.stderr
     assert out.read_bytes() == whole.read_bytes()
     assert "120 predicted gaps and 0 refused" in again.stdout
     assert not out.with_name(out.name + SUFFIX).exists()
@@ -142,11 +142,11 @@ def test_predict_killed_while_it_reads_keeps_the_rows_before_whatever_has_change
     finally:
         process.kill()
         process.wait()
-    goes_on = "rows of this work already; it goes on after them."
+    goes_on = "rows of this work; writing resumes after them."
     for name, changed, said in (
         ("as it was", waters, goes_on),
         ("later one", [*waters[:550], other, *waters[551:], other], goes_on),
-        ("earlier one", [*waters[:50], other, *waters[51:]], "was begun with other structures"),
+        ("earlier one", [*waters[:50], other, *waters[51:]], "was started with other structures"),
     ):
         again, whole = tmp_path / name / "t.csv", tmp_path / name / "whole.csv"
         shutil.copytree(out.parent, again.parent)

@@ -148,13 +148,13 @@ def test_evaluate_gaussian_names_its_level(world):
         pytest.param(lambda: metrics.rmse([1.0], [1.0, 2.0]), r"len\(y\)=1 but len\(mean\)=2", id="length"),
         pytest.param(
             lambda: metrics.mae([1.0, np.nan], [1.0, 2.0]),
-            r"y holds nan at position 1 \(1 such values of 2\)",
+            r"y contains nan at position 1 \(1 such values of 2\)",
             id="nan",
         ),
         pytest.param(lambda: metrics.rmse([[1.0]], [1.0]), r"y has shape \(1, 1\)", id="shape"),
         pytest.param(lambda: metrics.rmse([], []), r"y has shape \(0,\)", id="empty"),
         pytest.param(lambda: metrics.r2([2.0, 2.0], [1.0, 2.0]), "all 2: there is no variance", id="constant"),
-        pytest.param(lambda: metrics.nll_gaussian([1.0], [1.0], sd=[0.0]), "sd holds 0. Accepted", id="zero-sd"),
+        pytest.param(lambda: metrics.nll_gaussian([1.0], [1.0], sd=[0.0]), "sd contains 0. Accepted", id="zero-sd"),
         pytest.param(
             lambda: metrics.nll_mixture([1.0], [[1.0, 2.0]], sds=[1.0]),
             r"means has shape \(1, 2\) but len\(y\)=1",
@@ -167,7 +167,7 @@ def test_evaluate_gaussian_names_its_level(world):
         ),
         pytest.param(
             lambda: metrics.crps_mixture([1.0], [[np.inf]], sds=[1.0]),
-            r"means holds inf at position \(0, 0\)",
+            r"means contains inf at position \(0, 0\)",
             id="inf",
         ),
         pytest.param(

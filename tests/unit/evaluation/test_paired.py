@@ -105,19 +105,17 @@ def test_figures_at_a_level_are_those_of_the_interval():
     assert found["miscalibration"] == pytest.approx(0.5, abs=0.01)
 
 
-def test_load_heldout_takes_gaps_of_the_manifest_or_the_known_ones(tmp_path):
+def test_load_heldout_uses_gaps_of_the_manifest_and_refuses_damaged_runs(tmp_path):
     run = normal_heldout(np.zeros(3), gaps=np.array([1.0, 2.0, 3.0]), ids=["a", "b", "c"])
     save_predictions(tmp_path / "quantiles.safetensors", run.predictions)
     split = {"split": {"test": ["a", "b", "c"]}}
     stored = load_heldout(tmp_path, split | {"test_gaps_eV": [1.5, 2.5, 3.5]})
     assert stored.gaps_eV.tolist() == [1.5, 2.5, 3.5]
-    earlier = load_heldout(tmp_path, split, known={("c", ""): 3.0, ("a", ""): 1.0})
-    assert earlier.predictions.ids == ("a", "c") and earlier.gaps_eV.tolist() == [1.0, 3.0]
     with pytest.raises(ArtifactError, match="not the predictions of the structures that the manifest names"):
         load_heldout(tmp_path, {"split": {"test": ["a", "b"]}})
     with pytest.raises(ArtifactError, match="2 known gaps for 3 held-out structures"):
         load_heldout(tmp_path, split | {"test_gaps_eV": [1.0, 2.0]})
     with pytest.raises(InputError, match="held out no structures"):
         load_heldout(tmp_path, {})
-    with pytest.raises(InputError, match="has a known gap any more"):
+    with pytest.raises(ArtifactError, match="0 known gaps for 3 held-out structures"):
         load_heldout(tmp_path, split)

@@ -59,7 +59,7 @@ def test_rank_chooses_as_brute_force_does_one_after_the_other(rank) -> None:
     covariance, noise = model()
     found = rank(JointMeans(root_of(covariance), noise), 6)
     chosen: list[int] = []
-    for row, score, left in zip(found.rows, found.scores, found.left, strict=True):
+    for row, score, left in zip(found.rows, found.scores, found.remaining_variance, strict=True):
         now = given_labels(covariance, noise, chosen) if chosen else covariance
         if rank is rank_by_sd:
             every = np.sqrt(np.diag(now) + noise)
@@ -70,7 +70,7 @@ def test_rank_chooses_as_brute_force_does_one_after_the_other(rank) -> None:
         assert score == pytest.approx(every[row], rel=1e-8)
         chosen.append(int(row))
         assert left == pytest.approx(np.mean(np.diag(given_labels(covariance, noise, chosen))), rel=1e-8)
-    assert found.before == pytest.approx(np.mean(np.diag(covariance)))
+    assert found.initial_variance == pytest.approx(np.mean(np.diag(covariance)))
 
 
 def test_rank_with_spread_puts_the_twin_of_a_chosen_structure_off() -> None:
@@ -98,7 +98,7 @@ def test_rank_asked_for_more_than_there_are_gives_all_and_none_of_none() -> None
     covariance, noise = model()
     assert sorted(rank_by_reduction(JointMeans(root_of(covariance), noise), 50).rows) == list(range(N))
     empty = rank_by_reduction(joint_means(np.zeros((8, 0)), np.zeros(0)), 5)
-    assert empty.rows.size == 0 and empty.before == 0.0
+    assert empty.rows.size == 0 and empty.initial_variance == 0.0
 
 
 def test_joint_means_of_too_few_draws_or_of_refused_rows_say_what_is_accepted() -> None:

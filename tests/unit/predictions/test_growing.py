@@ -1,4 +1,4 @@
-"""A table that grows: what was written whole stays, what was torn is cut off, and another work begins anew."""
+"""A growing table keeps complete chunks, cuts off incomplete ones, and restarts for another work."""
 
 import json
 
@@ -13,7 +13,7 @@ class Killed(Exception):
 
 
 def opened(path, *, work="w", made_of=str, other=None):
-    return GrowingTable(path, work=work, made_of=made_of, others=None if other is None else {"structures": other})
+    return GrowingTable(path, work=work, made_of=made_of, other_files=None if other is None else {"structures": other})
 
 
 def grow(path, texts, *, work="w", other=None, torn=b""):
@@ -28,19 +28,19 @@ def grow(path, texts, *, work="w", other=None, torn=b""):
     return table
 
 
-def test_table_goes_on_after_its_last_whole_chunk(tmp_path):
+def test_table_resumes_after_its_last_complete_chunk(tmp_path):
     path, other = tmp_path / "new" / "t.csv", tmp_path / "new" / "s.xyz"
     grow(path, ["head\na\n", "b\n"], other=other, torn=b"half a li")
     with opened(path, other=other) as table:
         assert (table.rows, table.counts["ok"]) == (2, 2)
-        assert table.note == f"{path} holds 2 rows of this work already; it goes on after them."
+        assert table.note == f"{path} already contains 2 rows of this work; writing resumes after them."
         table.commit(1, {"ok": 0, "refused": 1}, table="c\n", structures="C\n")
     assert path.read_text() == "head\na\nb\nc\n" and other.read_text() == "HEAD\nA\nB\nC\n"
     assert not (tmp_path / "new" / f"t.csv{SUFFIX}").exists()
     assert dict(table.counts) == {"ok": 2, "refused": 1}
 
 
-def test_table_that_was_complete_when_the_process_was_killed_is_only_finished(tmp_path):
+def test_table_with_all_rows_is_finished_after_a_kill(tmp_path):
     path = tmp_path / "t.csv"
     grow(path, ["a\n", "b\n"], torn=b"c")
     with opened(path) as table:
@@ -48,22 +48,22 @@ def test_table_that_was_complete_when_the_process_was_killed_is_only_finished(tm
     assert path.read_text() == "a\nb\n" and list(tmp_path.iterdir()) == [path]
 
 
-def test_table_of_another_work_is_left_until_the_first_rows_and_then_written_anew(tmp_path):
+def test_table_of_another_work_is_replaced_at_the_first_commit(tmp_path):
     path = tmp_path / "t.csv"
     grow(path, ["old\n", "rows\n"])
     table = opened(path, work="other")
-    assert "another model or other options, and is written anew" in table.note
+    assert "another model or other options, and is rewritten from the first row" in table.note
     assert path.read_text() == "old\nrows\n"
     with table:
         table.commit(1, {}, table="new\n")
     assert path.read_text() == "new\n"
 
 
-def test_rows_stay_where_what_they_are_made_of_is_as_before(tmp_path):
+def test_rows_are_reused_only_where_their_inputs_are_unchanged(tmp_path):
     path, asked = tmp_path / "t.csv", []
     grow(path, ["a\n", "b\n"])
     changed = opened(path, made_of=lambda rows: f"other {rows}")
-    assert changed.rows == 0 and "was begun with other structures" in changed.note
+    assert changed.rows == 0 and "was started with other structures" in changed.note
     assert path.read_text() == "a\nb\n" and rows_in(path) == 2
 
     def of_first_two(rows):
@@ -73,19 +73,8 @@ def test_rows_stay_where_what_they_are_made_of_is_as_before(tmp_path):
     assert opened(path, made_of=of_first_two).rows == 2 and asked == [2]
 
 
-def test_note_of_an_earlier_version_is_begun_anew_in_a_sentence(tmp_path):
-    path = tmp_path / "t.csv"
-    grow(path, ["a\n"])
-    beside = tmp_path / f"t.csv{SUFFIX}"
-    state = json.loads(beside.read_text())
-    del state["made_of"]
-    beside.write_text(json.dumps(state))
-    table = opened(path)
-    assert table.rows == 0 and "by an earlier version" in table.note and table.note.endswith("is written anew.")
-
-
 @pytest.mark.parametrize("change", ("first byte", "shorter", "gone"))
-def test_table_that_was_changed_in_between_is_written_anew(tmp_path, change):
+def test_changed_table_is_rewritten(tmp_path, change):
     path = tmp_path / "t.csv"
     grow(path, ["aaa\n", "bbb\n"])
     if change == "gone":
@@ -93,11 +82,21 @@ def test_table_that_was_changed_in_between_is_written_anew(tmp_path, change):
     else:
         path.write_text({"first byte": "xaa\nbbb\n", "shorter": "aaa\nb"}[change])
     table = opened(path)
-    assert table.rows == 0 and "was changed since it was begun" in table.note
+    assert table.rows == 0 and "was changed since it was started" in table.note
 
 
-@pytest.mark.parametrize("text", ("", "{", "[]", '{"work": "w"}', '{"work": "w", "rows": 1, "files": 3, "counts": {}}'))
-def test_damaged_note_is_said_and_the_table_written_anew(tmp_path, text):
+@pytest.mark.parametrize(
+    "text",
+    (
+        "",
+        "{",
+        "[]",
+        '{"work": "w"}',
+        '{"work": "w", "rows": 1, "made_of": "1", "files": 3, "counts": {}}',
+        '{"work": "w", "rows": 1, "files": {"table": {}}, "counts": {}}',
+    ),
+)
+def test_damaged_mark_is_reported_and_the_table_rewritten(tmp_path, text):
     path = tmp_path / "t.csv"
     grow(path, ["aaa\n"])
     (tmp_path / f"t.csv{SUFFIX}").write_text(text)
@@ -105,7 +104,7 @@ def test_damaged_note_is_said_and_the_table_written_anew(tmp_path, text):
     assert table.rows == 0 and "is damaged" in table.note
 
 
-def test_note_of_an_attempt_with_other_files_is_not_taken_up(tmp_path):
+def test_mark_of_other_files_is_not_resumed(tmp_path):
     path, other = tmp_path / "t.csv", tmp_path / "s.xyz"
     grow(path, ["aaa\n"])
     assert opened(path, other=other).rows == 0

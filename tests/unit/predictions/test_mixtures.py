@@ -125,8 +125,8 @@ def test_mixture_quantiles_of_many_draws_have_the_probabilities_asked_for():
     [
         pytest.param([1.0], [1.0], [0.5], r"means has shape \(1,\)", id="means-shape"),
         pytest.param([[1.0]], [1.0, 2.0], [0.5], r"sds has shape \(2,\), means \(1, 1\)", id="sds-shape"),
-        pytest.param([[np.nan]], [1.0], [0.5], "means holds 1 values that are not finite", id="nan"),
-        pytest.param([[1.0]], [0.0], [0.5], "sds holds 0. Accepted: finite numbers above zero", id="zero-sd"),
+        pytest.param([[np.nan]], [1.0], [0.5], "means contains 1 values that are not finite", id="nan"),
+        pytest.param([[1.0]], [0.0], [0.5], "sds contains 0. Accepted: finite numbers above zero", id="zero-sd"),
         pytest.param([[1.0]], [1.0], [0.5, 1.0], r"probabilities: found \[0.5, 1.0\]", id="probability"),
     ],
 )

@@ -42,7 +42,7 @@ def predicted(problems: list[str], *, draws: int = 40) -> tuple[Predictions, Pre
         distance=np.linspace(0.01, 0.5, n),
         percentile=np.linspace(0.1, 1.0, n),
         labelled=np.zeros(n, dtype=bool),
-        kept=np.arange(n),
+        joint_rows=np.arange(n),
         means_eV=means.astype(np.float32),
         noise_variance=np.full(n, 0.01),
     )
@@ -74,7 +74,7 @@ def test_error_of_doubtful_structures_does_not_choose_among_the_others():
     found = next_structures(predictions, details, count=3)
     sound, sound_details = predicted(["", "", ""])
     variance = details.means_eV[:, :3].var(axis=0, ddof=1).mean()
-    assert found.ranking.before == pytest.approx(variance, rel=1e-5)
+    assert found.ranking.initial_variance == pytest.approx(variance, rel=1e-5)
     assert found.reduction_percent.sum() <= 100.0 + 1e-6
     assert len(sound) == len(sound_details) == found.n_ranked
 

@@ -191,7 +191,7 @@ def test_methods_of_all_three_kinds_are_compared_on_structures_that_each_takes(s
     assert warning.startswith("The source model has no S. This method does without one")
     assert tables.left_out(30)[0].startswith("6 of 30 labelled structures were left out: sulfur-00")
     assert tables.sentence == (
-        "Every method was judged on the same structures in each split, drawn from the 24 of 30 labelled ones that all "
+        "Every method was tested on the same structures in each split, drawn from the 24 of 30 labelled ones that all "
         "of them take. The source model has no S (in 6). Structures with such elements are learned from by feature_gp; "
         "taken without the source model, in a descriptor for all elements, by gaussian_process; left out by "
         "last_layer_ridge."
@@ -201,7 +201,7 @@ def test_methods_of_all_three_kinds_are_compared_on_structures_that_each_takes(s
 def test_methods_that_take_every_structure_are_judged_on_all(source_folder, mixed, tmp_path):
     tables, fits = compared_on(source_folder, mixed, ["feature_gp", "gaussian_process"])
     assert len(tables.common) == 30 and tables.left_out(30) == []
-    assert tables.sentence.startswith("Every method was judged on the same structures in each split, drawn from all 30")
+    assert tables.sentence.startswith("Every method was tested on the same structures in each split, drawn from all 30")
     run = transfer(
         source_folder, mixed, tmp_path, "feature_gp", n=14, n_test=6, seed=1, settings=COMPARED["feature_gp"]
     )
@@ -223,7 +223,7 @@ def test_fit_on_other_test_rows_is_not_taken_for_this_one(source_folder, mixed):
 def test_source_that_no_method_takes_still_stands_beside_them(source_folder, mixed):
     tables, fits = compared_on(source_folder, mixed, ["gaussian_process"])
     assert [fit.method for fit in fits] == [CONSTANT, SOURCE_ALONE, "gaussian_process"]
-    assert "S" in tables.beside.descriptor.species and tables.sentence.endswith(
+    assert "S" in tables.reference.descriptor.species and tables.sentence.endswith(
         "taken without the source model, in a descriptor for all elements, by gaussian_process."
     )
 

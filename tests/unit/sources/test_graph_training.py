@@ -155,7 +155,7 @@ def test_every_method_takes_such_a_source_and_gives_its_test_predictions_again(f
     run = load_run(tmp_path)
     assert run.descriptor == load_source(folder, verify=False).descriptor
     stay = [
-        text for text in run.manifest["warnings"] if text.startswith("The graph blocks of the source model stay as")
+        text for text in run.manifest["warnings"] if text.startswith("The graph blocks of the source model are not")
     ]
     moving = ("all layers, Bayesian", "many trained networks", "one trained network")
     assert len(stay) == (METHODS[method].family in moving)

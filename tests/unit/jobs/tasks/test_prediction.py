@@ -22,7 +22,7 @@ from bandgap.jobs.store import Job, JobStore
 from bandgap.jobs.tasks import prediction
 from bandgap.jobs.tasks.prediction import predict
 from bandgap.jobs.worker import Worker, work_all
-from bandgap.predictions.details import KEPT, ROWS
+from bandgap.predictions.details import JOINT, ROWS
 from bandgap.predictions.growing_store import GrowingPrediction
 from bandgap.predictions.store import DETAILS, EXTXYZ, PREDICTIONS_CSV, QUANTILES, load_details, load_predictions
 from bandgap.predictions.table import NUMBERS, TEXTS, Predictions
@@ -131,9 +131,9 @@ def test_details_do_not_depend_on_the_chunks(home, monkeypatch):
         details.append(load_details(folder_of(home, job) / DETAILS))
     small, whole = details
     assert small.nearest == whole.nearest and len(small) == 24
-    for name in (*ROWS, *KEPT):
+    for name in (*ROWS, *JOINT):
         np.testing.assert_array_equal(getattr(small, name), getattr(whole, name), err_msg=name)
-    assert small.labelled.sum() == 20 and small.kept.tolist() == [20, 21, 22, 23] and small.means_eV.shape[1] == 4
+    assert small.labelled.sum() == 20 and small.joint_rows.tolist() == [20, 21, 22, 23] and small.means_eV.shape[1] == 4
     assert [v.gap_eV is not None for v in library.verdicts(run.dataset)] == small.labelled.tolist()
 
 
@@ -162,7 +162,7 @@ def test_cancelled_prediction_goes_on_after_its_last_chunk(home, monkeypatch):
     assert resuming.go_on(JobStore(home), stopped).id == again.id
     assert resuming.without_continued([again, stopped, whole]) == [again, whole]
     updates: list[Update] = []
-    assert predict(again, home, updates.append)["taken_up"] == 6
+    assert predict(again, home, updates.append)["n_resumed_rows"] == 6
     assert min(u.done for u in updates if u.phase == "predicting") == 6
     assert not [u for u in updates if u.phase == "finding bonds and contacts"]  # the shapes are there
     assert_same_files(folder_of(home, again), folder_of(home, whole))
@@ -183,7 +183,7 @@ def test_gaps_that_came_since_are_noticed(home, monkeypatch):
         predict(job, home, stopped_after(18))
     assert resuming.kept_rows(home, job.payload) == 12
     library.save_gaps(run.dataset, np.full(24, 3.0), labels={}, level_of_theory="PBE")
-    assert predict(job, home, no_progress)["taken_up"] == 0
+    assert predict(job, home, no_progress)["n_resumed_rows"] == 0
     assert load_details(folder_of(home, job) / DETAILS).labelled.all()
 
 
@@ -201,7 +201,7 @@ def test_prediction_killed_while_its_files_are_made_writes_them_again(home, monk
     with pytest.raises(Killed):
         predict(job, home, killed)
     assert resuming.kept_rows(home, job.payload) == 22
-    assert predict(job, home, no_progress)["taken_up"] == 22
+    assert predict(job, home, no_progress)["n_resumed_rows"] == 22
     assert_same_files(folder_of(home, job), folder_of(home, whole))
 
 
@@ -254,5 +254,5 @@ def test_prediction_of_a_killed_worker_goes_on_in_the_next(home):
     again = resuming.go_on(jobs, stopped)
     Worker(home).serve(until=lambda: not jobs.job(WS, again.id).active)
     ended = jobs.job(WS, again.id)
-    assert ended.state == "finished" and ended.result["taken_up"] >= kept and ended.result["n"] == n + 2
+    assert ended.state == "finished" and ended.result["n_resumed_rows"] >= kept and ended.result["n"] == n + 2
     assert (folder_of(home, again) / PREDICTIONS_CSV).read_text() == expected(home, n).to_csv()
